@@ -1,0 +1,45 @@
+# The ways in. `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PY := .venv/bin/python
+
+.PHONY: help demo test test-plain test-frameworks check format crds lock clean setup bench
+
+help: ## list the ways in
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+
+setup: ## build the environment (.venv); every other target does this by itself
+	@local/bootstrap.sh
+
+demo: setup ## three jobs of two tenants share two GPUs on a real Kubernetes on this machine (KEEP=1 leaves it up)
+	@$(PY) -m cotenant demo $(if $(KEEP),--keep)
+
+test: check ## everything: lint, types, contracts, plain tests, tests on the local cluster
+	@$(PY) -m pytest -m "not frameworks and not gpu"
+
+test-plain: setup ## the tests that need no cluster: seconds
+	@$(PY) -m pytest -m "not cluster and not ray and not frameworks and not containers and not gpu"
+
+test-frameworks: setup ## the examples of the heavy frameworks, each in an environment of its own
+	@$(PY) -m pytest -m frameworks
+
+check: setup ## format, lint, types, import contracts, generated files
+	@$(PY) -m ruff format --check .
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+	@.venv/bin/lint-imports --no-cache
+	@$(PY) -m cotenant crds --check
+
+format: setup ## format and mend what can be mended
+	@$(PY) -m ruff format .
+	@$(PY) -m ruff check --fix .
+
+crds: setup ## generate crds/ and the chart's copy from the models
+	@$(PY) -m cotenant crds
+
+lock: setup ## resolve the requirement files again, with hashes
+	@local/lock.sh
+
+clean: ## stop local clusters, remove the environment and everything built in the checkout
+	@[ ! -x $(PY) ] || $(PY) -m cotenant local down --all
+	@rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

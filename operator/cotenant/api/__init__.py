@@ -1,0 +1,1 @@
+"""What users write ⇄ core values. Input is parsed here, once; past this room there are no dicts."""

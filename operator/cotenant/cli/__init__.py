@@ -1,0 +1,1 @@
+"""`cotenant …` and the kubectl plugin. Heavy imports live inside the verbs."""

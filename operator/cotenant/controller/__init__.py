@@ -1,0 +1,1 @@
+"""The only room that knows kopf and a Kubernetes client: observe → wake → snapshot → schedule → apply."""

@@ -1,0 +1,197 @@
+"""The core's nouns: frozen values that api/ builds and every policy reads. Amounts are integers, times are seconds.
+
+Units: GPU compute in milli (1000 = one GPU), GPU memory in MiB, CPU in milli-CPU, host memory in MiB, `…_at` in Unix
+seconds, `…_s` in seconds. Nothing here knows where a value came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+JobKey: TypeAlias = str
+"""`namespace/name`."""
+
+WHOLE = 1000
+"""One GPU in milli."""
+
+
+class Sharing(StrEnum):
+    """With whom a job's GPUs may be shared."""
+
+    NEVER = "Never"
+    QUEUE = "Queue"
+    ANY = "Any"
+
+
+class TopologyMode(StrEnum):
+    PREFERRED = "Preferred"
+    REQUIRED = "Required"
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Keep the gang inside one domain of this level: `node`, `rack` or `zone`."""
+
+    level: str
+    mode: TopologyMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuRequest:
+    """What one worker asks of GPUs: `count` whole GPUs, or one share of one GPU (then `count` is 1).
+
+    A share names its memory either absolutely (`memory_mib`) or as a fraction of the GPU that it lands on
+    (`memory_milli`). Compute that is not named follows memory.
+    """
+
+    count: int = 1
+    memory_mib: int | None = None
+    memory_milli: int | None = None
+    compute_milli: int | None = None
+    classes: tuple[str, ...] = ()
+    """Order of preference; empty means any class, none preferred."""
+    zones: tuple[str, ...] = ()
+    sharing: Sharing = Sharing.QUEUE
+
+    @property
+    def is_share(self) -> bool:
+        return self.memory_mib is not None or self.memory_milli is not None or self.compute_milli is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    uuid: str
+    gpu_class: str
+    memory_mib: int
+    index: int
+    healthy: bool = True
+    peers: frozenset[str] = frozenset()
+    """UUIDs on the same node that this GPU reaches by NVLink."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    name: str
+    gpus: tuple[Gpu, ...]
+    cpu_milli: int
+    """Allocatable, less what pods that are not ours have requested."""
+    memory_mib: int
+    zone: str = ""
+    rack: str = ""
+    ready: bool = True
+    """Node Ready, agent heartbeat fresh, not cordoned."""
+    shared_by_queues: bool = False
+    """The administrator lets jobs of different queues that say `sharing: Any` share one GPU here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuGrant:
+    """Part of one GPU that one rank holds. A whole GPU is all of both dimensions."""
+
+    uuid: str
+    memory_mib: int
+    compute_milli: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankPlacement:
+    rank: int
+    gpus: tuple[GpuGrant, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePlacement:
+    """All ranks of one job on one node: one pod."""
+
+    node: str
+    ranks: tuple[RankPlacement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Ordered: rank 0 is the first rank of the first node. Ranks are contiguous from 0."""
+
+    nodes: tuple[NodePlacement, ...]
+
+    @property
+    def workers(self) -> int:
+        return sum(len(node.ranks) for node in self.nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    key: JobKey
+    uid: str
+    namespace: str
+    queue: str
+    user: str = ""
+    priority: int = 0
+    workers_min: int
+    workers_max: int
+    gpu: GpuRequest
+    cpu_milli: int = 0
+    """Per worker."""
+    memory_mib: int = 0
+    """Per worker, host memory."""
+    topology: Topology | None = None
+    distinct_gpus: bool = True
+    """Ranks never share a physical GPU with each other (NCCL refuses that); false with `collective: gloo`."""
+    submitted_at: float
+    placement: Placement | None = None
+    """Set: the job holds these GPUs (admitted, starting or running). Unset: it waits."""
+    admitted_at: float | None = None
+    last_checkpoint_at: float | None = None
+    preemptible: bool = True
+    expected_runtime_s: int | None = None
+    max_runtime_s: int | None = None
+    excluded_nodes: frozenset[str] = frozenset()
+    """Nodes that failed to start this job lately."""
+    evicting: bool = False
+    """Still holds its placement, but its eviction is under way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """One line of a queue. `None` for class or zone means any. Every line that matches a request must allow it.
+
+    Amounts in milli-GPU. A share counts with the larger of its two dimensions, rounded up.
+    """
+
+    gpu_class: str | None = None
+    zone: str | None = None
+    guaranteed: int = 0
+    limit: int | None = None
+    """None: no own limit beyond what can be borrowed from the tree."""
+    lendable: int | None = None
+    """How much of `guaranteed` others may use while it is idle. None: all of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    name: str
+    parent: str | None = None
+    namespaces: frozenset[str] = frozenset()
+    """Namespaces served, selectors already resolved."""
+    weight: int = 1
+    quotas: tuple[Quota, ...] = ()
+    user_limit: int | None = None
+    """Milli-GPU that one user may hold in this queue."""
+    budget_left: int | None = None
+    """Milli-GPU-seconds left in the running period; None: no budget."""
+    consolidation: bool = False
+    """Jobs of this queue may be moved (evict → resume) to make room for a job that otherwise cannot start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The world at one moment, as a value. Order of the tuples carries no meaning."""
+
+    now: float
+    nodes: tuple[Node, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    """Pending jobs and jobs that hold a placement. Finished, suspended and invalid jobs are not here."""
+    usage_history: tuple[tuple[str, float], ...] = field(default=())
+    """Queue → decayed milli-GPU-seconds, as kept by the state between cycles."""

@@ -1,0 +1,55 @@
+"""Names that several rooms and Kubernetes itself must agree on. Constants only; imports nothing.
+
+The worker and the agent import this module too, so it must stay free of dependencies.
+"""
+
+from typing import Final
+
+GROUP: Final = "cotenant.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+# Labels on every pod, Service, Secret and NetworkPolicy that the operator makes.
+LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+MANAGED_BY: Final = "cotenant"
+LABEL_JOB: Final = f"{GROUP}/job"
+LABEL_JOB_UID: Final = f"{GROUP}/job-uid"
+LABEL_ATTEMPT: Final = f"{GROUP}/attempt"
+LABEL_NODE_RANK: Final = f"{GROUP}/node-rank"
+LABEL_QUEUE: Final = f"{GROUP}/queue"
+
+# Labels on nodes.
+LABEL_GPU_CLASS: Final = f"{GROUP}/gpu-class"
+LABEL_ZONE: Final = "topology.kubernetes.io/zone"
+LABEL_RACK: Final = "topology.kubernetes.io/rack"
+
+# Annotations.
+ANNOTATION_PLACEMENT: Final = f"{GROUP}/placement"
+"""On a pod: JSON `{"node": ..., "ranks": {"0": ["GPU-..."], ...}}`, what the operator granted to this pod."""
+ANNOTATION_SIMULATED_GPUS: Final = f"{GROUP}/simulated-gpus"
+"""On a Node: JSON `{"class": "H100", "memory": "80Gi", "count": 2}`, read by an agent that is told to simulate."""
+ANNOTATION_SHARED_BY_QUEUES: Final = f"{GROUP}/shared-by-queues"
+"""On a Node, by the administrator: "true" lets jobs of different queues that say `sharing: Any` share its GPUs."""
+
+# The worker's contract: how a pod is told what it is. The document is `cotenant.contract.Contract` as JSON.
+ENV_CONTRACT: Final = "COTENANT_CONTRACT"
+ENV_RAY_TOKEN: Final = "RAY_AUTH_TOKEN"
+ENV_POD_IP: Final = "POD_IP"
+SECRET_TOKEN_KEY: Final = "auth_token"
+PROGRESS_PORT: Final = 8099
+"""Rank 0's pod answers `GET /progress` (JSON, `cotenant.contract.Progress`) and `GET /metrics` (Prometheus) here."""
+CONTAINER: Final = "worker"
+CODE_PATH: Final = "/workspace"
+"""Where the job's code (ConfigMap or volume) is mounted; the working directory, and first on PYTHONPATH."""
+CHECKPOINT_PATH: Final = "/checkpoints"
+TERMINATION_PATH: Final = "/dev/termination-log"
+
+# Exit codes of the launcher with a fixed meaning. 0 and 1–79 and 128+n are the user's own.
+EXIT_RENDEZVOUS_TIMEOUT: Final = 80
+EXIT_RAY_DIED: Final = 81
+EXIT_PEER_LOST: Final = 82
+EXIT_QUOTA: Final = 83
+EXIT_BAD_CONTRACT: Final = 84
+EXIT_PREEMPTED: Final = 143
+PLATFORM_FAULTS: Final = frozenset({EXIT_RENDEZVOUS_TIMEOUT, EXIT_RAY_DIED, EXIT_PEER_LOST})
+"""Not the user's fault: retried without being charged against `retries`."""

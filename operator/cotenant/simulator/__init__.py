@@ -1,0 +1,1 @@
+"""The same core on a virtual clock, fed by traces."""

@@ -1,0 +1,1 @@
+"""What runs in the pod of a tenant: limits GPU memory, forms the Ray cluster, trains, reports."""
