@@ -1,0 +1,92 @@
+"""What the supervisor tells one node's runtime: a JSON file with the fields of `RuntimeConfig`, nothing else.
+
+The runtime runs inside the cluster's sandbox: as a descendant of its PID 1 (which reaps orphans), in the sandbox's
+network namespace, and in the *same mount namespace as its kubelet* (it binds the volumes that the kubelet mounts).
+`net.ipv4.ip_forward` is 1 and `lo` is up there; the supervisor puts the node's address on an interface beforehand.
+
+Network: no bridge. Each pod has `eth0` with a /32 from `pod_cidr` and a default route to the link-local `gateway`; its
+other end is `veth<id>` in the sandbox's namespace, with a /32 route to the pod. All traffic between pods is routed, so
+`inet forward` sees it: kube-proxy (nftables) and network policies work without br_netfilter. Several nodes share the
+sandbox's network namespace; their ranges must not overlap. The runtime owns `veth*` links and the pods' routes only.
+
+Readiness: the socket accepts connections. SIGTERM ends the runtime and leaves containers running (a restart finds them
+by `state_dir`); with `stop_pods_on_exit` it ends them first. The kubelet's settings that fit: `podLogsDir` inside the
+sandbox, `cgroupDriver: cgroupfs`, `containerRuntimeEndpoint: unix://<socket>`.
+"""
+
+import dataclasses
+import ipaddress
+import json
+from pathlib import Path
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """The configuration file cannot be used; the message names the file, the field and the reason."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RuntimeConfig:
+    node: str
+    """The Node's name; used in messages and in cgroup names."""
+    socket: Path
+    """Unix socket of the CRI server (the runtime makes and replaces it)."""
+    state_dir: Path
+    """Made if missing. What a restart needs: one folder per sandbox and container. On a file system
+    that allows unix sockets; keep the path short (<= 60 characters)."""
+    pod_cidr: str
+    """This node's range, for example "10.244.1.0/24"; every address but the first and the last is given out."""
+    node_address: str
+    """This node's address in the sandbox's network namespace; source address towards pods, target of host ports."""
+    catalogue: Path
+    """Image catalogue (JSON or YAML), see `catalogue.py`."""
+    log_file: Path | None = None
+    """The runtime's own log; standard error when absent."""
+    gateway: str = "169.254.1.1"
+    mtu: int = 65520
+    """Everything stays on this machine, so large frames are free."""
+    stream_address: str = "127.0.0.1"
+    """Exec, attach and port-forward are served here on a free port; the kubelet of the same sandbox connects."""
+    cgroup_parent: str | None = None
+    """Below what this node may make cgroups: v2 a delegated folder, "/sys/fs/cgroup/cotenant/n1"; v1 the path below
+    each controller's folder, "/cotenant/n1". None: no rights; limits are not enforced, and that is said."""
+    cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
+    hosts_devices: tuple[str, ...] = ()
+    """Globs of device nodes that containers of this node always see (real GPUs without CDI); usually empty."""
+    stop_pods_on_exit: bool = False
+    verbose: bool = False
+
+
+PATHS = ("socket", "state_dir", "catalogue", "log_file")
+
+
+def load(path: Path) -> RuntimeConfig:
+    """Reads and checks the file; every error names the field."""
+    try:
+        document: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read as JSON: {error}") from error
+    known = {field.name for field in dataclasses.fields(RuntimeConfig)}
+    required = {f.name for f in dataclasses.fields(RuntimeConfig) if f.default is dataclasses.MISSING}
+    if unknown := sorted(set(document) - known):
+        raise ConfigError(f"{path}: unknown fields {unknown}; known are {sorted(known)}")
+    if missing := sorted(required - set(document)):
+        raise ConfigError(f"{path}: missing fields {missing}")
+    for name in PATHS:
+        if document.get(name) is not None:
+            document[name] = Path(document[name])
+    if "cdi_dirs" in document:
+        document["cdi_dirs"] = tuple(Path(folder) for folder in document["cdi_dirs"])
+    if "hosts_devices" in document:
+        document["hosts_devices"] = tuple(document["hosts_devices"])
+    try:
+        ipaddress.ip_network(document["pod_cidr"])
+        ipaddress.ip_address(document["node_address"])
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    return RuntimeConfig(**document)
+
+
+def dump(config: RuntimeConfig) -> str:
+    """The JSON document that `load` reads; used by the supervisor."""
+    return json.dumps(dataclasses.asdict(config), default=str, indent=1)
