@@ -1,0 +1,102 @@
+"""What the nodes have, as arrays: the fixed half of the ledger, built once per set of nodes and never written again.
+
+Row = node, in order of name; column = GPU slot, in order of index. Nodes with fewer GPUs than the widest are padded
+with kind -1. Built by `ledger`, by `ClusterState` and by benchmarks; read by everything that places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant.core.model import Node
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+_Label = TypeVar("_Label", str, tuple[str, str])
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Kind:
+    """GPUs that are the same to a request: equal class and equal memory."""
+
+    gpu_class: str
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inventory:
+    nodes: tuple[Node, ...]
+    row_of: Mapping[str, int]
+    """Node name → row."""
+    slot_of: Mapping[str, tuple[int, int]]
+    """GPU UUID → (row, column)."""
+    kinds: tuple[Kind, ...]
+    kind: IntArray
+    """[N, G] index into `kinds`; -1 where there is no GPU."""
+    memory: IntArray
+    """[N, G] MiB that each GPU has; 0 where there is none."""
+    usable: BoolArray
+    """[N, G] the GPU is healthy and its node takes new work."""
+    ready: BoolArray
+    """[N] the node takes new work."""
+    shared: BoolArray
+    """[N] the administrator lets queues share GPUs here."""
+    zones: tuple[str, ...]
+    zone: IntArray
+    """[N] index into `zones`."""
+    racks: tuple[tuple[str, str], ...]
+    """(zone, rack): two zones may use the same rack name."""
+    rack: IntArray
+    cpu: IntArray
+    host: IntArray
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node]) -> Inventory:
+        ordered = tuple(sorted(nodes, key=lambda node: node.name))
+        height, width = len(ordered), max((len(node.gpus) for node in ordered), default=0)
+        kinds = tuple(sorted({Kind(gpu.gpu_class, gpu.memory_mib) for node in ordered for gpu in node.gpus}))
+        kind_of = {kind: number for number, kind in enumerate(kinds)}
+        zones, zone = _numbered([node.zone for node in ordered])
+        racks, rack = _numbered([(node.zone, node.rack) for node in ordered])
+        kind = np.full((height, width), -1, dtype=np.int64)
+        memory = np.zeros((height, width), dtype=np.int64)
+        usable = np.zeros((height, width), dtype=np.bool_)
+        slot_of: dict[str, tuple[int, int]] = {}
+        for row, node in enumerate(ordered):
+            for column, gpu in enumerate(sorted(node.gpus, key=lambda gpu: (gpu.index, gpu.uuid))):
+                kind[row, column] = kind_of[Kind(gpu.gpu_class, gpu.memory_mib)]
+                memory[row, column] = gpu.memory_mib
+                usable[row, column] = gpu.healthy and node.ready
+                slot_of[gpu.uuid] = (row, column)
+        return cls(
+            nodes=ordered,
+            row_of={node.name: row for row, node in enumerate(ordered)},
+            slot_of=slot_of,
+            kinds=kinds,
+            kind=kind,
+            memory=memory,
+            usable=usable,
+            ready=np.array([node.ready for node in ordered], dtype=np.bool_),
+            shared=np.array([node.shared_by_queues for node in ordered], dtype=np.bool_),
+            zones=zones,
+            zone=zone,
+            racks=racks,
+            rack=rack,
+            cpu=np.array([node.cpu_milli for node in ordered], dtype=np.int64),
+            host=np.array([node.memory_mib for node in ordered], dtype=np.int64),
+        )
+
+    def uuids(self, row: int) -> tuple[str, ...]:
+        """UUIDs of one node by column."""
+        return tuple(gpu.uuid for gpu in sorted(self.nodes[row].gpus, key=lambda gpu: (gpu.index, gpu.uuid)))
+
+
+def _numbered(values: Sequence[_Label]) -> tuple[tuple[_Label, ...], IntArray]:
+    labels = tuple(sorted(set(values)))
+    number = {label: index for index, label in enumerate(labels)}
+    return labels, np.array([number[value] for value in values], dtype=np.int64)

@@ -1,0 +1,82 @@
+"""The filter: which GPUs may serve a shape for a tenant, and how many of the shape each node takes.
+
+Exact integer rules, no preferences. Called by `gang` through its cache, by trials and by the forecasts.
+A GPU may serve a share when it has the memory and the compute, and when its holders and the newcomer may share:
+nobody there; or all holders and the newcomer are of one queue and none of them says `Never`; or the node is shared by
+queues and all of them say `Any`. A whole GPU must be empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.core.inventory import BoolArray, IntArray
+from cotenant.core.ledger import Ledger
+from cotenant.core.model import Sharing
+from cotenant.core.placement.shapes import Shape
+
+_MANY = np.int64(1 << 40)
+
+
+@dataclass(frozen=True, slots=True)
+class Tenancy:
+    """Who asks, as far as sharing goes."""
+
+    tenant: int
+    sharing: Sharing = Sharing.QUEUE
+
+
+def fit(ledger: Ledger, shape: Shape, rows: IntArray, tenancy: Tenancy) -> BoolArray:
+    """[R, G] this GPU may serve one of the shape's GPUs now."""
+    inventory = ledger.inventory
+    if not inventory.kinds:
+        return np.zeros((len(rows), inventory.kind.shape[1]), dtype=np.bool_)
+    memory, compute, allowed = shape.needs(inventory)
+    kind = inventory.kind[rows]
+    good = inventory.usable[rows] & allowed[kind] & (kind >= 0)
+    holders = ledger.holders[rows]
+    if shape.whole:
+        whole: BoolArray = good & (holders == 0) & (ledger.free_compute[rows] >= 1000)
+        return whole
+    good &= (ledger.free_memory[rows] >= memory[kind]) & (ledger.free_compute[rows] >= compute[kind])
+    return good & _may_share(ledger, rows, holders, tenancy)
+
+
+def _may_share(ledger: Ledger, rows: IntArray, holders: IntArray, tenancy: Tenancy) -> BoolArray:
+    free: BoolArray = holders == 0
+    if tenancy.sharing is Sharing.NEVER:
+        return free
+    sums = ledger.tenant_sum[rows]
+    ours = (sums == holders * tenancy.tenant) & (ledger.tenant_square[rows] == sums * tenancy.tenant)
+    if tenancy.sharing is Sharing.ANY:
+        ours |= ledger.inventory.shared[rows][:, None] & (ledger.reserved[rows] == 0)
+    shareable: BoolArray = free | (ours & (ledger.closed[rows] == 0))
+    return shareable
+
+
+def capacity(ledger: Ledger, shape: Shape, rows: IntArray, fits: BoolArray, *, distinct: bool = True) -> IntArray:
+    """[R] how many of the shape each row takes at once. `distinct`: never two on one GPU."""
+    if shape.count == 0:
+        room = np.where(ledger.inventory.ready[rows], _MANY, 0)
+    elif distinct or shape.whole:
+        room = fits.sum(axis=1) // shape.count
+    else:
+        room = np.where(fits, per_gpu(ledger, shape, rows), 0).sum(axis=1)
+    if shape.cpu_milli:
+        room = np.minimum(room, ledger.free_cpu[rows] // shape.cpu_milli)
+    if shape.host_mib:
+        room = np.minimum(room, ledger.free_host[rows] // shape.host_mib)
+    return np.maximum(room, 0).astype(np.int64)
+
+
+def per_gpu(ledger: Ledger, shape: Shape, rows: IntArray) -> IntArray:
+    """[R, G] how many shares of this size each GPU still takes (sharing rules aside)."""
+    memory, compute, _ = shape.needs(ledger.inventory)
+    kind = ledger.inventory.kind[rows]
+    room: IntArray = np.minimum(
+        ledger.free_memory[rows] // np.maximum(memory[kind], 1),
+        ledger.free_compute[rows] // np.maximum(compute[kind], 1),
+    )
+    return room

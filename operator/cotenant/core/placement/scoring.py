@@ -1,0 +1,39 @@
+"""The seam between choosing and scoring. The scheduler filters and chooses; a scorer only says what is better.
+
+A cycle calls `placer.prepare(ledger, demands)` once and keeps the scorer for the whole cycle. `Scorer.score` is called
+with all rows for a new shape and afterwards only with the rows that changed (`Ledger.changes`), so it must be a pure
+function of its arguments and of what `prepare` saw: a row's score may depend on that row only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cotenant.core.inventory import BoolArray, IntArray
+from cotenant.core.ledger import Ledger
+from cotenant.core.placement.shapes import Demand, Shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores:
+    """Integers, higher is better. Entries for what does not fit are ignored."""
+
+    node: IntArray
+    """[R] for placing the shape on each row."""
+    gpu: IntArray
+    """[R, G] for each GPU that may serve; the best `count` of the chosen row are taken, ties to the lower column."""
+
+
+class Scorer(Protocol):
+    def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
+        """Judge `rows` ([R] node rows). `fit[r, g]`: GPU g of row r may serve one of the shape's GPUs. Rows where too
+        few fit may be among them; their scores are ignored."""
+        ...
+
+
+class Placer(Protocol):
+    def prepare(self, ledger: Ledger, demands: Sequence[Demand]) -> Scorer:
+        """Once per cycle. `demands`: shapes queued, running and run lately, with weights (no oracle)."""
+        ...

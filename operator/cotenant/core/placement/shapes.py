@@ -1,0 +1,93 @@
+"""What one placement step asks of one node: the unit that is filtered, scored and cached.
+
+A shape carries no job, queue or moment, so equal requests of different jobs share scores. One worker is a shape;
+several workers side by side on one node are one merged shape (`times`). Built from a Job here; read by fitting
+and scorers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from cotenant.core.inventory import BoolArray, IntArray, Inventory, Kind
+from cotenant.core.model import WHOLE, GpuRequest, Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Shape:
+    count: int = 1
+    """Distinct GPUs taken on one node; 0 asks for CPU and host memory only."""
+    whole: bool = True
+    """Each GPU entirely. Otherwise each of them gives the share below."""
+    memory_mib: int = 0
+    """Share in MiB, or 0 when it is said in milli."""
+    memory_milli: int = 0
+    """Share of the GPU's memory in milli, or 0 when it is said in MiB or follows compute."""
+    compute_milli: int = 0
+    """0: follows memory."""
+    cpu_milli: int = 0
+    host_mib: int = 0
+    classes: tuple[str, ...] = ()
+    """Sorted. Empty: any class."""
+
+    def times(self, workers: int) -> Shape:
+        """`workers` of these on one node, each on GPUs of its own."""
+        return replace(
+            self, count=self.count * workers, cpu_milli=self.cpu_milli * workers, host_mib=self.host_mib * workers
+        )
+
+    def need(self, kind: Kind) -> tuple[int, int]:
+        """(MiB, milli) that one GPU of this kind gives. Shares round down: n equal n-ths always fit on one GPU."""
+        if self.whole:
+            return kind.memory_mib, WHOLE
+        if self.memory_mib:
+            memory = self.memory_mib
+        else:
+            memory = max(1, kind.memory_mib * (self.memory_milli or self.compute_milli) // WHOLE)
+        compute = self.compute_milli or self.memory_milli or max(1, memory * WHOLE // max(1, kind.memory_mib))
+        return memory, compute
+
+    def cost(self, kind: Kind) -> int:
+        """Milli-GPU that quotas count: the larger dimension, rounded up, over all `count` GPUs."""
+        memory, compute = self.need(kind)
+        return self.count * max(compute, min(WHOLE, self.memory_milli) or -(-memory * WHOLE // max(1, kind.memory_mib)))
+
+    def allows(self, kind: Kind) -> bool:
+        if self.classes and kind.gpu_class not in self.classes:
+            return False
+        memory, compute = self.need(kind)
+        return memory <= kind.memory_mib and compute <= WHOLE
+
+    def needs(self, inventory: Inventory) -> tuple[IntArray, IntArray, BoolArray]:
+        """Per kind of the inventory: MiB, milli, and whether the kind may serve at all."""
+        pairs = [self.need(kind) for kind in inventory.kinds]
+        return (
+            np.array([memory for memory, _ in pairs], dtype=np.int64),
+            np.array([compute for _, compute in pairs], dtype=np.int64),
+            np.array([self.allows(kind) for kind in inventory.kinds], dtype=np.bool_),
+        )
+
+
+Demand: TypeAlias = tuple[Shape, float]
+"""A shape and how much it weighs among what is queued, running, or ran lately."""
+
+
+def shape_of(request: GpuRequest, *, cpu_milli: int = 0, host_mib: int = 0) -> Shape:
+    """One worker's shape."""
+    return Shape(
+        count=request.count,
+        whole=not request.is_share,
+        memory_mib=request.memory_mib or 0,
+        memory_milli=request.memory_milli or 0,
+        compute_milli=request.compute_milli or 0,
+        cpu_milli=cpu_milli,
+        host_mib=host_mib,
+        classes=tuple(sorted(request.classes)),
+    )
+
+
+def worker_shape(job: Job) -> Shape:
+    return shape_of(job.gpu, cpu_milli=job.cpu_milli, host_mib=job.memory_mib)
