@@ -1,0 +1,58 @@
+"""What Prometheus can ask the operator; one registry per `Metrics`, so that two operators in one process do not meet.
+
+Names end in the unit. Labels are few and bounded: never a job's name.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+CYCLE_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        gauge = partial(Gauge, registry=self.registry)
+        counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self.leader = gauge("cotenant_leader", "1 while this replica leads.")
+        self.calls = counter("cotenant_api_calls", "Calls to the API server.", ["verb", "resource", "code"])
+        self.events_seen = counter("cotenant_watch_events", "Watch events taken in.", ["resource"])
+        self.cycles = histogram("cotenant_cycle_seconds", "One scheduling cycle.", buckets=CYCLE_BUCKETS)
+        self.decisions = histogram(
+            "cotenant_decision_seconds", "schedule() alone, inside a cycle.", buckets=CYCLE_BUCKETS
+        )
+        self.actions = counter("cotenant_actions", "Actions carried out, by kind and outcome.", ["kind", "ok"])
+        self.transitions = counter("cotenant_job_transitions", "Phase changes written.", ["phase"])
+        self.jobs = gauge("cotenant_jobs", "TrainingJobs, by phase.", ["phase"])
+        self.pending = gauge("cotenant_jobs_pending", "Waiting TrainingJobs, by queue and reason.", ["queue", "reason"])
+        self.waited = histogram(
+            "cotenant_job_wait_seconds",
+            "From submission to admission.",
+            ["queue"],
+            buckets=(0.1, 0.5, 1, 5, 15, 60, 300, 1800, 7200, 28800, 86400),
+        )
+        self.gpus = gauge("cotenant_gpu_milli", "Milli-GPUs held.", ["queue", "gpu_class"])
+        self.capacity = gauge("cotenant_gpu_capacity_milli", "Milli-GPUs on ready nodes.", ["gpu_class"])
+        self.gpu_seconds = counter("cotenant_gpu_seconds", "GPU-seconds held by jobs.", ["queue"])
+        self.events_dropped = counter("cotenant_events_dropped", "Kubernetes Events not written (rate limit).")
+        self.polls = counter("cotenant_progress_polls", "Progress polls of rank 0, by outcome.", ["outcome"])
+
+    def count_call(self, verb: str, path: str, code: int) -> None:
+        """A hook for `RestKube`; 0 is a call that got no answer."""
+        self.calls.labels(verb, _plural(path), str(code)).inc()
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+def _plural(path: str) -> str:
+    """`/api/v1/namespaces/a/pods/p` → `pods`; `…/trainingjobs/j/status` → `trainingjobs/status`."""
+    parts = path.strip("/").split("/")
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    if len(rest) > 2 and rest[0] == "namespaces":
+        rest = rest[2:]
+    return rest[0] + (f"/{rest[2]}" if len(rest) > 2 else "")

@@ -1,0 +1,109 @@
+"""Every knob of the operator as one frozen value, read once at the start from the environment and the command line.
+
+The Helm chart writes the environment; `cotenant operator --help` lists the same names. A value that makes no sense is
+refused at the start, by name, not discovered in the middle of the night.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+PREFIX = "COTENANT_"
+
+
+class SettingsError(ValueError):
+    """A setting makes no sense; the message names it and says what would."""
+
+
+def setting(default: Any, about: str) -> Any:
+    return field(default=default, metadata={"about": about})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Field `worker_image` is the variable `COTENANT_WORKER_IMAGE` and the flag `--worker-image`."""
+
+    namespace: str = setting("cotenant-system", "namespace of the operator: its Lease, and whom workers let in")
+    identity: str = setting("", "name of this replica in the Lease; made from the host name when empty")
+    lease_name: str = setting("cotenant-operator", "name of the Lease that the replicas compete for")
+    worker_image: str = setting("ghcr.io/cotenant/worker:latest", "image of jobs that name none")
+    port: int = setting(8080, "port of /healthz, /readyz and /metrics; 0 takes any free one")
+    host: str = setting("0.0.0.0", "address that the probes and metrics are served on")
+
+    batch_window_s: float = setting(0.1, "how long news may gather before a scheduling cycle starts")
+    tick_s: float = setting(5.0, "the longest pause between two cycles")
+    resync_s: float = setting(300.0, "everything is listed anew this often, should a watch have gone quiet")
+    heartbeat_s: float = setting(60.0, "a GPUNode whose heartbeat is older is not used")
+    writes_in_flight: int = setting(50, "API writes at the same time")
+
+    start_timeout_s: float = setting(300.0, "a gang whose pods are not all up by then is released and placed elsewhere")
+    exclude_s: float = setting(900.0, "how long a job avoids a node that failed to start it")
+    grace_s: int = setting(30, "seconds between SIGTERM and SIGKILL that a worker pod has")
+    platform_retries: int = setting(5, "restarts of a job that are not its fault, before it is given up")
+    progress_s: float = setting(5.0, "how often rank 0 is asked for progress, and the most often it is written")
+    verdict_s: float = setting(30.0, "how often the wording of an unchanged reason may be rewritten in a job's status")
+    queue_s: float = setting(5.0, "how often the status of a Queue is written at most")
+    events_per_s: float = setting(50.0, "Kubernetes Events at most; more are dropped and counted")
+
+    reserve_head_mib: int = setting(768, "memory on top of the request of the ranks, in the pod of rank 0")
+    reserve_mib: int = setting(384, "the same in the other pods")
+    runtime_class: str = setting("nvidia", "RuntimeClass of pods on nodes with real GPUs")
+    tolerations: str = setting(
+        '[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]', "tolerations of worker pods, JSON"
+    )
+    pod_priority_class: str = setting("", "PriorityClass of worker pods; empty takes the cluster's default")
+    image_pull_secrets: str = setting("", "names of Secrets for pulling images, comma separated")
+    scratch_mib: int = setting(51200, "size of /tmp of a worker pod")
+    dns_namespace: str = setting(
+        "kube-system", "namespace of the DNS that workers may ask; empty allows any, on port 53"
+    )
+    egress_cidrs: str = setting("", "networks that workers may reach besides their own job, comma separated")
+    cluster_domain: str = setting("cluster.local", "DNS domain of the cluster")
+
+    def __post_init__(self) -> None:
+        for knob in fields(self):
+            value = getattr(self, knob.name)
+            if isinstance(value, (int, float)) and value < 0:
+                raise SettingsError(f"{_variable(knob.name)}={value} is negative; give 0 or more")
+        for knob_name in ("tick_s", "resync_s", "heartbeat_s", "start_timeout_s", "writes_in_flight"):
+            if getattr(self, knob_name) == 0:
+                raise SettingsError(f"{_variable(knob_name)} must be above 0")
+        if not isinstance(self.toleration_list, list):
+            raise SettingsError(f"{_variable('tolerations')} must be a JSON list of tolerations")
+
+    @property
+    def toleration_list(self) -> list[dict[str, Any]]:
+        try:
+            parsed: list[dict[str, Any]] = json.loads(self.tolerations or "[]")
+        except json.JSONDecodeError as error:
+            raise SettingsError(f"{_variable('tolerations')} is not JSON: {error}") from error
+        return parsed
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] = os.environ, flags: Mapping[str, Any] | None = None) -> Self:
+        """Flags win over the environment, the environment over the defaults."""
+        values: dict[str, Any] = {}
+        for knob in fields(cls):
+            raw = (flags or {}).get(knob.name)
+            if raw is None:
+                raw = environment.get(_variable(knob.name))
+            if raw is None:
+                continue
+            convert: Callable[[Any], Any] = type(knob.default)
+            try:
+                values[knob.name] = convert(raw)
+            except ValueError as error:
+                raise SettingsError(f"{_variable(knob.name)}={raw!r} is not a {convert.__name__}") from error
+        if not values.get("identity"):
+            values["identity"] = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+        return cls(**values)
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
