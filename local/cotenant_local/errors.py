@@ -1,0 +1,5 @@
+"""How the local cluster says no: what, where, what to do, in one message for the person at the terminal."""
+
+
+class LocalError(Exception):
+    """Raised at the door (arguments, files, programs, rights) and when a component does not come up."""

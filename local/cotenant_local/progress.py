@@ -1,0 +1,41 @@
+"""What a person sees while something takes long: one line that changes on a terminal, a line now and then elsewhere."""
+
+import shutil
+import time
+from typing import TextIO
+
+QUIET_INTERVAL = 15.0
+"""Seconds between lines where there is no terminal (a CI log)."""
+DRAW_INTERVAL = 0.1
+
+
+class Progress:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._terminal = stream.isatty()
+        self._start = time.monotonic()
+        self._last = self._start if not self._terminal else 0.0
+        self._open_line = False
+
+    def say(self, message: str) -> None:
+        self.end()
+        print(f"» {message}", file=self._stream, flush=True)
+
+    def update(self, message: str, *, detail: str = "") -> None:
+        now = time.monotonic()
+        if now - self._last < (DRAW_INTERVAL if self._terminal else QUIET_INTERVAL):
+            return
+        self._last = now
+        minutes, seconds = divmod(int(now - self._start), 60)
+        text = f"  {minutes}:{seconds:02d} {message}"
+        if self._terminal:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\x1b[K{f'{text}  {detail}'[:width]}", end="", file=self._stream, flush=True)
+            self._open_line = True
+        else:
+            print(text, file=self._stream, flush=True)
+
+    def end(self) -> None:
+        if self._open_line:
+            print("\r\x1b[K", end="", file=self._stream, flush=True)
+            self._open_line = False
