@@ -26,6 +26,8 @@ LABEL_RACK: Final = "topology.kubernetes.io/rack"
 # Annotations.
 ANNOTATION_PLACEMENT: Final = f"{GROUP}/placement"
 """On a pod: JSON `{"node": ..., "ranks": {"0": ["GPU-..."], ...}}`, what the operator granted to this pod."""
+ANNOTATION_USER: Final = f"{GROUP}/user"
+"""On a TrainingJob: whose it is, for the limits per user of a queue. An admission policy holds it to the real user."""
 ANNOTATION_SIMULATED_GPUS: Final = f"{GROUP}/simulated-gpus"
 """On a Node: JSON `{"class": "H100", "memory": "80Gi", "count": 2}`, read by an agent that is told to simulate."""
 ANNOTATION_SHARED_BY_QUEUES: Final = f"{GROUP}/shared-by-queues"

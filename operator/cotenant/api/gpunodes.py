@@ -1,0 +1,86 @@
+"""GPUNode: the GPUs of one node as its agent sees them. Written by the agent only; it has no spec."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from cotenant.api.fields import Timestamp
+from cotenant.api.jobstatus import Isolation
+from cotenant.api.metadata import ObjectMeta
+from cotenant.api.rules import Model, Rule, StatusModel
+
+HEARTBEAT_STALE_S = 60
+"""A node whose agent has been silent for longer gets no new jobs."""
+
+
+class Capabilities(StatusModel):
+    """What the node can do to keep jobs apart."""
+
+    runtime_class: bool = False
+    cdi: bool = False
+    dmem: bool = False
+    mps: bool = False
+
+
+class GpuUse(StatusModel):
+    memory_mib: int = Field(default=0, alias="memoryMiB")
+    utilization_percent: int | None = None
+
+
+class GpuProcess(StatusModel):
+    pod_uid: str = Field(alias="podUID")
+    memory_mib: int = Field(default=0, alias="memoryMiB")
+
+
+class GpuStatus(StatusModel):
+    uuid: str
+    index: int
+    gpu_class: str = Field(alias="class")
+    memory_mib: int = Field(alias="memoryMiB")
+    healthy: bool = True
+    health: str = ""
+    """Why it is not healthy."""
+    peers: tuple[str, ...] = ()
+    """UUIDs that it reaches by NVLink."""
+    mig: bool = False
+    pci_bus_id: str = Field(default="", alias="pciBusId")
+    used: GpuUse | None = None
+    processes: tuple[GpuProcess, ...] = ()
+
+
+class Violation(StatusModel):
+    """A pod that uses more of a GPU's memory than it was given."""
+
+    pod_uid: str = Field(alias="podUID")
+    uuid: str
+    memory_mib: int = Field(alias="memoryMiB")
+    quota_mib: int = Field(alias="quotaMiB")
+    since: Timestamp
+
+
+class GPUNodeStatus(StatusModel):
+    heartbeat: Timestamp | None = None
+    simulated: bool = False
+    """Not real GPUs: for a machine that has none."""
+    driver_version: str = ""
+    toolkit_version: str = ""
+    capabilities: Capabilities = Capabilities()
+    isolation: Isolation = Isolation.NONE
+    """The best that this node can enforce."""
+    gpus: tuple[GpuStatus, ...] = ()
+    summary: str = ""
+    """One phrase for a table: `2 × H100 80Gi`."""
+    violations: tuple[Violation, ...] = ()
+
+
+class GPUNode(Model):
+    """The GPUs of one node. Has the Node's name."""
+
+    api_version: Literal["cotenant.dev/v1alpha1"]
+    kind: Literal["GPUNode"]
+    metadata: ObjectMeta
+    status: GPUNodeStatus = GPUNodeStatus()
+
+    RULES: ClassVar[tuple[Rule, ...]] = ()

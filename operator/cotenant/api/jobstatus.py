@@ -1,0 +1,176 @@
+"""Status of a TrainingJob: what the controller writes and people read. Writing `placement` is what admits a job."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from cotenant.api.fields import Timestamp
+from cotenant.api.rules import StatusModel
+from cotenant.core.lifecycle import Phase
+
+
+class Isolation(StrEnum):
+    """What is really enforced on the GPUs, from nothing to a hard limit."""
+
+    NONE = "None"
+    COOPERATIVE = "Cooperative"
+    WATCHED = "Watched"
+    HARD = "Hard"
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity; a loss that is one is told as text."""
+    if isinstance(value, dict):
+        return {
+            str(key): (str(item) if isinstance(item, float) and not math.isfinite(item) else item)
+            for key, item in value.items()
+        }
+    return value
+
+
+Metrics = Annotated[
+    dict[str, int | float | str],
+    BeforeValidator(_finite),
+    WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+]
+
+
+class Condition(StatusModel):
+    """As Kubernetes defines it (metav1.Condition)."""
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+    last_transition_time: Timestamp
+    observed_generation: int = 0
+
+
+class GrantStatus(StatusModel):
+    uuid: str
+    memory_mib: int = Field(alias="memoryMiB")
+    compute_milli: int
+
+
+class RankStatus(StatusModel):
+    rank: int
+    gpus: tuple[GrantStatus, ...]
+
+
+class NodeStatus(StatusModel):
+    node: str
+    ranks: tuple[RankStatus, ...]
+
+
+class PlacementStatus(StatusModel):
+    """Node → ranks → GPUs. Pod i of the running attempt is `nodes[i]`; rank 0 is the first rank of the first node."""
+
+    nodes: tuple[NodeStatus, ...]
+    admitted_at: Timestamp
+    workers: int
+    isolation: Isolation = Isolation.NONE
+
+
+class PendingStatus(StatusModel):
+    reason: str
+    message: str
+    since: Timestamp | None = None
+    estimated_start: Timestamp | None = None
+    would_start_if: str | None = None
+    evidence: Metrics = Field(default_factory=dict)
+
+
+class CheckpointStatus(StatusModel):
+    step: int | None = None
+    at: Timestamp | None = None
+
+
+class ProgressStatus(StatusModel):
+    summary: str = ""
+    """One phrase for a table: `120/400 (30 %)`."""
+    state: str = ""
+    step: int = 0
+    of: int = 0
+    rate: float = 0.0
+    """Steps per second."""
+    percent: int | None = None
+    metrics: Metrics = Field(default_factory=dict)
+    last_checkpoint: CheckpointStatus | None = None
+    collective: str = ""
+    observed_gpus: dict[str, tuple[str, ...]] = Field(default_factory=dict, alias="observedGPUs")
+    """rank → the UUIDs that its process really sees."""
+    memory_peak_mib: dict[str, int] = Field(default_factory=dict, alias="memoryPeakMiB")
+    warnings: tuple[str, ...] = ()
+    updated_at: Timestamp | None = None
+
+
+class EvictionStatus(StatusModel):
+    """The last time that the job had to leave; `done` when its GPUs were given back."""
+
+    kind: str
+    message: str
+    in_favour_of: str | None = None
+    at: Timestamp
+    done: bool = False
+
+
+class ExitStatus(StatusModel):
+    """How the last attempt ended, as the worker tells it."""
+
+    code: int
+    reason: str
+    message: str = ""
+    rank: int | None = None
+    signal: int | None = None
+    node: str | None = None
+    tail: tuple[str, ...] = ()
+    """The last lines that the failing rank printed."""
+    at: Timestamp | None = None
+
+
+class UsageStatus(StatusModel):
+    gpu_seconds: int = 0
+    """GPUs × seconds held over all attempts; a share counts as its part."""
+    gpu_milliseconds: int = 0
+    """The same, exactly."""
+
+
+class ExcludedNode(StatusModel):
+    node: str
+    until: Timestamp
+    reason: str = ""
+
+
+class TrainingJobStatus(StatusModel):
+    phase: Phase | None = None
+    reason: str | None = None
+    """One word: why it waits, failed or was evicted."""
+    message: str | None = None
+    """The same as a sentence for a person."""
+    gpus: str | None = None
+    """What the job asks for, or holds, in short: `2 × 0.4`."""
+    conditions: tuple[Condition, ...] = ()
+    placement: PlacementStatus | None = None
+    pending: PendingStatus | None = None
+    progress: ProgressStatus | None = None
+    isolation: Isolation | None = None
+    usage: UsageStatus | None = None
+    results: Metrics | None = None
+    """Final metrics, all-reduced."""
+    attempts: int = 0
+    """Attempts started so far; the running one has this number."""
+    failures: int = 0
+    """Attempts that ended by a fault of the job's own: what counts against `retries`."""
+    restarts: int = 0
+    """Times that the job was started again, whatever the cause."""
+    last_exit: ExitStatus | None = None
+    eviction: EvictionStatus | None = None
+    excluded_nodes: tuple[ExcludedNode, ...] = ()
+    started_at: Timestamp | None = None
+    """When its workers first ran."""
+    finished_at: Timestamp | None = None
+    observed_generation: int = 0

@@ -1,0 +1,166 @@
+"""Amounts as people write them ("8", "500m", "16Gi", "0.4", "2h30m") ⇄ integers. Exact: no float is ever made.
+
+The grammar of each amount is one regular expression (`DECIMAL`, `MEMORY`, …) that the CRD's CEL rules use as well, so
+the API server and this parser cannot disagree about what is well formed. Called by `fields`, by `nodes` for what the
+kubelet writes, and by whoever prints an amount. NaN, negatives, exponents and more decimals than fit are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+MILLI: Final = 1000
+MIB: Final = 1024 * 1024
+
+# At most three decimals: the smallest amount is one thousandth.
+DECIMAL: Final = r"^((0|[1-9][0-9]{0,6})(\.[0-9]{1,3})?|(0|[1-9][0-9]{0,9})m)$"
+MEMORY: Final = r"^(0|[1-9][0-9]{0,14})(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|k|M|G|T)?$"
+FRACTION: Final = r"^0\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9])$"
+DURATION: Final = r"^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,8}s)?$"
+
+_UNITS: Final = {
+    "": 1,
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "P": 10**15,
+    "E": 10**18,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+    "Pi": 2**50,
+    "Ei": 2**60,
+}
+_DIGITS: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?([A-Za-z]*)")
+_DURATION: Final = re.compile(r"(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?")
+_KUBERNETES: Final = re.compile(r"([0-9]+)(?:\.([0-9]*))?(?:[eE]\+?([0-9]{1,2})|([a-zA-Z]{0,2}))")
+_FINE: Final = {"m": 10**3, "u": 10**6, "n": 10**9}
+
+
+class QuantityError(ValueError):
+    """The text is not an amount of this kind. The message says what was given and what is wrong with it."""
+
+
+def parse_decimal(value: str | int) -> int:
+    """Thousandths: "0.4" → 400, "500m" → 500, 2 → 2000. For CPUs, GPUs and GPU-hours."""
+    text = _well_formed(value, DECIMAL)
+    if text.endswith("m"):
+        return int(text[:-1])
+    whole, _, decimals = text.partition(".")
+    return int(whole) * MILLI + int(decimals.ljust(3, "0"))
+
+
+def parse_memory(value: str | int) -> int:
+    """Bytes, rounded up to a whole one: "16Gi" → 17179869184, "1.5G" → 1500000000."""
+    match = _DIGITS.fullmatch(_well_formed(value, MEMORY))
+    assert match is not None
+    whole, decimals, unit = match.groups()
+    return _scaled(whole, decimals or "", _UNITS[unit])
+
+
+def parse_fraction(value: str) -> int:
+    """Thousandths of one GPU, more than none and less than all: "0.4" → 400."""
+    return int(_well_formed(value, FRACTION)[2:].ljust(3, "0"))
+
+
+def parse_duration(value: str) -> int:
+    """Seconds: "90s" → 90, "2h30m" → 9000."""
+    match = _DURATION.fullmatch(_well_formed(value, DURATION))
+    if match is None or not value:
+        raise QuantityError(f'{value!r} has no unit; write for example "90s", "15m" or "2h30m"')
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def parse_kubernetes(value: str | int, scale: int = 1) -> int:
+    """What Kubernetes itself writes, such as a node's allocatable; rounded up. `scale=1000` counts thousandths."""
+    match = _KUBERNETES.fullmatch(str(value))
+    if match is None:
+        raise QuantityError(f"{value!r} is not a Kubernetes quantity")
+    whole, decimals, exponent, unit = match.groups()
+    decimals = decimals or ""
+    if unit in _FINE:
+        return _divided_up(int(whole + decimals) * scale, _FINE[unit] * _ten_to(len(decimals)))
+    if exponent is None and unit not in _UNITS:
+        raise QuantityError(f"{value!r} has the unknown unit {unit!r}")
+    return _scaled(whole, decimals, (_ten_to(int(exponent)) if exponent else _UNITS[unit]) * scale)
+
+
+def mib_up(size: int) -> int:
+    """Bytes → MiB, rounded up: a request is never granted less than it asked for."""
+    return -(-size // MIB)
+
+
+def show_decimal(thousandths: int) -> str:
+    """2000 → "2", 400 → "0.4", 1250 → "1.25"."""
+    whole, rest = divmod(thousandths, MILLI)
+    return f"{whole}.{rest:03d}".rstrip("0") if rest else str(whole)
+
+
+def show_cpu(milli: int) -> str:
+    """As Kubernetes writes it: 500 → "500m", 2000 → "2"."""
+    return f"{milli}m" if milli % MILLI else str(milli // MILLI)
+
+
+def show_memory(size: int) -> str:
+    """The largest binary unit that says it exactly: 17179869184 → "16Gi"."""
+    for unit in ("Ti", "Gi", "Mi", "Ki"):
+        if size and size % _UNITS[unit] == 0:
+            return f"{size // _UNITS[unit]}{unit}"
+    return str(size)
+
+
+def show_mib(mib: int) -> str:
+    return show_memory(mib * MIB)
+
+
+def show_duration(seconds: int) -> str:
+    """9000 → "2h30m", 90 → "1m30s", 0 → "0s"."""
+    hours, rest = divmod(seconds, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
+    return "".join(f"{amount}{unit}" for amount, unit in parts if amount) or "0s"
+
+
+def _well_formed(value: str | int, grammar: str) -> str:
+    """The text, when it has the grammar; else an error that says which of the usual mistakes it is."""
+    text = str(value)
+    # fullmatch, because `$` alone would let a trailing newline pass, which RE2 in the API server does not.
+    if re.fullmatch(grammar, text):
+        return text
+    raise QuantityError(f"{text[:60]!r} {_mistake(text, grammar)}")
+
+
+def _mistake(text: str, grammar: str) -> str:
+    if text.lstrip("+-").lower() in {"nan", "inf", "infinity", ".nan", ".inf"}:
+        return "is not a number"
+    if text.startswith("-"):
+        return "is negative"
+    if re.fullmatch(r"[0-9.]+[eE][-+]?[0-9]+", text):
+        return "has an exponent; write the number out"
+    if re.fullmatch(r"[0-9]+\.[0-9]{4,}[a-zA-Z]*", text):
+        return "has more than three decimals"
+    if re.fullmatch(r"[0-9]{8,}[0-9.]*[a-zA-Z]*", text):
+        return "is too large"
+    if grammar == FRACTION and re.fullmatch(r"0+(\.0*)?", text):
+        return "asks for nothing"
+    if grammar == FRACTION and re.fullmatch(r"[0-9]+(\.[0-9]*)?", text):
+        return "is not below 1"
+    if grammar == DURATION and text.isdigit():
+        return "has no unit"
+    return "is not well formed"
+
+
+def _scaled(whole: str, decimals: str, unit: int) -> int:
+    return _divided_up(int(whole + decimals) * unit, _ten_to(len(decimals)))
+
+
+def _divided_up(amount: int, by: int) -> int:
+    return -(-amount // by)
+
+
+def _ten_to(power: int) -> int:
+    return int("1" + "0" * power)

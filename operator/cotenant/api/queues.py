@@ -1,0 +1,224 @@
+"""Queue: a tenant's place in the quota tree. What the administrator grants, to whom, and how much of it is lent."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from cotenant.api.fields import DNS_LABEL, GpuAmount, GpuHours, Int, Label, LabelValue, Str, Timestamp, cel_text, text
+from cotenant.api.jobstatus import Condition
+from cotenant.api.metadata import ObjectMeta
+from cotenant.api.rules import Model, Rule, StatusModel
+
+_LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+_LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
+
+LabelKey = Annotated[Str, *text(_LABEL_KEY, "must be a label key, such as team or example.com/team", longest=317)]
+SelectedValue = Annotated[
+    Str, *text(_LABEL_VALUE, "must be a label value: letters, digits, '-', '_' and '.', at most 63", longest=63)
+]
+
+
+class Operator(StrEnum):
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class Requirement(Model):
+    key: LabelKey
+    operator: Operator
+    values: Annotated[tuple[SelectedValue, ...], Field(max_length=64)] = ()
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "values",
+            "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+            "In and NotIn need values; Exists and DoesNotExist take none",
+            lambda it: (it.operator in {Operator.IN, Operator.NOT_IN}) == bool(it.values),
+        ),
+    )
+
+
+class NamespaceSelector(Model):
+    """Namespaces by their labels; an empty selector means all of them."""
+
+    match_labels: Annotated[dict[Str, SelectedValue], Field(max_length=16, default_factory=dict)]
+    match_expressions: Annotated[tuple[Requirement, ...], Field(max_length=16)] = ()
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "matchLabels",
+            f"!has(self.matchLabels) || self.matchLabels.all(key, key.matches({cel_text(_LABEL_KEY)}))",
+            "every key must be a label key, such as team or example.com/team",
+            lambda it: all(re.fullmatch(_LABEL_KEY, key) is not None for key in it.match_labels),
+        ),
+    )
+
+    def matches(self, labels: dict[str, str]) -> bool:
+        """Does a namespace with these labels belong to it?"""
+        if any(labels.get(key) != value for key, value in self.match_labels.items()):
+            return False
+        return all(_holds(requirement, labels) for requirement in self.match_expressions)
+
+
+def _holds(requirement: Requirement, labels: dict[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case Operator.IN:
+            return value in requirement.values
+        case Operator.NOT_IN:
+            return value not in requirement.values
+        case Operator.EXISTS:
+            return value is not None
+        case Operator.DOES_NOT_EXIST:
+            return value is None
+
+
+class QuotaLine(Model):
+    """One grant. Every line that matches a request must allow it; a line without class or zone matches any."""
+
+    gpu_class: LabelValue | None = None
+    zone: LabelValue | None = None
+    guaranteed: GpuAmount = 0
+    """GPUs that are the queue's own: others give them back when it asks."""
+    limit: GpuAmount | None = None
+    """The most that the queue may hold, borrowed ones included. Default: what the tree has to lend."""
+    lendable: GpuAmount | None = None
+    """How much of `guaranteed` others may use while it is idle. Default: all of it."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "limit",
+            "!has(self.limit) || quantity(string(self.guaranteed)).compareTo(quantity(string(self.limit))) <= 0",
+            "limit is less than guaranteed",
+            lambda it: it.limit is None or it.guaranteed <= it.limit,
+        ),
+        Rule(
+            "lendable",
+            "!has(self.lendable) || quantity(string(self.lendable)).compareTo(quantity(string(self.guaranteed))) <= 0",
+            "lendable is more than guaranteed: a queue can lend only what is its own",
+            lambda it: it.lendable is None or it.lendable <= it.guaranteed,
+        ),
+    )
+
+
+class UserLimits(Model):
+    limit: GpuAmount
+    """The most that one user may hold in this queue."""
+
+
+class Period(StrEnum):
+    DAY = "Day"
+    WEEK = "Week"
+    MONTH = "Month"
+
+
+class Budget(Model):
+    gpu_hours: GpuHours
+    """GPUs × hours that the queue's jobs may use in each period."""
+    period: Period
+    """Periods begin at 00:00 UTC: every day, on Mondays, on the first of the month."""
+
+
+class Consolidation(StrEnum):
+    NEVER = "Never"
+    ALLOWED = "Allowed"
+
+
+class QueueSpec(Model):
+    parent: Label | None = None
+    """The queue above this one. What a parent is granted bounds all of its children together."""
+    namespaces: Annotated[tuple[Label, ...], Field(max_length=256)] = ()
+    """Namespaces whose jobs may use the queue, by name."""
+    namespace_selector: NamespaceSelector | None = None
+    """And those that this selects."""
+    weight: Int = Field(default=1, ge=1, le=1000)
+    """Its part of what is idle, against its siblings."""
+    quotas: Annotated[tuple[QuotaLine, ...], Field(max_length=64)] = ()
+    """What is granted. Nothing granted is nothing allowed."""
+    users: UserLimits | None = None
+    budget: Budget | None = None
+    consolidation: Consolidation = Consolidation.NEVER
+    """Whether its jobs may be moved, by way of a checkpoint, when that lets a job start that otherwise cannot."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "namespaces",
+            "!has(self.namespaces) || self.namespaces.all(a, self.namespaces.exists_one(b, a == b))",
+            "a namespace appears twice",
+            lambda it: len(set(it.namespaces)) == len(it.namespaces),
+        ),
+        Rule(
+            "quotas",
+            "!has(self.quotas) || self.quotas.all(a, self.quotas.exists_one(b,"
+            " a.?gpuClass.orValue('') == b.?gpuClass.orValue('') && a.?zone.orValue('') == b.?zone.orValue('')))",
+            "two quotas are for the same class and zone",
+            lambda it: len({(line.gpu_class, line.zone) for line in it.quotas}) == len(it.quotas),
+        ),
+    )
+
+
+class QuotaUsage(StatusModel):
+    gpu_class: str | None = None
+    zone: str | None = None
+    guaranteed: GpuAmount = 0
+    effective: GpuAmount = 0
+    """`guaranteed`, scaled to the nodes that are there."""
+    used: GpuAmount = 0
+    borrowed: GpuAmount = 0
+    lent: GpuAmount = 0
+
+
+class BudgetUsage(StatusModel):
+    spent_milli_gpu_seconds: int = Field(default=0, alias="spentMilliGPUSeconds")
+    spent: str = ""
+    """In GPU-hours, for people."""
+    left: str = ""
+    period_start: Timestamp | None = None
+    period_end: Timestamp | None = None
+
+
+class QueueStatus(StatusModel):
+    used: GpuAmount = 0
+    borrowed: GpuAmount = 0
+    lent: GpuAmount = 0
+    pending: int = 0
+    running: int = 0
+    share: str = ""
+    """Dominant share of what is borrowed, usage history counted: who has less goes first."""
+    namespaces: tuple[str, ...] = ()
+    """All that it serves now, selectors resolved."""
+    quotas: tuple[QuotaUsage, ...] = ()
+    budget: BudgetUsage | None = None
+    conditions: tuple[Condition, ...] = ()
+    observed_generation: int = 0
+
+
+class Queue(Model):
+    """A tenant's place in the quota tree."""
+
+    api_version: Literal["cotenant.dev/v1alpha1"]
+    kind: Literal["Queue"]
+    metadata: ObjectMeta
+    spec: QueueSpec
+    status: QueueStatus = QueueStatus()
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "metadata.name",
+            f"self.metadata.name.matches({cel_text(DNS_LABEL)})",
+            "a queue's name must be at most 63 lower-case letters, digits and '-'",
+            lambda it: re.fullmatch(DNS_LABEL, it.metadata.final_name) is not None,
+        ),
+        Rule(
+            "spec.parent",
+            "!has(self.spec.parent) || self.spec.parent != self.metadata.name",
+            "a queue cannot be its own parent",
+            lambda it: it.spec.parent != it.metadata.name or it.spec.parent is None,
+        ),
+    )

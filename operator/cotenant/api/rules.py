@@ -1,0 +1,95 @@
+"""One rule, said twice: in CEL for the API server and in Python for the parser, side by side so that they stay equal.
+
+`Model` is the base of everything in a spec: unknown fields are refused, `null` is the same as absent (as the API server
+prunes it), and the class's `RULES` run after its fields. `schema` copies the CEL half of every rule into the CRD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+BROKEN_RULES = "broken_rules"
+"""The pydantic error type that carries `(field, message)` pairs of every rule of one object that does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`cel` and `check` say the same about one object; `field` is what the refusal names (relative, dotted)."""
+
+    field: str
+    cel: str
+    message: str
+    check: Callable[[Any], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionRule:
+    """A rule about an edit, in CEL only: `oldSelf` is known to nobody but the API server."""
+
+    field: str
+    cel: str
+    message: str
+
+
+class Model(BaseModel):
+    """Base of all that a person writes."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=False,
+        validate_by_alias=True,
+        use_attribute_docstrings=True,
+    )
+    RULES: ClassVar[tuple[Rule, ...]] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            known = cls.field_names()
+            return {key: value for key, value in data.items() if value is not None or key not in known}
+        return data
+
+    @model_validator(mode="after")
+    def _rules_hold(self) -> Self:
+        broken = [(rule.field, rule.message) for rule in self.RULES if not rule.check(self)]
+        if broken:
+            raise PydanticCustomError(BROKEN_RULES, "{summary}", {"summary": broken[0][1], "broken": broken})
+        return self
+
+    @classmethod
+    def field_names(cls) -> frozenset[str]:
+        """The names as documents spell them."""
+        return frozenset(field.alias or name for name, field in cls.model_fields.items())
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON, spelled as documents are, without what is unset."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class StatusModel(Model):
+    """Base of what operator and agent write: read leniently, so that an older reader survives a newer writer."""
+
+    model_config = ConfigDict(extra="ignore", validate_by_name=True)
+
+
+def given(value: Any) -> str:
+    """What stood in the document, short enough for a sentence."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,323 @@
+"""What runs in a TrainingJob's pods: program, code, environment, volumes. There is no free pod template."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, ClassVar, TypeAlias
+
+from pydantic import Field
+
+from cotenant.api import environment
+from cotenant.api.fields import (
+    Bool,
+    CpuAmount,
+    HostMemory,
+    Int,
+    ObjectName,
+    Str,
+    bounded,
+    cel_text,
+    keyed_by,
+    text,
+)
+from cotenant.api.rules import Model, Rule
+
+MAX_ARGUMENTS = 256
+MAX_ENV = 128
+MAX_VOLUMES = 32
+
+RESERVED_PATHS = r"^/(tmp|dev|proc|sys|etc|run|var/run|workspace|checkpoints)(/.*)?$"
+
+
+class Framework(StrEnum):
+    PYTORCH = "pytorch"
+    TENSORFLOW = "tensorflow"
+    KERAS = "keras"
+    JAX = "jax"
+    ACCELERATE = "accelerate"
+    HOROVOD = "horovod"
+
+
+class Strategy(StrEnum):
+    ALL_REDUCE = "AllReduce"
+    PARAMETER_SERVER = "ParameterServer"
+
+
+class Collective(StrEnum):
+    AUTO = "auto"
+    NCCL = "nccl"
+    GLOO = "gloo"
+
+
+class Precision(StrEnum):
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+
+class Update(StrEnum):
+    SYNCHRONOUS = "Synchronous"
+    ASYNCHRONOUS = "Asynchronous"
+
+
+Key: TypeAlias = Annotated[
+    Str, *text(r"^[-._a-zA-Z0-9]+$", "must be a key of letters, digits, '-', '_' and '.'", longest=253)
+]
+SubPath: TypeAlias = Annotated[
+    Str,
+    *text(
+        r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$",
+        "must be a relative path without '..', such as \"runs/today\"",
+        longest=256,
+    ),
+]
+"""No part may start with a dot, so `..` cannot leave the volume."""
+
+
+class KeyOf(Model):
+    name: ObjectName
+    key: Key
+
+
+class EnvSource(Model):
+    secret_key_ref: KeyOf | None = None
+    """A key of a Secret in the job's namespace."""
+    config_map_key_ref: KeyOf | None = None
+    """A key of a ConfigMap in the job's namespace."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "",
+            "has(self.secretKeyRef) != has(self.configMapKeyRef)",
+            "valueFrom takes exactly one of secretKeyRef and configMapKeyRef",
+            lambda it: (it.secret_key_ref is None) != (it.config_map_key_ref is None),
+        ),
+    )
+
+
+def _denied(row: environment.Denied) -> Rule:
+    return Rule(
+        "name",
+        f"!self.name.matches({cel_text(row.names)})",
+        f"this variable is not for the job to set: {row.why}",
+        lambda it: re.fullmatch(row.names, it.name) is None,
+    )
+
+
+class EnvVar(Model):
+    name: Annotated[
+        Str, *text(environment.NAME, "must be the name of a variable: letters, digits and '_'", longest=128)
+    ]
+    value: Annotated[str, bounded(32768)] | None = None
+    value_from: EnvSource | None = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        *(_denied(row) for row in environment.DENIED),
+        Rule(
+            "valueFrom",
+            "!(has(self.value) && has(self.valueFrom))",
+            "value and valueFrom exclude each other",
+            lambda it: it.value is None or it.value_from is None,
+        ),
+        Rule(
+            "value",
+            f"!self.name.matches({cel_text(environment.ALLOCATOR)})"
+            f" || (has(self.value) && self.value.matches({cel_text(environment.ALLOCATOR_VALUE)}))",
+            "the allocator takes only keys that do not touch the memory limit, such as expandable_segments:True or"
+            " max_split_size_mb:128; the limit itself is set from the job's share",
+            lambda it: (
+                re.fullmatch(environment.ALLOCATOR, it.name) is None
+                or (it.value is not None and re.fullmatch(environment.ALLOCATOR_VALUE, it.value) is not None)
+            ),
+        ),
+    )
+
+
+class ConfigMapSource(Model):
+    name: ObjectName
+
+
+class SecretSource(Model):
+    secret_name: ObjectName
+
+
+class ClaimSource(Model):
+    claim_name: ObjectName
+    sub_path: SubPath | None = None
+    """Only this folder of the volume."""
+
+
+class EmptyDirSource(Model):
+    size_limit: HostMemory | None = None
+
+
+class Code(Model):
+    """Mounted read-only at /workspace: the working directory, and first on PYTHONPATH."""
+
+    config_map: ConfigMapSource | None = None
+    persistent_volume_claim: ClaimSource | None = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "",
+            "has(self.configMap) != has(self.persistentVolumeClaim)",
+            "code takes exactly one of configMap and persistentVolumeClaim",
+            lambda it: (it.config_map is None) != (it.persistent_volume_claim is None),
+        ),
+    )
+
+
+class Volume(Model):
+    name: Annotated[
+        Str,
+        *text(
+            r"^[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?$",
+            "must be at most 53 lower-case letters, digits and '-', such as \"data\"",
+            longest=53,
+        ),
+    ]
+    mount_path: Annotated[
+        Str,
+        *text(
+            r"^(/[A-Za-z0-9_][-A-Za-z0-9_.]*)+$",
+            "must be an absolute path below / without '..', such as \"/data\"",
+            longest=256,
+        ),
+    ]
+    read_only: Bool = False
+    persistent_volume_claim: ClaimSource | None = None
+    config_map: ConfigMapSource | None = None
+    secret: SecretSource | None = None
+    empty_dir: EmptyDirSource | None = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "",
+            "(has(self.persistentVolumeClaim) ? 1 : 0) + (has(self.configMap) ? 1 : 0) + (has(self.secret) ? 1 : 0)"
+            " + (has(self.emptyDir) ? 1 : 0) == 1",
+            "a volume takes exactly one of persistentVolumeClaim, configMap, secret and emptyDir",
+            lambda it: (
+                [it.persistent_volume_claim, it.config_map, it.secret, it.empty_dir].count(None) == 3  # four sources
+            ),
+        ),
+        Rule(
+            "mountPath",
+            f"!self.mountPath.matches({cel_text(RESERVED_PATHS)})",
+            "this path is used by Cotenant or by the system; mount the volume elsewhere, such as at /data",
+            lambda it: re.fullmatch(RESERVED_PATHS, it.mount_path) is None,
+        ),
+    )
+
+
+class ParameterServer(Model):
+    servers: Annotated[Int, Field(ge=1, le=64)] = 1
+    """Server processes among which the parameters are divided."""
+    update: Update = Update.SYNCHRONOUS
+    """Whether a server waits for every worker's gradients before it steps."""
+
+
+class TensorBoard(Model):
+    path: SubPath = "tensorboard"
+    """Folder below the checkpoint path into which event files are written."""
+
+
+class MLflow(Model):
+    tracking_uri: Annotated[
+        Str, *text(r"^https?://[^\s]+$", "must be the address of a tracking server, http:// or https://", longest=512)
+    ]
+    experiment: Annotated[str, bounded(256, shortest=1)] | None = None
+    """Default: the job's namespace."""
+
+
+class Tracking(Model):
+    """Where reported metrics go as well, besides the job's status."""
+
+    tensor_board: TensorBoard | None = None
+    mlflow: MLflow | None = None
+
+
+class Resources(Model):
+    """Of the node, per worker; what the pod's requests and limits are made of."""
+
+    cpu: CpuAmount = 1000
+    memory: HostMemory = 4 * 1024**3
+
+
+class Runtime(Model):
+    image: (
+        Annotated[
+            Str, *text(r"^[a-zA-Z0-9][-a-zA-Z0-9._:/@]*$", "must be the name of an image, without spaces", longest=512)
+        ]
+        | None
+    ) = None
+    """Default: the operator's worker image."""
+    command: (
+        Annotated[tuple[Annotated[str, bounded(65536)], ...], Field(min_length=1, max_length=MAX_ARGUMENTS)] | None
+    ) = None
+    """A program that reads torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR …), run once per worker, unchanged."""
+    args: Annotated[tuple[Annotated[str, bounded(65536)], ...], Field(max_length=MAX_ARGUMENTS)] | None = None
+    entrypoint: (
+        Annotated[
+            Str,
+            *text(
+                r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$",
+                "must be module:function, such as train:main",
+                longest=256,
+            ),
+        ]
+        | None
+    ) = None
+    """A Python function, called once per worker in the worker's process."""
+    ray_train: Bool = False
+    """The command is a Ray Train driver: run once, on the job's own Ray cluster."""
+    code: Code | None = None
+    env: Annotated[tuple[EnvVar, ...], Field(max_length=MAX_ENV), *keyed_by("name")] = ()
+    volumes: Annotated[tuple[Volume, ...], Field(max_length=MAX_VOLUMES), *keyed_by("name")] = ()
+    framework: Framework | None = None
+    """What the program trains with, where that decides how it is started."""
+    strategy: Strategy = Strategy.ALL_REDUCE
+    parameter_server: ParameterServer | None = None
+    collective: Collective = Collective.AUTO
+    """`gloo` also lets two workers of the job share one GPU, which NCCL refuses."""
+    precision: Precision = Precision.FP32
+    tracking: Tracking | None = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "",
+            "has(self.command) != has(self.entrypoint)",
+            "runtime takes exactly one of command and entrypoint",
+            lambda it: (it.command is None) != (it.entrypoint is None),
+        ),
+        Rule(
+            "args",
+            "!has(self.args) || has(self.command)",
+            "args belong to command; an entrypoint is called without arguments and reads its environment",
+            lambda it: it.args is None or it.command is not None,
+        ),
+        Rule(
+            "rayTrain",
+            "!self.rayTrain || has(self.command)",
+            "rayTrain needs command: the Ray Train driver that is run once",
+            lambda it: not it.ray_train or it.command is not None,
+        ),
+        Rule(
+            "parameterServer",
+            "!has(self.parameterServer) || self.strategy == 'ParameterServer'",
+            "parameterServer needs strategy: ParameterServer",
+            lambda it: it.parameter_server is None or it.strategy is Strategy.PARAMETER_SERVER,
+        ),
+        Rule(
+            "rayTrain",
+            "!self.rayTrain || self.strategy == 'AllReduce'",
+            "a Ray Train driver brings its own strategy; leave strategy out",
+            lambda it: not it.ray_train or it.strategy is Strategy.ALL_REDUCE,
+        ),
+        Rule(
+            "volumes",
+            "!has(self.volumes) || self.volumes.all(a, self.volumes.exists_one(b, b.mountPath == a.mountPath))",
+            "two volumes have the same mountPath",
+            lambda it: len({volume.mount_path for volume in it.volumes}) == len(it.volumes),
+        ),
+    )
