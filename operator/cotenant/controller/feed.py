@@ -1,0 +1,94 @@
+"""kopf's part: it keeps the watches open and hands every event on. No decision and no patch is made here.
+
+kopf runs in a thread with a loop of its own, because it cancels whatever it finds in its loop when it stops. It gets
+`on.event` handlers only: no finalizers, no annotations, no peering, no posted events, and every watch has a timeout, so
+that a stream which went quiet is opened anew. `run` in this module ends when kopf ends, which ends the operator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import kopf
+
+from cotenant.controller.kube import (
+    GPU_NODES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    QUEUES,
+    TRAINING_JOBS,
+    Document,
+    Resource,
+)
+
+WATCHED: Final = (NAMESPACES, NODES, GPU_NODES, QUEUES, TRAINING_JOBS, PODS)
+
+Take = Callable[[Resource, Document, bool], None]
+"""(resource, object, deleted) → the mirror. Called in the operator's loop."""
+
+
+class FeedStoppedError(RuntimeError):
+    """kopf ended by itself: nothing would be observed any more."""
+
+
+def build_registry(take: Take, loop: asyncio.AbstractEventLoop) -> kopf.OperatorRegistry:
+    registry = kopf.OperatorRegistry()
+    kopf.on.login(registry=registry)(kopf.login_via_client)
+    for resource in WATCHED:
+        _watch(registry, resource, take, loop)
+    return registry
+
+
+def _watch(registry: kopf.OperatorRegistry, resource: Resource, take: Take, loop: asyncio.AbstractEventLoop) -> None:
+    @kopf.on.event(
+        resource.group, resource.version, resource.plural, id=f"observe-{resource.plural}", registry=registry
+    )
+    async def observe(event: Any, **_: Any) -> None:
+        loop.call_soon_threadsafe(take, resource, dict(event["object"]), event["type"] == "DELETED")
+
+
+def build_settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True  # resources are known, no CRD is waited for, all namespaces are watched
+    settings.peering.standalone = True
+    settings.watching.server_timeout = 240
+    settings.watching.client_timeout = 270
+    settings.watching.connect_timeout = 10
+    settings.watching.inactivity_timeout = 90
+    settings.networking.request_timeout = 60
+    settings.process.ultimate_exiting_timeout = None
+    return settings
+
+
+async def run(take: Take) -> None:
+    """Feed for ever. Raises FeedStoppedError when kopf ends by itself; cancel to stop."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[BaseException | None] = loop.create_future()
+    stop = threading.Event()
+    registry, settings = build_registry(take, loop), build_settings()
+
+    def tell(error: BaseException | None) -> None:
+        if not ended.done():
+            ended.set_result(error)
+
+    def body() -> None:
+        error: BaseException | None = None
+        try:
+            asyncio.run(kopf.operator(registry=registry, settings=settings, clusterwide=True, stop_flag=stop))
+        except BaseException as raised:
+            error = raised
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(tell, error)
+
+    logging.getLogger("kopf").setLevel(logging.WARNING)
+    threading.Thread(target=body, name="kopf", daemon=True).start()
+    try:
+        raise FeedStoppedError("the feed of Kubernetes events has ended") from await asyncio.shield(ended)
+    finally:
+        stop.set()

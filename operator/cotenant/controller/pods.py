@@ -1,0 +1,172 @@
+"""What the operator needs to know of a pod, decoded once when it is seen; kept in the mirror, judged by `steps`.
+
+Pods that are not ours matter for one thing only: the CPU and memory that they take from their node.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING
+from functools import lru_cache
+from typing import Any
+
+from kubernetes.utils.quantity import parse_quantity
+
+from cotenant import contract, names
+from cotenant.controller.attempt import placement_from_json
+from cotenant.controller.kube import version_of
+from cotenant.core.model import NodePlacement
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """Which pod of which attempt of which job this is, and what it was granted."""
+
+    job: str
+    job_uid: str
+    attempt: int
+    node_rank: int
+    placement: NodePlacement | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How the worker container ended. `code` is -1 when the pod failed without running to an end (evicted, lost)."""
+
+    code: int
+    reason: str = ""
+    termination: contract.Termination | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFacts:
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    worker: Worker | None = None
+    """None: not one of ours."""
+    node: str = ""
+    """Empty until the kube-scheduler has bound it."""
+    ready: bool = False
+    ip: str = ""
+    deleting: bool = False
+    exit: Exit | None = None
+    """Set when every container has ended: its GPUs are free."""
+    waiting: str = ""
+    """Why the container does not start, such as `ErrImagePull`, when the kubelet says so."""
+    cpu_milli: int = 0
+    memory_mib: int = 0
+
+
+def read_pod(document: Mapping[str, Any]) -> PodFacts:
+    metadata = document["metadata"]
+    spec, status = document.get("spec", {}), document.get("status", {})
+    worker = _worker(metadata)
+    container = _container_status(status)
+    cpu_milli, memory_mib = (0, 0) if worker else _requests(spec)
+    return PodFacts(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        version=version_of(document),
+        worker=worker,
+        node=spec.get("nodeName", ""),
+        ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
+        ip=status.get("podIP", ""),
+        deleting="deletionTimestamp" in metadata,
+        exit=_exit(status, container),
+        waiting=_waiting(status, container),
+        cpu_milli=cpu_milli,
+        memory_mib=memory_mib,
+    )
+
+
+def _worker(metadata: Mapping[str, Any]) -> Worker | None:
+    labels = metadata.get("labels") or {}
+    if labels.get(names.LABEL_MANAGED_BY) != names.MANAGED_BY or names.LABEL_JOB_UID not in labels:
+        return None
+    if not any(o["uid"] == labels[names.LABEL_JOB_UID] for o in metadata.get("ownerReferences") or ()):
+        return None  # labels anybody can write; only the operator's pods are owned by the job that they name
+    try:
+        attempt, node_rank = int(labels[names.LABEL_ATTEMPT]), int(labels[names.LABEL_NODE_RANK])
+    except (KeyError, ValueError):
+        return None
+    annotation = (metadata.get("annotations") or {}).get(names.ANNOTATION_PLACEMENT, "")
+    return Worker(
+        job=labels[names.LABEL_JOB],
+        job_uid=labels[names.LABEL_JOB_UID],
+        attempt=attempt,
+        node_rank=node_rank,
+        placement=placement_from_json(annotation),
+    )
+
+
+def _container_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    for container in status.get("containerStatuses") or ():
+        if container["name"] == names.CONTAINER:
+            return container  # type: ignore[no-any-return]
+    return {}
+
+
+def _exit(status: Mapping[str, Any], container: Mapping[str, Any]) -> Exit | None:
+    if status.get("phase") not in {"Succeeded", "Failed"}:
+        return None
+    ended = (container.get("state") or {}).get("terminated")
+    if ended is None:
+        return Exit(code=-1, reason=status.get("reason") or "PodLost")
+    return Exit(
+        code=int(ended.get("exitCode", -1)),
+        reason=ended.get("reason") or status.get("reason") or "",
+        termination=_termination(ended.get("message") or ""),
+    )
+
+
+def _termination(message: str) -> contract.Termination | None:
+    try:
+        return contract.Termination.from_json(message)
+    except (json.JSONDecodeError, TypeError, AttributeError):
+        return None
+
+
+def _waiting(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    if waiting.get("reason") and waiting["reason"] not in {"ContainerCreating", "PodInitializing"}:
+        return f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}".rstrip(": ")
+    return ""
+
+
+def _requests(spec: Mapping[str, Any]) -> tuple[int, int]:
+    """What the kube-scheduler counts: the containers together, or the largest init container, plus the overhead."""
+    long_lived = [_request(c) for c in spec.get("containers") or ()]
+    starting: list[tuple[int, int]] = []
+    for init in spec.get("initContainers") or ():
+        (long_lived if init.get("restartPolicy") == "Always" else starting).append(_request(init))
+    overhead = _request({"resources": {"requests": spec.get("overhead") or {}}})
+    cpu = max([sum(c for c, _ in long_lived), *(c for c, _ in starting)]) + overhead[0]
+    memory = max([sum(m for _, m in long_lived), *(m for _, m in starting)]) + overhead[1]
+    return cpu, memory
+
+
+def _request(container: Mapping[str, Any]) -> tuple[int, int]:
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return milli(str(requests.get("cpu", "0"))), mib(str(requests.get("memory", "0")))
+
+
+@lru_cache(maxsize=4096)
+def milli(quantity: str) -> int:
+    """CPU in milli, rounded up: requests must not shrink."""
+    return int((parse_quantity(quantity) * 1000).to_integral_value(rounding=ROUND_CEILING))
+
+
+@lru_cache(maxsize=4096)
+def mib(quantity: str) -> int:
+    """Memory in MiB, rounded up."""
+    return int((parse_quantity(quantity) / MIB).to_integral_value(rounding=ROUND_CEILING))
