@@ -20,13 +20,14 @@ from cotenant.controller.kube import (
     NAMESPACES,
     NODES,
     PODS,
+    PRIORITY_CLASSES,
     QUEUES,
     TRAINING_JOBS,
     Document,
     Resource,
 )
 
-WATCHED: Final = (NAMESPACES, NODES, GPU_NODES, QUEUES, TRAINING_JOBS, PODS)
+WATCHED: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, GPU_NODES, QUEUES, TRAINING_JOBS, PODS)
 
 Take = Callable[[Resource, Document, bool], None]
 """(resource, object, deleted) → the mirror. Called in the operator's loop."""

@@ -43,6 +43,7 @@ PODS: Final = Resource("", "v1", "pods")
 SERVICES: Final = Resource("", "v1", "services")
 SECRETS: Final = Resource("", "v1", "secrets")
 NETWORK_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies")
+PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases")
 EVENTS: Final = Resource("events.k8s.io", "v1", "events")
 

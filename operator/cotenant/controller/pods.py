@@ -8,18 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING
-from functools import lru_cache
+from datetime import datetime
 from typing import Any
 
-from kubernetes.utils.quantity import parse_quantity
-
 from cotenant import contract, names
+from cotenant.api.nodes import pod_requests
 from cotenant.controller.attempt import placement_from_json
 from cotenant.controller.kube import version_of
 from cotenant.core.model import NodePlacement
-
-MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +35,15 @@ class Exit:
 
     code: int
     reason: str = ""
+    at: float = 0.0
+    """When, in Unix seconds; 0 when nobody says."""
     termination: contract.Termination | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFacts:
+    """One pod. `held` is the question that matters: may anybody else use its GPUs?"""
+
     namespace: str
     name: str
     uid: str
@@ -60,7 +60,13 @@ class PodFacts:
     waiting: str = ""
     """Why the container does not start, such as `ErrImagePull`, when the kubelet says so."""
     cpu_milli: int = 0
+    """Requested, all containers together."""
     memory_mib: int = 0
+
+    @property
+    def held(self) -> bool:
+        """Its processes may still run, and its GPUs are in use."""
+        return self.exit is None
 
 
 def read_pod(document: Mapping[str, Any]) -> PodFacts:
@@ -68,7 +74,7 @@ def read_pod(document: Mapping[str, Any]) -> PodFacts:
     spec, status = document.get("spec", {}), document.get("status", {})
     worker = _worker(metadata)
     container = _container_status(status)
-    cpu_milli, memory_mib = (0, 0) if worker else _requests(spec)
+    cpu_milli, memory_mib = pod_requests(document)
     return PodFacts(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -122,8 +128,13 @@ def _exit(status: Mapping[str, Any], container: Mapping[str, Any]) -> Exit | Non
     return Exit(
         code=int(ended.get("exitCode", -1)),
         reason=ended.get("reason") or status.get("reason") or "",
+        at=_unix(ended.get("finishedAt")),
         termination=_termination(ended.get("message") or ""),
     )
+
+
+def _unix(text: str | None) -> float:
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
 def _termination(message: str) -> contract.Termination | None:
@@ -141,32 +152,3 @@ def _waiting(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}".rstrip(": ")
     return ""
-
-
-def _requests(spec: Mapping[str, Any]) -> tuple[int, int]:
-    """What the kube-scheduler counts: the containers together, or the largest init container, plus the overhead."""
-    long_lived = [_request(c) for c in spec.get("containers") or ()]
-    starting: list[tuple[int, int]] = []
-    for init in spec.get("initContainers") or ():
-        (long_lived if init.get("restartPolicy") == "Always" else starting).append(_request(init))
-    overhead = _request({"resources": {"requests": spec.get("overhead") or {}}})
-    cpu = max([sum(c for c, _ in long_lived), *(c for c, _ in starting)]) + overhead[0]
-    memory = max([sum(m for _, m in long_lived), *(m for _, m in starting)]) + overhead[1]
-    return cpu, memory
-
-
-def _request(container: Mapping[str, Any]) -> tuple[int, int]:
-    requests = (container.get("resources") or {}).get("requests") or {}
-    return milli(str(requests.get("cpu", "0"))), mib(str(requests.get("memory", "0")))
-
-
-@lru_cache(maxsize=4096)
-def milli(quantity: str) -> int:
-    """CPU in milli, rounded up: requests must not shrink."""
-    return int((parse_quantity(quantity) * 1000).to_integral_value(rounding=ROUND_CEILING))
-
-
-@lru_cache(maxsize=4096)
-def mib(quantity: str) -> int:
-    """Memory in MiB, rounded up."""
-    return int((parse_quantity(quantity) / MIB).to_integral_value(rounding=ROUND_CEILING))

@@ -1,0 +1,269 @@
+"""What the API server holds, as far as the operator cares, decoded once. Written by the feed, resyncs and our own writes.
+
+Three sources report the same objects in any order: watch events, lists, and the answers to our own writes. The newest
+version wins, and a uid that was deleted never comes back. Whatever changed is noted in `changed`, which the loop drains.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cotenant.api.conversion import parse_gpunode, parse_job, parse_queue
+from cotenant.api.errors import DocumentError
+from cotenant.api.gpunodes import GPUNode
+from cotenant.api.jobstatus import TrainingJobStatus
+from cotenant.api.nodes import NodeFacts, to_node_facts
+from cotenant.api.queues import Queue
+from cotenant.api.trainingjobs import TrainingJob
+from cotenant.controller.kube import (
+    GPU_NODES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    TRAINING_JOBS,
+    Document,
+    Listing,
+    Resource,
+    version_of,
+)
+from cotenant.controller.pods import PodFacts, read_pod
+from cotenant.core.model import JobKey
+
+GRAVES = 20_000
+"""How many deleted uids are remembered: enough for everything that may still be on its way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """One TrainingJob as last seen. `job` is None when its spec cannot be read, and `problem` says why."""
+
+    key: JobKey
+    uid: str
+    version: int
+    generation: int
+    raw_status: Mapping[str, Any]
+    status: TrainingJobStatus
+    job: TrainingJob | None
+    problem: str = ""
+    deleting: bool = False
+
+    @property
+    def namespace(self) -> str:
+        return self.key.split("/", 1)[0]
+
+    @property
+    def name(self) -> str:
+        return self.key.split("/", 1)[1]
+
+
+@dataclass(slots=True)
+class Changed:
+    """What the loop has not looked at yet."""
+
+    jobs: set[JobKey] = field(default_factory=set)
+    uids: set[str] = field(default_factory=set)
+    """Jobs whose pods changed, by uid: the job itself may be gone."""
+    nodes: set[str] = field(default_factory=set)
+    queues: bool = False
+
+
+@dataclass(slots=True)
+class NodeLoad:
+    """What pods that are not ours have requested on one node."""
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+
+
+class Mirror:
+    def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
+        self.jobs: dict[JobKey, JobRecord] = {}
+        self.workers: dict[str, dict[str, PodFacts]] = {}
+        """Our pods: uid of the job → name → pod."""
+        self.nodes: dict[str, NodeFacts] = {}
+        self.gpu_nodes: dict[str, GPUNode] = {}
+        self.queues: dict[str, Queue] = {}
+        self.namespaces: dict[str, dict[str, str]] = {}
+        self.priority_classes: dict[str, int] = {}
+        self.load: dict[str, NodeLoad] = {}
+        self.changed = Changed()
+        self._wake = wake
+        self._pods: dict[str, PodFacts] = {}
+        self._seen: dict[tuple[str, str], tuple[str, int]] = {}
+        """(plural, namespace/name) → (uid, version)."""
+        self._graves: OrderedDict[str, None] = OrderedDict()
+
+    def take(self, resource: Resource, document: Document, deleted: bool = False) -> None:
+        """One object as somebody saw it. What is older than what is known is dropped."""
+        metadata = document["metadata"]
+        key, uid, version = _key_of(metadata), metadata["uid"], version_of(document)
+        known = self._seen.get((resource.plural, key))
+        if uid in self._graves:
+            return
+        if deleted:
+            self._bury(uid)
+            if known is None or known[0] == uid:
+                self._drop(resource, key)
+        elif known is None or known[0] != uid or version > known[1]:
+            self._seen[resource.plural, key] = (uid, version)
+            self._put(resource, key, document)
+        else:
+            return
+        self._wake()
+
+    def resync(self, resource: Resource, listing: Listing) -> None:
+        """A whole list: what is missing from it, and is not newer, is gone."""
+        for document in listing.items:
+            self.take(resource, document)
+        present = {document["metadata"]["uid"] for document in listing.items}
+        gone = [
+            (key, uid)
+            for (plural, key), (uid, version) in self._seen.items()
+            if plural == resource.plural and uid not in present and version <= listing.version
+        ]
+        for key, uid in gone:
+            self._bury(uid)
+            self._drop(resource, key)
+        if gone:
+            self._wake()
+
+    def touch(self, key: JobKey) -> None:
+        """Have the loop look at this job again."""
+        self.changed.jobs.add(key)
+        self._wake()
+
+    def drain(self) -> Changed:
+        changed, self.changed = self.changed, Changed()
+        return changed
+
+    def pods_of(self, uid: str) -> dict[str, PodFacts]:
+        return self.workers.get(uid, {})
+
+    def _bury(self, uid: str) -> None:
+        self._graves[uid] = None
+        if len(self._graves) > GRAVES:
+            self._graves.popitem(last=False)
+
+    def _put(self, resource: Resource, key: str, document: Document) -> None:
+        name = document["metadata"]["name"]
+        if resource == TRAINING_JOBS:
+            self.jobs[key] = read_job(document)
+            self.changed.jobs.add(key)
+        elif resource == PODS:
+            self._put_pod(key, read_pod(document))
+        elif resource == NODES:
+            self.nodes[name] = to_node_facts(document)
+            self.changed.nodes.add(name)
+        elif resource == GPU_NODES:
+            self._put_gpu_node(name, document)
+        elif resource == QUEUES:
+            self._put_queue(name, document)
+        elif resource == NAMESPACES:
+            self.namespaces[name] = document["metadata"].get("labels") or {}
+            self.changed.queues = True
+        elif resource == PRIORITY_CLASSES:
+            self.priority_classes[name] = int(document.get("value", 0))
+            self.changed.jobs |= {key for key, one in self.jobs.items() if one.job and one.job.spec.priority_class_name}
+
+    def _drop(self, resource: Resource, key: str) -> None:
+        self._seen.pop((resource.plural, key), None)
+        if resource == TRAINING_JOBS:
+            record = self.jobs.pop(key, None)
+            self.changed.jobs.add(key)
+            self.changed.uids |= {record.uid} if record else set()
+        elif resource == PODS:
+            self._drop_pod(key)
+        elif resource in {NODES, GPU_NODES}:
+            (self.nodes if resource == NODES else self.gpu_nodes).pop(key, None)
+            self.changed.nodes.add(key)
+        elif resource in {QUEUES, NAMESPACES}:
+            (self.queues if resource == QUEUES else self.namespaces).pop(key, None)
+            self.changed.queues = True
+        elif resource == PRIORITY_CLASSES:
+            self.priority_classes.pop(key, None)
+
+    def _put_pod(self, key: str, pod: PodFacts) -> None:
+        self._drop_pod(key)
+        self._pods[key] = pod
+        if pod.worker is not None:
+            self.workers.setdefault(pod.worker.job_uid, {})[pod.name] = pod
+            self.changed.uids.add(pod.worker.job_uid)
+            self.changed.jobs.add(f"{pod.namespace}/{pod.worker.job}")
+        else:
+            self._add_load(pod, 1)
+
+    def _drop_pod(self, key: str) -> None:
+        pod = self._pods.pop(key, None)
+        if pod is None:
+            return
+        if pod.worker is None:
+            self._add_load(pod, -1)
+            return
+        uid = pod.worker.job_uid
+        self.workers[uid].pop(pod.name, None)
+        if not self.workers[uid]:
+            del self.workers[uid]
+        self.changed.uids.add(uid)
+        self.changed.jobs.add(f"{pod.namespace}/{pod.worker.job}")
+
+    def _add_load(self, pod: PodFacts, sign: int) -> None:
+        if not pod.node or not pod.held:
+            return
+        load = self.load.setdefault(pod.node, NodeLoad())
+        load.cpu_milli += sign * pod.cpu_milli
+        load.memory_mib += sign * pod.memory_mib
+        self.changed.nodes.add(pod.node)
+
+    def _put_gpu_node(self, name: str, document: Document) -> None:
+        try:
+            seen = parse_gpunode(document)
+        except DocumentError:
+            return  # a newer agent's document: the last one that could be read goes stale by its heartbeat
+        before = self.gpu_nodes.get(name)
+        self.gpu_nodes[name] = seen
+        self.changed.nodes.add(name)
+        if seen.status.violations or (before and before.status.violations):
+            pods = {violation.pod_uid for violation in seen.status.violations}
+            self.changed.jobs |= {
+                f"{pod.namespace}/{pod.worker.job}" for pod in self._pods.values() if pod.worker and pod.uid in pods
+            }
+
+    def _put_queue(self, name: str, document: Document) -> None:
+        try:
+            self.queues[name] = parse_queue(document)
+        except DocumentError:
+            self.queues.pop(name, None)  # a queue that cannot be read grants nothing
+        self.changed.queues = True
+
+
+def read_job(document: Document) -> JobRecord:
+    metadata, raw_status = document["metadata"], document.get("status") or {}
+    job: TrainingJob | None = None
+    problem = ""
+    try:
+        job = parse_job(document)
+        status = job.status
+    except DocumentError as error:
+        problem = "; ".join(str(one) for one in error.problems)
+        status = TrainingJobStatus.model_validate(raw_status)
+    return JobRecord(
+        key=_key_of(metadata),
+        uid=metadata["uid"],
+        version=version_of(document),
+        generation=int(metadata.get("generation") or 0),
+        raw_status=raw_status,
+        status=status,
+        job=job,
+        problem=problem,
+        deleting="deletionTimestamp" in metadata,
+    )
+
+
+def _key_of(metadata: Mapping[str, Any]) -> str:
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
