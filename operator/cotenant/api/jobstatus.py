@@ -137,6 +137,8 @@ class UsageStatus(StatusModel):
     """GPUs × seconds held over all attempts; a share counts as its part."""
     gpu_milliseconds: int = 0
     """The same, exactly."""
+    run_seconds: int = 0
+    """How long its workers ran, over all attempts that have ended: what counts against `maxRuntime`."""
 
 
 class ExcludedNode(StatusModel):
@@ -165,6 +167,8 @@ class TrainingJobStatus(StatusModel):
     """Attempts started so far; the running one has this number."""
     failures: int = 0
     """Attempts that ended by a fault of the job's own: what counts against `retries`."""
+    faults: int = 0
+    """Attempts that ended by a fault of the platform: not charged, but not repeated for ever either."""
     restarts: int = 0
     """Times that the job was started again, whatever the cause."""
     last_exit: ExitStatus | None = None

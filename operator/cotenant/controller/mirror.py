@@ -1,7 +1,7 @@
-"""What the API server holds, as far as the operator cares, decoded once. Written by the feed, resyncs and our own writes.
+"""What the API server holds, as far as the operator cares, decoded once.
 
 Three sources report the same objects in any order: watch events, lists, and the answers to our own writes. The newest
-version wins, and a uid that was deleted never comes back. Whatever changed is noted in `changed`, which the loop drains.
+version wins, and a uid that was deleted never comes back. What changed is noted in `changed`, which the loop drains.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from pydantic import ValidationError
 
 from cotenant.api.conversion import parse_gpunode, parse_job, parse_queue
 from cotenant.api.errors import DocumentError
@@ -250,7 +252,7 @@ def read_job(document: Document) -> JobRecord:
         status = job.status
     except DocumentError as error:
         problem = "; ".join(str(one) for one in error.problems)
-        status = TrainingJobStatus.model_validate(raw_status)
+        status = _read_status(raw_status)
     return JobRecord(
         key=_key_of(metadata),
         uid=metadata["uid"],
@@ -262,6 +264,14 @@ def read_job(document: Document) -> JobRecord:
         problem=problem,
         deleting="deletionTimestamp" in metadata,
     )
+
+
+def _read_status(raw: Mapping[str, Any]) -> TrainingJobStatus:
+    """An unreadable status counts as none: its pods, by their own annotations, still hold their GPUs."""
+    try:
+        return TrainingJobStatus.model_validate(raw)
+    except ValidationError:
+        return TrainingJobStatus()
 
 
 def _key_of(metadata: Mapping[str, Any]) -> str:
