@@ -32,6 +32,8 @@ ANNOTATION_SIMULATED_GPUS: Final = f"{GROUP}/simulated-gpus"
 """On a Node: JSON `{"class": "H100", "memory": "80Gi", "count": 2}`, read by an agent that is told to simulate."""
 ANNOTATION_SHARED_BY_QUEUES: Final = f"{GROUP}/shared-by-queues"
 """On a Node, by the administrator: "true" lets jobs of different queues that say `sharing: Any` share its GPUs."""
+ANNOTATION_UNCORDON: Final = f"{GROUP}/uncordon"
+"""On a GPUNode, by the administrator: GPU UUIDs, comma-separated, or "all": the agent lifts their cordons."""
 
 # The worker's contract: how a pod is told what it is. The document is `cotenant.contract.Contract` as JSON.
 ENV_CONTRACT: Final = "COTENANT_CONTRACT"
@@ -40,6 +42,8 @@ ENV_POD_IP: Final = "POD_IP"
 SECRET_TOKEN_KEY: Final = "auth_token"
 PROGRESS_PORT: Final = 8099
 """Rank 0's pod answers `GET /progress` (JSON, `cotenant.contract.Progress`) and `GET /metrics` (Prometheus) here."""
+AGENT_PORT: Final = 8098
+"""The agent's pod answers `GET /metrics`, `/healthz` and `/readyz` here."""
 CONTAINER: Final = "worker"
 CODE_PATH: Final = "/workspace"
 """Where the job's code (ConfigMap or volume) is mounted; the working directory, and first on PYTHONPATH."""

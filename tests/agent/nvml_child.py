@@ -1,0 +1,38 @@
+"""Runs the agent's NVML source in a process of its own, on whatever libnvidia-ml.so.1 the loader finds first.
+
+One request per line on stdin: `inventory`, `samples` or `xid`; one JSON answer per line on stdout.
+"""
+
+import dataclasses
+import json
+import sys
+
+from cotenant_agent.nvml import NvmlSource
+from cotenant_agent.readings import SourceError
+
+
+def answer(source: NvmlSource, request: str) -> object:
+    if request == "inventory":
+        return dataclasses.asdict(source.inventory())
+    if request == "samples":
+        return [dataclasses.asdict(sample) for sample in source.samples()]
+    xid = source.wait_for_xid(0.05)
+    return None if xid is None else {"uuid": xid.uuid, "code": xid.code}
+
+
+def main() -> None:
+    try:
+        source = NvmlSource()
+    except SourceError as error:
+        print(json.dumps({"refused": str(error)}), flush=True)
+        return
+    print(json.dumps("ready"), flush=True)
+    for line in sys.stdin:
+        try:
+            said = answer(source, line.strip())
+        except SourceError as error:
+            said = {"refused": str(error)}
+        print(json.dumps(said), flush=True)
+
+
+main()

@@ -1,0 +1,172 @@
+"""The agent's turns against a cluster that can fail: what is written when, and what is never written."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from kubernetes.client.exceptions import ApiException
+
+from cotenant_agent.agent import Agent
+from cotenant_agent.attribution import FOREIGN
+from cotenant_agent.capabilities import Capabilities
+from cotenant_agent.metrics import LIVE_AGE_S, look_age
+from cotenant_agent.quota import Grant
+from cotenant_agent.readings import Gpu, Inventory, Sample, Xid
+from cotenant_agent.sampler import Taken
+from cotenant_agent.view import Observer
+
+START = 1_700_000_000.0
+GPU = Gpu(uuid="GPU-a", index=0, gpu_class="H100", memory_mib=81920)
+
+
+class FakeCluster:
+    """The agent's Cluster, in memory. `failing` is raised by every call as long as it is set."""
+
+    def __init__(self) -> None:
+        self.failing: Exception | None = None
+        self.labels: dict[str, str] = {}
+        self.there: dict[str, Any] = {"metadata": {}}
+        self.patches: list[Mapping[str, Any]] = []
+        self.made = 0
+
+    def _answer(self) -> dict[str, Any]:
+        if self.failing is not None:
+            raise self.failing
+        return self.there
+
+    def node(self) -> dict[str, Any]:
+        self._answer()
+        return {"metadata": {"uid": "n", "labels": self.labels}}
+
+    def runtime_class_exists(self, name: str) -> bool:
+        return name == "nvidia"
+
+    def ensure_gpu_node(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        self.made += 1
+        return self._answer()
+
+    def patch_status(self, patch: Mapping[str, Any]) -> dict[str, Any]:
+        answer = self._answer()
+        self.patches.append(patch["status"])
+        return answer
+
+    def remove_annotation(self, key: str) -> None:
+        del self.there["metadata"]["annotations"][key]
+
+    def grants(self) -> Mapping[str, Grant]:
+        return {}
+
+
+class World:
+    """An agent, its cluster and a clock."""
+
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+        self.inventory = Inventory(simulated=False, gpus=(GPU,))
+        observer = Observer(self.inventory, Capabilities(runtime_class=True), owner=lambda _: FOREIGN, attributing=True)
+        self.agent = Agent(self.cluster, observer, booted_at=START - 3600)
+        self.now = START
+        self.taken: Taken | None = None
+
+    def turn(self, *xids: Xid, look: bool = True, after: float = 1.0) -> list[Mapping[str, Any]]:
+        """One turn; returns what it wrote."""
+        self.now += after
+        if look:
+            self.taken = Taken(self.inventory, (Sample(uuid="GPU-a", used_mib=1),), self.now, 0.01)
+        before = len(self.cluster.patches)
+        self.agent.turn(self.taken, xids, self.now)
+        return self.cluster.patches[before:]
+
+    def health(self) -> str:
+        return str([p["gpus"][0]["health"] for p in self.cluster.patches if "gpus" in p][-1])
+
+
+def test_the_first_look_is_written_whole_and_then_only_the_heartbeat() -> None:
+    world = World()
+    assert world.turn()[0]["gpus"][0]["uuid"] == "GPU-a"
+    assert [world.turn() for _ in range(14)] == [[]] * 14
+    assert world.turn() == [{"heartbeat": "2023-11-14T22:13:36Z"}]
+    assert world.cluster.made == 1
+
+
+def test_nothing_is_written_before_the_first_look() -> None:
+    world = World()
+    assert world.turn(look=False) == []
+    assert world.cluster.made == 0
+
+
+def test_a_hung_driver_makes_the_heartbeat_stale_instead_of_faking_it() -> None:
+    world = World()
+    world.turn()
+    assert [world.turn(look=False, after=10.0) for _ in range(60)] == [[]] * 60
+    assert look_age(world.agent, START, world.now) > LIVE_AGE_S
+    assert world.turn()[0]["heartbeat"] == "2023-11-14T22:23:22Z"
+
+
+def test_an_event_is_written_at_once_even_while_no_look_comes() -> None:
+    world = World()
+    world.turn()
+    assert world.turn(Xid("GPU-a", 79, START), look=False)[0]["gpus"][0]["healthy"] is False
+    assert world.health().startswith("XID79: ")
+
+
+@pytest.mark.parametrize("error", [ApiException(status=500), OSError("no route")], ids=["500", "unreachable"])
+def test_a_failed_write_is_repeated_after_a_pause(error: Exception) -> None:
+    world = World()
+    world.turn()
+    world.cluster.failing = error
+    assert world.turn(Xid("GPU-a", 48, START)) == []
+    world.cluster.failing = None
+    assert [len(world.turn()) for _ in range(5)] == [0, 0, 0, 0, 1]
+    assert world.health().startswith("XID48: ")
+
+
+def test_a_gpunode_that_was_deleted_comes_back_with_its_whole_status() -> None:
+    world = World()
+    world.turn()
+    world.cluster.failing = ApiException(status=404)
+    assert world.turn(after=15.0) == []
+    world.cluster.failing = None
+    assert world.turn(after=15.0)[0].keys() >= {"gpus", "capabilities", "isolation", "simulated"}
+    assert world.cluster.made == 2
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "want"),
+    [("2023-11-14T22:00:00Z", "XID79: off the bus"), ("2023-11-14T21:00:00Z", "")],
+    ids=["the agent restarted", "the node was rebooted since"],
+)
+def test_a_new_agent_remembers_what_the_last_one_cordoned(heartbeat: str, want: str) -> None:
+    world = World()
+    world.cluster.there["status"] = {
+        "heartbeat": heartbeat,
+        "gpus": [{"uuid": "GPU-a", "health": "XID79: off the bus"}],
+    }
+    world.turn()
+    assert world.health() == want
+
+
+@pytest.mark.parametrize("wish", ["GPU-a", "all", "GPU-z, GPU-a"])
+def test_the_administrators_annotation_lifts_a_cordon_and_is_removed(wish: str) -> None:
+    world = World()
+    world.turn(Xid("GPU-a", 79, START))
+    world.cluster.there["metadata"]["annotations"] = {"cotenant.dev/uncordon": wish}
+    world.turn(after=15.0)
+    world.turn()
+    assert world.health() == ""
+    assert world.cluster.there["metadata"]["annotations"] == {}
+
+
+def test_an_annotation_that_names_no_gpu_here_lifts_nothing() -> None:
+    world = World()
+    world.turn(Xid("GPU-a", 79, START))
+    world.cluster.there["metadata"]["annotations"] = {"cotenant.dev/uncordon": "GPU-z"}
+    world.turn(after=15.0)
+    world.turn()
+    assert world.health().startswith("XID79")
+
+
+def test_the_nodes_label_names_the_class() -> None:
+    world = World()
+    world.cluster.labels = {"cotenant.dev/gpu-class": "H100-80GB"}
+    assert world.turn()[0]["gpus"][0]["class"] == "H100-80GB"

@@ -1,0 +1,183 @@
+"""The table of driver events, the signs, and how cordons go away again."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from cotenant_agent.health import XIDS, Health, after_signs, after_xid, remembered, uncordon
+from cotenant_agent.readings import Gpu, Signs, Xid
+
+
+def make_gpu(uuid: str, index: int, *peers: str) -> Gpu:
+    return Gpu(uuid=uuid, index=index, gpu_class="H100", memory_mib=81920, peers=peers)
+
+
+GPUS = (make_gpu("a", 0, "b"), make_gpu("b", 1, "a"), make_gpu("c", 2))
+WELL = Signs(recovery_action=0)
+
+
+def cordoned(health: Health) -> dict[str, list[str]]:
+    return {uuid: [cordon.code for cordon in found] for uuid, found in sorted(health.cordons.items())}
+
+
+@pytest.mark.parametrize(
+    ("code", "uuid", "want"),
+    [
+        *[pytest.param(code, "a", {}, id=f"{code}: a program's own fault") for code in (13, 31, 43, 45, 94)],
+        *[
+            pytest.param(code, "a", {"a": [f"XID{code}"]}, id=f"{code}: this GPU")
+            for code in (46, 48, 62, 63, 64, 95, 109, 110, 119, 120, 136, 140, 143, 158)
+        ],
+        pytest.param(74, "a", {"a": ["XID74"], "b": ["XID74"]}, id="74: NVLink takes the peers along"),
+        pytest.param(79, "a", {"a": ["XID79"], "b": ["XID79"], "c": ["XID79"]}, id="79: off the bus, the whole node"),
+        pytest.param(48, None, {"a": ["XID48"], "b": ["XID48"], "c": ["XID48"]}, id="no GPU named: all of them"),
+        pytest.param(154, "a", {}, id="154: the recovery action is polled"),
+        pytest.param(1, "a", {}, id="an unknown event cordons nothing"),
+    ],
+)
+def test_an_event_cordons_as_far_as_it_reaches(code: int, uuid: str | None, want: dict[str, list[str]]) -> None:
+    assert cordoned(after_xid(Health(), Xid(uuid, code, 10.0), GPUS, ["pod-1"])) == want
+
+
+def test_every_event_has_words_for_the_administrator() -> None:
+    for code, rule in XIDS.items():
+        assert len(rule.words) > 15, code
+
+
+def test_the_reason_names_the_event_and_where_it_was_seen() -> None:
+    health = after_xid(Health(), Xid("a", 74, 10.0), GPUS, [])
+    assert health.reason("b") == "XID74: NVLink error; check the link before multi-GPU jobs use it (seen on a)"
+
+
+@pytest.mark.parametrize(
+    ("pods", "want"),
+    [
+        pytest.param(["p1", "p1", "p1", "p1"], {}, id="one pod, again and again"),
+        pytest.param(["p1", "p2"], {}, id="two pods"),
+        pytest.param(["p1", "p2", "p3"], {"a": ["Suspect"]}, id="three pods"),
+    ],
+)
+def test_faults_of_different_pods_make_a_gpu_suspect(pods: Sequence[str], want: dict[str, list[str]]) -> None:
+    health = Health()
+    for at, pod in enumerate(pods):
+        health = after_xid(health, Xid("a", 31, float(at)), GPUS, [pod])
+    assert cordoned(health) == want
+
+
+def test_faults_spread_over_hours_make_no_suspect() -> None:
+    health = Health()
+    for hours, pod in enumerate(["p1", "p2", "p3"]):
+        health = after_xid(health, Xid("a", 31, hours * 3601.0), GPUS, [pod])
+    assert cordoned(health) == {}
+
+
+@pytest.mark.parametrize(
+    ("signs", "want"),
+    [
+        pytest.param(WELL, "", id="well"),
+        pytest.param(Signs(lost=True), "GpuLost: the driver cannot reach the GPU; the node needs a reboot", id="lost"),
+        pytest.param(Signs(reset_required=True), "ResetRequired: the GPU needs a reset", id="reset required"),
+        pytest.param(
+            Signs(recovery_action=4), "RecoveryAction: the driver asks to drain and reset the GPU", id="drain and reset"
+        ),
+        pytest.param(Signs(recovery_action=99), "RecoveryAction: the driver asks to action 99", id="an action to come"),
+        pytest.param(
+            Signs(remap_failed=True),
+            "RemapFailed: a memory row could not be remapped; the GPU should be replaced",
+            id="remap failed",
+        ),
+        pytest.param(
+            Signs(remap_pending=True),
+            "RemapPending: a remapped memory row takes effect with a reset when the jobs are done",
+            id="remap pending",
+        ),
+        pytest.param(Signs(ecc_uncorrected=9), "", id="counted errors alone"),
+        pytest.param(Signs(throttled=True), "", id="heat alone"),
+    ],
+)
+def test_a_bad_sign_cordons_at_once(signs: Signs, want: str) -> None:
+    assert after_signs(Health(), "a", signs, 0.0).reason("a") == want
+
+
+def play(health: Health, polls: Sequence[tuple[float, Signs]]) -> list[bool]:
+    seen = []
+    for now, signs in polls:
+        health = after_signs(health, "a", signs, now)
+        seen.append(bool(health.reason("a")))
+    return seen
+
+
+BAD = Signs(recovery_action=0, remap_pending=True)
+
+
+@pytest.mark.parametrize(
+    ("polls", "want"),
+    [
+        pytest.param(
+            [(0, BAD), (10, WELL), (309, WELL), (310, WELL)], [True, True, True, False], id="good for 5 minutes"
+        ),
+        pytest.param(
+            [(0, BAD), (10, WELL), (200, BAD), (310, WELL), (600, WELL), (610, WELL)],
+            [True, True, True, True, True, False],
+            id="a relapse starts the wait again",
+        ),
+    ],
+)
+def test_a_sign_must_be_good_for_a_while(polls: Any, want: list[bool]) -> None:
+    assert play(Health(), polls) == want
+
+
+@pytest.mark.parametrize(
+    ("code", "signs", "want"),
+    [
+        pytest.param(48, WELL, [True, True, False], id="the driver says that no recovery is due, for 10 minutes"),
+        pytest.param(48, Signs(), [True, True, True], id="a driver that cannot tell keeps it cordoned"),
+        pytest.param(48, Signs(recovery_action=1), [True, True, True], id="a driver that wants a reset"),
+        pytest.param(79, WELL, [True, True, True], id="off the bus waits for a reboot or a hand"),
+        pytest.param(74, WELL, [True, True, True], id="NVLink waits for a hand"),
+    ],
+)
+def test_an_event_is_lifted_by_what_its_rule_names(code: int, signs: Signs, want: list[bool]) -> None:
+    health = after_xid(Health(), Xid("a", code, 0.0), GPUS, [])
+    assert play(health, [(1, signs), (600, signs), (601, signs)]) == want
+
+
+def test_the_administrator_lifts_a_cordon_and_what_is_still_wrong_returns() -> None:
+    health = after_xid(Health(), Xid("a", 79, 0.0), GPUS, [])
+    health = uncordon(health, ["a"])
+    assert cordoned(health) == {"b": ["XID79"], "c": ["XID79"]}
+    assert after_signs(health, "a", Signs(lost=True), 1.0).reason("a").startswith("GpuLost")
+
+
+def test_a_suspect_that_was_uncordoned_starts_from_nothing() -> None:
+    health = Health()
+    for at, pod in enumerate(["p1", "p2", "p3"]):
+        health = after_xid(health, Xid("a", 31, float(at)), GPUS, [pod])
+    health = after_xid(uncordon(health, ["a"]), Xid("a", 31, 4.0), GPUS, ["p4"])
+    assert cordoned(health) == {}
+
+
+@pytest.mark.parametrize(
+    ("rebooted", "want"), [(False, ["XID48", "Suspect"]), (True, ["Suspect"])], ids=["agent restarted", "node rebooted"]
+)
+def test_a_restart_forgets_no_cordon_and_a_reboot_those_it_mends(rebooted: bool, want: list[str]) -> None:
+    health = after_xid(Health(), Xid("a", 48, 0.0), GPUS, [])
+    for at, pod in enumerate(["p1", "p2", "p3"]):
+        health = after_xid(health, Xid("a", 31, float(at)), GPUS, [pod])
+    health = after_signs(health, "a", Signs(lost=True), 5.0)
+    again = remembered(health.reason("a"), 9.0, rebooted=rebooted)
+    assert [cordon.code for cordon in again] == want
+    assert all(cordon.words in health.reason("a") for cordon in again)
+
+
+@pytest.mark.parametrize(
+    ("now", "want"),
+    [(299.0, ""), (300.0, "Throttled: slowed down by heat or power for 5 min")],
+    ids=["soon", "sustained"],
+)
+def test_only_sustained_heat_is_a_warning(now: float, want: str) -> None:
+    health = after_signs(Health(), "a", Signs(throttled=True), 0.0)
+    health = after_signs(health, "a", Signs(throttled=True), now)
+    assert health.warning("a", now) == want
+    assert after_signs(health, "a", WELL, now + 1).warning("a", now + 999) == ""

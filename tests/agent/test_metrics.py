@@ -1,0 +1,124 @@
+"""What Prometheus and the kubelet are told, over real HTTP."""
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from cotenant_agent import metrics
+from cotenant_agent.agent import Agent
+from cotenant_agent.attribution import Kind, Owner
+from cotenant_agent.capabilities import Capabilities
+from cotenant_agent.quota import Grant
+from cotenant_agent.readings import Gpu, GpuProcess, Inventory, Sample, Signs, Xid
+from cotenant_agent.sampler import Taken
+from cotenant_agent.view import Observer
+
+GIB = 1 << 30
+OWNERS = {1: Owner(Kind.POD, "pod-1"), 2: Owner(Kind.FOREIGN)}
+GRANTS = {"pod-1": Grant(pod_uid="pod-1", namespace="red", pod="a-1-0", quota_mib={"GPU-a": 2048})}
+
+
+class QuietCluster:
+    """A cluster that accepts everything and says nothing."""
+
+    def node(self) -> dict[str, Any]:
+        return {"metadata": {"uid": "n"}}
+
+    def runtime_class_exists(self, name: str) -> bool:
+        return True
+
+    def ensure_gpu_node(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        return {"metadata": {}}
+
+    def patch_status(self, patch: Mapping[str, Any]) -> dict[str, Any]:
+        return {"metadata": {}}
+
+    def remove_annotation(self, key: str) -> None:
+        raise AssertionError("nothing was annotated")
+
+    def grants(self) -> Mapping[str, Grant]:
+        return GRANTS
+
+
+def make_agent() -> Agent:
+    inventory = Inventory(simulated=False, gpus=(Gpu(uuid="GPU-a", index=0, gpu_class="H100", memory_mib=81920),))
+    observer = Observer(inventory, Capabilities(), owner=OWNERS.__getitem__, attributing=True)
+    return Agent(QuietCluster(), observer, booted_at=0.0)
+
+
+def look(agent: Agent, at: float) -> None:
+    sample = Sample(
+        uuid="GPU-a",
+        used_mib=4096,
+        utilization_percent=37,
+        processes=(GpuProcess(1, 1024), GpuProcess(2, 3072)),
+        signs=Signs(ecc_uncorrected=2),
+    )
+    agent.turn(Taken(agent._observer.inventory, (sample,), at, 0.01), [Xid("GPU-a", 31, at)], at)
+
+
+Get = Callable[[str], tuple[int, str]]
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[Agent, Get]]:
+    agent = make_agent()
+    server = metrics.serve(agent, ("127.0.0.1", 0))
+
+    def get(path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    yield agent, get
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_figures_of_gpus_and_pods_are_those_of_the_last_look(served: tuple[Agent, Get]) -> None:
+    agent, get = served
+    look(agent, time.time())
+    lines = get("/metrics")[1].splitlines()
+    gpu = '{class="H100",simulated="false",uuid="GPU-a"}'
+    pod = '{namespace="red",pod="a-1-0",pod_uid="pod-1",uuid="GPU-a"}'
+    for line in (
+        f"cotenant_gpu_memory_bytes{gpu} {80 * GIB:.16e}",
+        f"cotenant_gpu_memory_used_bytes{gpu} {4 * GIB:.16e}",
+        f"cotenant_gpu_utilization_ratio{gpu} 0.37",
+        f"cotenant_gpu_healthy{gpu} 1.0",
+        f"cotenant_gpu_ecc_uncorrected{gpu} 2.0",
+        'cotenant_gpu_xids_total{uuid="GPU-a",xid="31"} 1.0',
+        f"cotenant_pod_gpu_memory_used_bytes{pod} {GIB:.16e}",
+        f"cotenant_pod_gpu_memory_quota_bytes{pod} {2 * GIB:.16e}",
+        f'cotenant_gpu_foreign_memory_bytes{{uuid="GPU-a"}} {3 * GIB:.16e}',
+        "cotenant_gpu_quota_violations 0.0",
+        "cotenant_agent_status_writes_total 1.0",
+    ):
+        name, _, value = line.rpartition(" ")
+        found = [other.rpartition(" ") for other in lines if other.startswith(name + " ")]
+        assert [float(amount) for _, _, amount in found] == [float(value)], line
+
+
+@pytest.mark.parametrize(
+    ("age", "healthz", "readyz"),
+    [(0.0, 200, 200), (60.0, 200, 503), (600.0, 503, 503)],
+    ids=["fresh", "late: not ready", "hung: restart me"],
+)
+def test_the_probes_follow_the_age_of_the_last_look(
+    served: tuple[Agent, Get], age: float, healthz: int, readyz: int
+) -> None:
+    agent, get = served
+    look(agent, time.time() - age)
+    assert (get("/healthz")[0], get("/readyz")[0]) == (healthz, readyz)
+
+
+def test_an_agent_that_has_not_written_yet_lives_but_is_not_ready(served: tuple[Agent, Get]) -> None:
+    _, get = served
+    assert (get("/healthz")[0], get("/readyz")[0], get("/else")[0]) == (200, 503, 404)
+    assert "cotenant_gpu" not in get("/metrics")[1]

@@ -1,0 +1,176 @@
+"""The real nvidia-ml-py and our code above it, on a libnvidia-ml.so.1 that the test builds and scripts."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cotenant_agent.nvml import class_of
+
+GIB = 1 << 30
+TWO_H100 = (
+    f"gpu 0 GPU-a|NVIDIA H100 80GB HBM3|{80 * GIB}|{GIB}|00000000:18:00.0",
+    f"gpu 1 GPU-b|NVIDIA H100 80GB HBM3|{80 * GIB}|0|00000000:2A:00.0",
+)
+WELL = {
+    "lost": False,
+    "reset_required": False,
+    "recovery_action": None,
+    "remap_pending": False,
+    "remap_failed": False,
+    "ecc_uncorrected": None,
+    "throttled": False,
+}
+
+
+def gpu(uuid: str, index: int, **changed: Any) -> dict[str, Any]:
+    return {
+        "uuid": uuid,
+        "index": index,
+        "gpu_class": "H100",
+        "memory_mib": 81920,
+        "product": "NVIDIA H100 80GB HBM3",
+        "pci_bus_id": {"GPU-a": "00000000:18:00.0", "GPU-b": "00000000:2A:00.0"}[uuid],
+        "mig": False,
+        "peers": [],
+    } | changed
+
+
+def sample(uuid: str, **changed: Any) -> dict[str, Any]:
+    signs = WELL | changed.pop("signs", {})
+    used = {"GPU-a": 1024, "GPU-b": 0}[uuid]
+    return {"uuid": uuid, "used_mib": used, "utilization_percent": None, "processes": [], "signs": signs} | changed
+
+
+def test_the_inventory_names_every_gpu_with_its_links(nvml: Callable[..., Any]) -> None:
+    process = nvml(*TWO_H100, "linked 0 1", "mig 1 1")
+    assert process.ask("inventory") == {
+        "simulated": False,
+        "driver_version": "580.65.06",
+        "gpus": [gpu("GPU-a", 0, peers=["GPU-b"]), gpu("GPU-b", 1, peers=["GPU-a"], mig=True)],
+    }
+
+
+def test_a_node_without_gpus_has_an_empty_inventory(nvml: Callable[..., Any]) -> None:
+    assert nvml("").ask("inventory") == {"simulated": False, "driver_version": "580.65.06", "gpus": []}
+
+
+@pytest.mark.parametrize(
+    ("lines", "want"),
+    [
+        pytest.param((), sample("GPU-a"), id="a quiet GPU, memory without what the driver reserves"),
+        pytest.param(("load 0 37",), sample("GPU-a", utilization_percent=37), id="load"),
+        pytest.param(
+            ("process 0 11 1048577", "process 0 12 -", "mps 0 13 1048576", "graphics 0 11 1"),
+            sample(
+                "GPU-a",
+                processes=[
+                    {"pid": 11, "memory_mib": 2},
+                    {"pid": 12, "memory_mib": None},
+                    {"pid": 13, "memory_mib": 1},
+                ],
+            ),
+            id="processes of all three lists, once each, rounded up, untold stays untold",
+        ),
+        pytest.param(("remap 0 1 0",), sample("GPU-a", signs={"remap_pending": True}), id="a pending remap"),
+        pytest.param(("remap 0 0 1",), sample("GPU-a", signs={"remap_failed": True}), id="a failed remap"),
+        pytest.param(("ecc 0 3",), sample("GPU-a", signs={"ecc_uncorrected": 3}), id="uncorrected errors"),
+        pytest.param(("recovery 0 1",), sample("GPU-a", signs={"recovery_action": 1}), id="a recovery action"),
+        pytest.param(("recovery 0 0",), sample("GPU-a", signs={"recovery_action": 0}), id="no recovery action due"),
+        pytest.param(("clocks 0 0x40",), sample("GPU-a", signs={"throttled": True}), id="slowed down by heat"),
+        pytest.param(("clocks 0 0x4",), sample("GPU-a"), id="a power cap is no fault"),
+        pytest.param(("fail 0 nvmlDeviceGetUtilizationRates 4",), sample("GPU-a"), id="no permission is untold"),
+    ],
+)
+def test_a_sample_says_what_the_driver_says(nvml: Callable[..., Any], lines: tuple[str, ...], want: Any) -> None:
+    process = nvml(*TWO_H100, *lines)
+    process.ask("inventory")
+    assert process.ask("samples") == [want, sample("GPU-b")]
+
+
+@pytest.mark.parametrize(
+    ("code", "signs"), [(15, {"lost": True}), (16, {"reset_required": True})], ids=["lost", "reset required"]
+)
+def test_one_gpu_out_of_reach_does_not_hide_the_other(
+    nvml: Callable[..., Any], code: int, signs: dict[str, bool]
+) -> None:
+    process = nvml(*TWO_H100)
+    process.ask("inventory")
+    process.state(*TWO_H100, f"error 0 {code}")
+    assert process.ask("samples") == [sample("GPU-a", used_mib=None, signs=signs), sample("GPU-b")]
+    assert [found["uuid"] for found in process.ask("inventory")["gpus"]] == ["GPU-a", "GPU-b"]
+
+
+def test_a_gpu_lost_before_the_start_does_not_hide_the_other(nvml: Callable[..., Any]) -> None:
+    process = nvml(*TWO_H100, "fail 0 nvmlDeviceGetHandleByIndex_v2 15")
+    assert process.ask("inventory")["gpus"] == [gpu("GPU-b", 1)]
+
+
+def test_an_old_driver_tells_less_and_breaks_nothing(nvml: Callable[..., Any]) -> None:
+    process = nvml(*TWO_H100, "process 0 11 1048576", "remap 0 1 0", "linked 0 1", old=True)
+    assert process.ask("inventory")["gpus"] == [gpu("GPU-a", 0), gpu("GPU-b", 1)]
+    # Version 1 of the memory call counts the driver's 512 MiB reserve as used.
+    assert process.ask("samples") == [sample("GPU-a", used_mib=1536), sample("GPU-b", used_mib=512)]
+
+
+def test_an_event_is_told_once_with_its_gpu(nvml: Callable[..., Any]) -> None:
+    process = nvml(*TWO_H100)
+    process.ask("inventory")
+    assert process.ask("xid") is None
+    process.state(*TWO_H100, "xid 1 79")
+    assert process.ask("xid") == {"uuid": "GPU-b", "code": 79}
+    assert process.ask("xid") is None
+
+
+def test_a_failing_driver_is_an_error_that_names_the_call(nvml: Callable[..., Any]) -> None:
+    process = nvml(*TWO_H100)
+    process.ask("inventory")
+    process.state(*TWO_H100, "error 0 999")
+    assert process.ask("samples") == {"refused": "NVML cannot read the GPUs: Unknown Error"}
+
+
+def test_a_driver_that_does_not_start_is_a_refusal_with_the_next_step(nvml: Callable[..., Any]) -> None:
+    assert nvml(*TWO_H100, "error 0 9").greeting == {
+        "refused": "NVML does not start on this node: Driver Not Loaded. Is the NVIDIA driver loaded?"
+    }
+
+
+def test_without_the_library_the_agent_says_what_to_give_it(tmp_path: Path) -> None:
+    code = (
+        "import pynvml, ctypes\n"
+        "def missing(*_): raise OSError('not here')\n"
+        "pynvml.CDLL = missing\n"
+        "from cotenant_agent.nvml import NvmlSource\n"
+        "NvmlSource()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ), check=False
+    )
+    assert "give the agent's pod runtimeClass nvidia and NVIDIA_VISIBLE_DEVICES=all" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("product", "want"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("NVIDIA H100 NVL", "H100"),
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA A100-SXM4-40GB", "A100"),
+        ("Tesla V100-SXM2-16GB", "V100"),
+        ("Tesla T4", "T4"),
+        ("NVIDIA L40S", "L40S"),
+        ("NVIDIA B200", "B200"),
+        ("NVIDIA GB200", "GB200"),
+        ("NVIDIA GH200 480GB", "GH200"),
+        ("NVIDIA RTX A6000", "A6000"),
+        ("NVIDIA GeForce RTX 4090", "RTX4090"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTXPRO6000BlackwellServerEdition"),
+        ("", "GPU"),
+    ],
+)
+def test_the_class_is_the_family_of_the_product(product: str, want: str) -> None:
+    assert class_of(product) == want

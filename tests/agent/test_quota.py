@@ -1,0 +1,113 @@
+"""Grants from contracts, and the watch: three polls over quota × 1.05 make a violation."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
+from cotenant_agent.quota import Excess, Grant, Holding, Violation, grant_of, step
+
+HELD = Holding("pod-1", "GPU-a")
+
+
+def grant(quota: int = 1000) -> dict[str, Grant]:
+    return {"pod-1": Grant(pod_uid="pod-1", namespace="red", pod="a-1-0", quota_mib={"GPU-a": quota})}
+
+
+@pytest.mark.parametrize(
+    ("used", "want"),
+    [
+        pytest.param([1050] * 5, [0, 0, 0, 0, 0], id="the tolerance is not a violation"),
+        pytest.param([1051] * 5, [0, 0, 1, 1, 1], id="above the tolerance, from the third poll on"),
+        pytest.param([1051, 1051, 900, 1051, 1051], [0, 0, 0, 0, 0], id="a breath in between starts the count again"),
+        pytest.param([2000, 2000, 2000, 1040, 1000], [0, 0, 1, 1, 0], id="it ends at the quota, not at the tolerance"),
+        pytest.param([2000, 2000, 2000, None], [0, 0, 1, 0], id="it ends when the process does"),
+    ],
+)
+def test_a_violation_takes_three_polls_and_ends_at_the_quota(used: Sequence[int | None], want: list[int]) -> None:
+    watch: Any = {}
+    seen = []
+    for poll, amount in enumerate(used):
+        watch, violations = step(watch, {} if amount is None else {HELD: amount}, grant(), now=float(poll))
+        seen.append(len(violations))
+    assert seen == want
+
+
+def test_a_violation_says_since_when_and_how_much() -> None:
+    watch: Any = {}
+    for poll in range(4):
+        watch, violations = step(watch, {HELD: 2000 + poll}, grant(), now=100.0 + poll)
+    assert violations == (Violation("pod-1", "GPU-a", 2003, 1000, 100.0),)
+    assert watch == {HELD: Excess(4, 100.0, 2003, 1000)}
+
+
+def test_a_gpu_that_was_not_granted_has_no_quota_at_all() -> None:
+    watch: Any = {}
+    for poll in range(3):
+        watch, violations = step(watch, {Holding("pod-1", "GPU-b"): 1}, grant(), now=float(poll))
+    assert violations == (Violation("pod-1", "GPU-b", 1, 0, 0.0),)
+
+
+def test_a_pod_without_a_grant_is_not_judged() -> None:
+    watch: Any = {}
+    for poll in range(3):
+        watch, violations = step(watch, {Holding("stranger", "GPU-a"): 80_000}, grant(), now=float(poll))
+    assert (watch, violations) == ({}, ())
+
+
+def test_violations_come_in_a_fixed_order() -> None:
+    grants = {
+        uid: Grant(pod_uid=uid, namespace="red", pod=uid, quota_mib={"GPU-a": 1, "GPU-b": 1}) for uid in ("p2", "p1")
+    }
+    usage = {Holding(uid, gpu): 9 for gpu in ("GPU-b", "GPU-a") for uid in ("p2", "p1")}
+    watch: Any = {}
+    for poll in range(3):
+        watch, violations = step(watch, usage, grants, now=float(poll))
+    assert [(v.pod_uid, v.gpu_uuid) for v in violations] == [
+        ("p1", "GPU-a"),
+        ("p1", "GPU-b"),
+        ("p2", "GPU-a"),
+        ("p2", "GPU-b"),
+    ]
+
+
+def pod(env: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "metadata": {"uid": "pod-1", "namespace": "red", "name": "a-1-1"},
+        "spec": {"containers": [{"name": "worker", "env": env}]},
+    }
+
+
+def contract() -> str:
+    def rank(number: int, uuid: str, mib: int) -> RankGrant:
+        return RankGrant(number, (GpuGrant(uuid, mib, 400, whole=False),))
+
+    return Contract(
+        job="a",
+        namespace="red",
+        uid="u",
+        attempt=1,
+        node_rank=1,
+        pods=(PodGrant("h0", (rank(0, "GPU-x", 99),)), PodGrant("h1", (rank(1, "GPU-a", 600), rank(2, "GPU-a", 400)))),
+        mode="command",
+    ).to_json()
+
+
+def test_the_grant_is_the_sum_of_the_ranks_of_this_pod() -> None:
+    assert grant_of(pod([{"name": "COTENANT_CONTRACT", "value": contract()}])) == Grant(
+        pod_uid="pod-1", namespace="red", pod="a-1-1", quota_mib={"GPU-a": 1000}
+    )
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        pytest.param([], id="none"),
+        pytest.param([{"name": "COTENANT_CONTRACT", "value": "{"}], id="not JSON"),
+        pytest.param([{"name": "COTENANT_CONTRACT", "value": '{"version": 2}'}], id="another version"),
+        pytest.param([{"name": "COTENANT_CONTRACT", "valueFrom": {}}], id="not written out"),
+    ],
+)
+def test_a_pod_whose_contract_cannot_be_read_has_no_grant(env: list[dict[str, Any]]) -> None:
+    assert grant_of(pod(env)) is None

@@ -1,0 +1,69 @@
+"""The simulated inventory: what the document may say, and that GPUs keep their names."""
+
+import json
+
+import pytest
+
+from cotenant_agent.readings import Gpu, Sample, Signs, SourceError
+from cotenant_agent.simulated import SimulatedSource, Wish, gpu_uuid, parse
+
+
+@pytest.mark.parametrize(
+    ("document", "want"),
+    [
+        ({"class": "H100", "memory": "80Gi", "count": 2}, Wish("H100", 81920, 2)),
+        ({"class": "T4", "memory": "512Mi"}, Wish("T4", 512, 1)),
+        ({"class": "B200", "memory": "1Ti", "count": 0}, Wish("B200", 1024 * 1024, 0)),
+        ({"class": "H100", "memory": "80Gi", "count": 2, "unhealthy": [1]}, Wish("H100", 81920, 2, frozenset({1}))),
+    ],
+)
+def test_a_document_is_a_class_an_amount_and_a_number(document: object, want: Wish) -> None:
+    assert parse(json.dumps(document), "here") == want
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not an object"),
+        ('{"class": "H100", "memory": "80Gi", "gpus": 2}', "unknown key 'gpus'"),
+        ('{"memory": "80Gi"}', "class must be a name such as H100, not None"),
+        ('{"class": "", "memory": "80Gi"}', "class must be a name"),
+        ('{"class": "H100"}', "memory must be an amount such as 80Gi"),
+        ('{"class": "H100", "memory": "80"}', "memory must be"),
+        ('{"class": "H100", "memory": "0Gi"}', "memory must be"),
+        ('{"class": "H100", "memory": 80}', "memory must be"),
+        ('{"class": "H100", "memory": "80Gi", "count": -1}', "count must be a number from 0 to 64, not -1"),
+        ('{"class": "H100", "memory": "80Gi", "count": true}', "count must be"),
+        ('{"class": "H100", "memory": "80Gi", "count": "2"}', "count must be"),
+        ('{"class": "H100", "memory": "80Gi", "count": 65}', "count must be"),
+        (
+            '{"class": "H100", "memory": "80Gi", "count": 2, "unhealthy": [2]}',
+            "unhealthy must be a list of indexes below 2",
+        ),
+    ],
+)
+def test_a_refusal_names_the_place_and_the_key(text: str, says: str) -> None:
+    with pytest.raises(SourceError) as refused:
+        parse(text, "annotation x of Node n1")
+    assert str(refused.value).startswith("annotation x of Node n1: ")
+    assert says in str(refused.value)
+
+
+def test_gpus_keep_their_uuids_and_no_two_nodes_share_one() -> None:
+    assert gpu_uuid("n1", 0) == gpu_uuid("n1", 0)
+    assert len({gpu_uuid(node, index) for node in ("n1", "n2") for index in range(8)}) == 16
+
+
+def test_the_source_follows_its_document() -> None:
+    document = ['{"class": "H100", "memory": "80Gi", "count": 2}']
+    source = SimulatedSource("n1", lambda: document[0], "file")
+    first, second = gpu_uuid("n1", 0), gpu_uuid("n1", 1)
+    assert source.inventory().simulated
+    assert source.inventory().gpus == (
+        Gpu(uuid=first, index=0, gpu_class="H100", memory_mib=81920, product="Simulated H100", peers=(second,)),
+        Gpu(uuid=second, index=1, gpu_class="H100", memory_mib=81920, product="Simulated H100", peers=(first,)),
+    )
+    document[0] = '{"class": "H100", "memory": "80Gi", "count": 1, "unhealthy": [0]}'
+    assert [gpu.uuid for gpu in source.inventory().gpus] == [first]
+    assert source.samples() == (Sample(uuid=first, used_mib=0, utilization_percent=0, signs=Signs(lost=True)),)

@@ -1,0 +1,132 @@
+"""`python -m cotenant_agent`, the container's command: arguments in, threads wired, one loop until SIGTERM.
+
+Also behind `cotenant agent`. Exit code 2: the arguments or the node do not allow it to run, said in one line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cotenant.names import AGENT_PORT, ANNOTATION_SIMULATED_GPUS
+from cotenant_agent import capabilities, metrics
+from cotenant_agent.agent import Agent
+from cotenant_agent.attribution import HostProcesses, boot_time_in
+from cotenant_agent.cluster import UNREACHABLE, KubernetesCluster, brief
+from cotenant_agent.readings import Source, SourceError
+from cotenant_agent.sampler import Sampler, XidListener
+from cotenant_agent.simulated import SimulatedSource
+from cotenant_agent.view import Observer
+
+log = logging.getLogger("cotenant.agent")
+
+TURN_S = 1.0
+NODE_EVERY_S = 10.0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="cotenant agent", description="Publish this node's GPUs as a GPUNode.")
+    made.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="this Node's name (default: $NODE_NAME)")
+    made.add_argument("--simulate", action="store_true", help="GPUs from the Node's annotation, not from the driver")
+    made.add_argument("--simulate-file", type=Path, metavar="FILE", help="the same, from a file")
+    made.add_argument("--host", type=Path, default=Path("/host"), help="where parts of the host are mounted read-only")
+    made.add_argument("--runtime-class", default="nvidia", help="the RuntimeClass that brings GPUs into pods")
+    made.add_argument(
+        "--listen", default=f":{AGENT_PORT}", metavar="[ADDRESS]:PORT", help="for /metrics, /healthz and /readyz"
+    )
+    made.add_argument("--poll", type=float, default=2.0, metavar="SECONDS", help="between two looks at the GPUs")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = parser().parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    address, _, port = args.listen.rpartition(":")
+    if not args.node or not port.isdigit():
+        return refuse("give --node NAME (or NODE_NAME) and --listen [ADDRESS]:PORT")
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        cluster = KubernetesCluster(args.node)
+        source = open_source(args, cluster)
+        observer = look_around(args, cluster, source)
+    except (SourceError, *UNREACHABLE) as error:
+        return refuse(str(error) if isinstance(error, SourceError) else brief(error))
+    agent = Agent(cluster, observer, booted_at=boot_time_in(Path("/proc/stat").read_text()))
+    server = metrics.serve(agent, (address, int(port)))
+    sampler, events = Sampler(source, stop, every_s=args.poll), XidListener(source, stop)
+    threading.Thread(target=cluster.watch_pods, args=(stop,), name="pods", daemon=True).start()
+    sampler.start()
+    events.start()
+    while not stop.wait(TURN_S):
+        agent.turn(sampler.latest, events.taken(), time.time())
+    server.shutdown()
+    log.info("stopped")
+    return 0
+
+
+def refuse(why: str) -> int:
+    sys.stderr.write(f"cotenant agent: {why}\n")
+    return 2
+
+
+def open_source(args: argparse.Namespace, cluster: KubernetesCluster) -> Source:
+    if args.simulate_file is not None:
+        log.warning("SIMULATED GPUs, from %s: no GPU of this machine is read or protected", args.simulate_file)
+        return SimulatedSource(args.node, lambda: read_file(args.simulate_file), str(args.simulate_file))
+    if args.simulate:
+        where = f"annotation {ANNOTATION_SIMULATED_GPUS} of Node {args.node}"
+        log.warning("SIMULATED GPUs, from %s: no GPU of this machine is read or protected", where)
+        return SimulatedSource(args.node, at_most_every(NODE_EVERY_S, lambda: annotated(cluster)), where)
+    from cotenant_agent.nvml import NvmlSource
+
+    return NvmlSource()
+
+
+def read_file(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def annotated(cluster: KubernetesCluster) -> str:
+    try:
+        node = cluster.node()
+    except UNREACHABLE as error:
+        raise SourceError(f"the Node cannot be read: {brief(error)}") from error
+    # A Node that is not annotated has no GPUs; the class and memory of none are of no matter.
+    none = '{"class": "none", "memory": "1Mi", "count": 0}'
+    return (node["metadata"].get("annotations") or {}).get(ANNOTATION_SIMULATED_GPUS, none) or none
+
+
+def at_most_every(seconds: float, read: Callable[[], str]) -> Callable[[], str]:
+    """`read`, asked no more often than this; in between, its last answer."""
+    kept: list[tuple[float, str]] = []
+
+    def answer() -> str:
+        if not kept or time.monotonic() - kept[0][0] >= seconds:
+            kept[:] = [(time.monotonic(), read())]
+        return kept[0][1]
+
+    return answer
+
+
+def look_around(args: argparse.Namespace, cluster: KubernetesCluster, source: Source) -> Observer:
+    """What the node can do, found once, at start."""
+    processes = HostProcesses(args.host / "proc")
+    attributing = processes.readable()
+    inventory = source.inventory()
+    if not inventory.simulated and not attributing:
+        log.warning("%s is not the host's /proc: memory cannot be attributed to pods", args.host / "proc")
+    found = capabilities.detect(args.host, runtime_class=cluster.runtime_class_exists(args.runtime_class))
+    log.info("node=%s gpus=%d %s", args.node, len(inventory.gpus), found)
+    return Observer(inventory, found, owner=processes.owner, attributing=attributing)

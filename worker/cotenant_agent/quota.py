@@ -1,0 +1,102 @@
+"""Who uses more GPU memory than was granted. Pure: grants and use in, violations out; the operator acts on them.
+
+A pod is over on a GPU when it uses more than its quota × 1.05. Three polls in a row make a violation, so that the short
+overlap of two processes does not; it ends when use is back at the quota or below, or the pod is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from cotenant.contract import Contract, ContractError
+from cotenant.names import ENV_CONTRACT
+
+TOLERANCE_PERCENT: Final = 105
+POLLS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A pod on a GPU."""
+
+    pod_uid: str
+    gpu_uuid: str
+
+
+Usage: TypeAlias = Mapping[Holding, int]
+"""MiB, as the driver counts: context and NCCL included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What the operator granted to one pod of this node."""
+
+    pod_uid: str
+    namespace: str
+    pod: str
+    quota_mib: Mapping[str, int]
+    """GPU UUID → MiB, all ranks of the pod together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """How long one holding has been over; the watch's memory between polls."""
+
+    polls: int
+    since: float
+    used_mib: int
+    quota_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    pod_uid: str
+    gpu_uuid: str
+    memory_mib: int
+    quota_mib: int
+    since: float
+
+
+Watch: TypeAlias = Mapping[Holding, Excess]
+
+
+def grant_of(pod: Mapping[str, Any]) -> Grant | None:
+    """From a managed pod as the API server gives it; None when it carries no contract that can be read."""
+    containers = (pod.get("spec") or {}).get("containers") or []
+    values = [e.get("value") for c in containers for e in c.get("env") or [] if e.get("name") == ENV_CONTRACT]
+    metadata = pod.get("metadata") or {}
+    if not values or not values[0]:
+        return None
+    try:
+        contract = Contract.from_json(values[0])
+        mine = contract.pods[contract.node_rank]
+    except (ContractError, IndexError):
+        return None
+    quota: dict[str, int] = {}
+    for rank in mine.ranks:
+        for gpu in rank.gpus:
+            quota[gpu.uuid] = quota.get(gpu.uuid, 0) + gpu.memory_mib
+    return Grant(pod_uid=metadata["uid"], namespace=metadata["namespace"], pod=metadata["name"], quota_mib=quota)
+
+
+def step(watch: Watch, usage: Usage, grants: Mapping[str, Grant], now: float) -> tuple[Watch, tuple[Violation, ...]]:
+    """One poll. Only pods with a grant are judged: others are foreign, and foreign is reported, not punished."""
+    over: dict[Holding, Excess] = {}
+    for holding, used in usage.items():
+        grant = grants.get(holding.pod_uid)
+        if grant is None:
+            continue
+        quota = grant.quota_mib.get(holding.gpu_uuid, 0)
+        before = watch.get(holding)
+        violating = before is not None and before.polls >= POLLS
+        if used * 100 > quota * TOLERANCE_PERCENT or (violating and used > quota):
+            polls, since = (before.polls + 1, before.since) if before else (1, now)
+            over[holding] = Excess(polls, since, used, quota)
+    violations = tuple(
+        Violation(holding.pod_uid, holding.gpu_uuid, excess.used_mib, excess.quota_mib, excess.since)
+        for holding, excess in sorted(over.items(), key=lambda item: (item[0].pod_uid, item[0].gpu_uuid))
+        if excess.polls >= POLLS
+    )
+    return over, violations
