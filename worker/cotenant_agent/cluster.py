@@ -17,6 +17,7 @@ from urllib3.exceptions import HTTPError
 
 from cotenant.names import GROUP, LABEL_MANAGED_BY, MANAGED_BY, VERSION
 from cotenant_agent.quota import Grant, grant_of
+from cotenant_agent.readings import SourceError
 
 log = logging.getLogger("cotenant.agent.cluster")
 
@@ -48,7 +49,10 @@ class KubernetesCluster:
         try:
             kubernetes.config.load_incluster_config()
         except kubernetes.config.ConfigException:
-            kubernetes.config.load_kube_config()
+            try:
+                kubernetes.config.load_kube_config()
+            except kubernetes.config.ConfigException as error:
+                raise SourceError(f"no cluster: neither a service account nor a kubeconfig ({error})") from error
         self._name = node
         self._core = kubernetes.client.CoreV1Api()
         self._custom = kubernetes.client.CustomObjectsApi()
