@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from cotenant.api.fields import Timestamp
+from cotenant.api.fields import Timestamp, keyed_by
 from cotenant.api.rules import StatusModel
 from cotenant.core.lifecycle import Phase
 
@@ -155,7 +155,7 @@ class TrainingJobStatus(StatusModel):
     """The same as a sentence for a person."""
     gpus: str | None = None
     """What the job asks for, or holds, in short: `2 × 0.4`."""
-    conditions: tuple[Condition, ...] = ()
+    conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
     placement: PlacementStatus | None = None
     pending: PendingStatus | None = None
     progress: ProgressStatus | None = None

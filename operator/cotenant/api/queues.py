@@ -8,7 +8,19 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from cotenant.api.fields import DNS_LABEL, GpuAmount, GpuHours, Int, Label, LabelValue, Str, Timestamp, cel_text, text
+from cotenant.api.fields import (
+    DNS_LABEL,
+    GpuAmount,
+    GpuHours,
+    Int,
+    Label,
+    LabelValue,
+    Str,
+    Timestamp,
+    cel_text,
+    keyed_by,
+    text,
+)
 from cotenant.api.jobstatus import Condition
 from cotenant.api.metadata import ObjectMeta
 from cotenant.api.rules import Model, Rule, StatusModel
@@ -195,7 +207,7 @@ class QueueStatus(StatusModel):
     """All that it serves now, selectors resolved."""
     quotas: tuple[QuotaUsage, ...] = ()
     budget: BudgetUsage | None = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
     observed_generation: int = 0
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError
 
 BROKEN_RULES = "broken_rules"
 """The pydantic error type that carries `(field, message)` pairs of every rule of one object that does not hold."""
@@ -35,6 +35,12 @@ class TransitionRule:
     field: str
     cel: str
     message: str
+
+
+def validation(rule: Rule | TransitionRule) -> dict[str, str]:
+    """The rule as a CRD says it."""
+    place = {"fieldPath": f".{rule.field}"} if rule.field else {}
+    return {"rule": rule.cel, "message": rule.message, **place}
 
 
 class Model(BaseModel):
@@ -64,6 +70,14 @@ class Model(BaseModel):
         if broken:
             raise PydanticCustomError(BROKEN_RULES, "{summary}", {"summary": broken[0][1], "broken": broken})
         return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The class's rules travel with its schema, wherever it is used."""
+        schema = handler.resolve_ref_schema(handler(core))
+        if cls.RULES:
+            schema["x-kubernetes-validations"] = [validation(rule) for rule in cls.RULES]
+        return schema
 
     @classmethod
     def field_names(cls) -> frozenset[str]:

@@ -1,0 +1,84 @@
+"""`cotenant validate -f FILE|-|DIR …`: are these documents what the API server would take? No cluster is asked."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from cotenant.api.yamltext import Text
+
+SUFFIXES = {".yaml", ".yml", ".json"}
+
+
+def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("validate", help="check TrainingJobs and Queues without a cluster")
+    parser.add_argument(
+        "-f", "--filename", action="append", required=True, metavar="FILE|-|DIR", help="file, folder, or - for stdin"
+    )
+    parser.add_argument("-R", "--recursive", action="store_true", help="folders below a folder too")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only what is wrong")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from cotenant.api.errors import DocumentError
+
+    seen = refused = 0
+    for where, text in _texts(args.filename, recursive=args.recursive):
+        try:
+            lines = [_verdict(where, document) for document in _documents(text, where)]
+        except DocumentError as error:
+            lines = [(False, str(error))]
+        for good, line in lines:
+            seen += 1
+            refused += not good
+            if not (good and args.quiet):
+                print(line, file=sys.stdout if good else sys.stderr)
+    if not seen:
+        raise UserError("there is no document in what was named")
+    return 1 if refused else 0
+
+
+def _verdict(where: str, document: "Text") -> tuple[bool, str]:
+    from cotenant.api.documents import check
+
+    place = f"{where}:{document.line}"
+    found = check(document.body)
+    if found.problems:
+        problems = "".join(f"\n  {problem}" for problem in found.problems)
+        return False, f"{place}: {found.name} is refused{problems}"
+    return True, f"{place}: {found.name} {'is valid' if found.ours else 'is not of cotenant.dev: not checked'}"
+
+
+def _documents(text: str, where: str) -> "list[Text]":
+    from cotenant.api.yamltext import read_documents
+
+    return list(read_documents(text, where))
+
+
+def _texts(names: list[str], *, recursive: bool) -> Iterator[tuple[str, str]]:
+    for name in names:
+        if name == "-":
+            yield "stdin", sys.stdin.read()
+            continue
+        path = Path(name)
+        if path.is_dir():
+            found = sorted(path.rglob("*") if recursive else path.glob("*"))
+            for file in found:
+                if file.suffix in SUFFIXES and file.is_file():
+                    yield str(file), _read(file)
+        else:
+            yield name, _read(path)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
