@@ -1,0 +1,215 @@
+"""Containers: created from a spec, started through a shim, watched to their end, found again after a restart."""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from cotenant_local.runtime import proto, records, shims, spec
+from cotenant_local.runtime.config import RuntimeConfig
+from cotenant_local.runtime.images import Image
+from cotenant_local.runtime.launcher import Launcher, LaunchError
+from cotenant_local.runtime.sandboxes import Sandbox
+from cotenant_local.runtime.users import IdMap
+
+log = logging.getLogger(__name__)
+KILL_WAIT = 10.0
+
+
+class StateError(Exception):
+    """The container is not in a state in which this can be done."""
+
+
+@dataclasses.dataclass
+class Container:
+    """One container. `started` and `exit` are the shim's records."""
+
+    id: str
+    folder: Path
+    config: Any
+    sandbox_id: str
+    image_id: str
+    created_at: int
+    uid: int
+    gid: int
+    groups: list[int]
+    log_path: str
+    notes: list[str]
+    started: dict[str, Any] | None = None
+    exit: dict[str, Any] | None = None
+    watcher: "asyncio.Task[None] | None" = None
+
+    @property
+    def state(self) -> int:
+        if self.exit:
+            return int(proto.pb.CONTAINER_EXITED)
+        return int(proto.pb.CONTAINER_RUNNING if self.started else proto.pb.CONTAINER_CREATED)
+
+    @property
+    def running(self) -> bool:
+        return self.started is not None and self.exit is None
+
+    @property
+    def pid(self) -> int:
+        if not self.running:
+            raise StateError(f"container {self.config.metadata.name} ({self.id}) is not running")
+        assert self.started is not None
+        return int(self.started["pid"])
+
+
+META = ("sandbox_id", "image_id", "created_at", "uid", "gid", "groups", "log_path", "notes")
+
+
+class Containers:
+    """All containers of the node."""
+
+    def __init__(self, config: RuntimeConfig, launcher: Launcher) -> None:
+        self.config = config
+        self.launcher = launcher
+        self.folder = config.state_dir / "containers"
+        self.ids = IdMap.here()
+        self.all: dict[str, Container] = {}
+        self.changed: list[asyncio.Queue[tuple[int, Container]]] = []
+
+    def recover(self) -> None:
+        """After a start: takes up what an earlier runtime left. Call inside the event loop."""
+        for folder, message, meta in records.each(self.folder, proto.pb.ContainerConfig):
+            container = Container(folder.name, folder, message, **meta)
+            container.exit = records.read(folder / "exit.json")
+            container.started = records.read(folder / "started.json")
+            self.all[container.id] = container
+            if container.running:
+                container.watcher = asyncio.create_task(self._watch(container))
+
+    def find(self, name: str) -> Container | None:
+        if name in self.all:
+            return self.all[name]
+        found = [container for key, container in self.all.items() if name and key.startswith(name)]
+        return found[0] if len(found) == 1 else None
+
+    def of(self, sandbox: Sandbox) -> list[Container]:
+        return [container for container in self.all.values() if container.sandbox_id == sandbox.id]
+
+    def create(self, config: Any, sandbox: Sandbox, image: Image) -> Container:
+        """Raises RefusedError for what cannot be honoured."""
+        name = records.new_id()
+        folder = self.folder / name
+        place = self._place(config, sandbox, folder)
+        document = spec.build(config, image, place)
+        process = document["process"]
+        meta = {
+            "sandbox_id": sandbox.id,
+            "image_id": image.id,
+            "created_at": time.time_ns(),
+            "uid": process["uid"],
+            "gid": process["gid"],
+            "groups": process["groups"],
+            "log_path": document["log_path"],
+            "notes": document["notes"],
+        }
+        folder.mkdir(parents=True)
+        (folder / "root").mkdir()
+        records.write(folder / "spec.json", document)
+        (folder / "config.pb").write_bytes(config.SerializeToString())
+        records.write(folder / "meta.json", meta)
+        container = self.all[name] = Container(name, folder, config, **meta)
+        for note in container.notes:
+            log.warning("container %s: %s", config.metadata.name, note)
+        self._tell(proto.pb.CONTAINER_CREATED_EVENT, container)
+        return container
+
+    def _place(self, config: Any, sandbox: Sandbox, folder: Path) -> spec.Place:
+        pb = proto.pb
+        options = config.linux.security_context.namespace_options
+        pid_namespace = "new"
+        if options.pid == pb.POD and sandbox.options.pid == pb.POD:
+            pid_namespace = f"/proc/{sandbox.pid}/ns/pid"
+        elif options.pid == pb.NODE:
+            pid_namespace = ""
+        elif options.pid == pb.TARGET:
+            target = self.find(options.target_id)
+            if target is None or not target.running:
+                raise spec.RefusedError(f"target container {options.target_id} is not running")
+            pid_namespace = f"/proc/{target.pid}/ns/pid"
+        return spec.Place(
+            folder=str(folder),
+            ids=self.ids,
+            sandbox_pid=sandbox.pid,
+            hostname=sandbox.hostname,
+            address=sandbox.address or self.config.node_address,
+            resolv_conf=sandbox.resolv_conf(),
+            shm="/dev/shm" if sandbox.options.ipc == pb.NODE else str(sandbox.shm),
+            pid_namespace=pid_namespace,
+            log_directory=sandbox.config.log_directory,
+        )
+
+    async def start(self, container: Container) -> None:
+        """Returns when the program runs; raises LaunchError with the shim's sentence when it cannot."""
+        if container.started or container.exit:
+            raise StateError(f"container {container.id} was started already")
+        try:
+            await self.launcher.call({"task": "container", "folder": str(container.folder)})
+        except LaunchError as error:
+            container.exit = records.read(container.folder / "exit.json") or _died("StartError", str(error))
+            self._tell(proto.pb.CONTAINER_STOPPED_EVENT, container)
+            raise
+        container.started = records.read(container.folder / "started.json")
+        container.watcher = asyncio.create_task(self._watch(container))
+        self._tell(proto.pb.CONTAINER_STARTED_EVENT, container)
+
+    async def _watch(self, container: Container) -> None:
+        await shims.ended(container.folder)
+        container.exit = records.read(container.folder / "exit.json")
+        if container.exit is None:
+            container.exit = _died("Error", "the container's shim was killed, and the container with it")
+            records.write(container.folder / "exit.json", container.exit)
+        self._tell(proto.pb.CONTAINER_STOPPED_EVENT, container)
+
+    async def stop(self, container: Container, grace: float) -> None:
+        """The stop signal, the grace period, SIGKILL. Safe to repeat; returns when the container has ended."""
+        if not container.running or container.watcher is None:
+            return
+        number = _stop_signal(container.config.stop_signal)
+        if grace > 0:
+            with contextlib.suppress(shims.ShimError):
+                await shims.ask(container.folder, op="signal", number=number)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(container.watcher), grace)
+                return
+        with contextlib.suppress(shims.ShimError):
+            await shims.ask(container.folder, op="signal", number=int(signal.SIGKILL))
+        try:
+            await asyncio.wait_for(asyncio.shield(container.watcher), KILL_WAIT)
+        except TimeoutError as error:
+            raise StateError(f"container {container.id} did not end within {KILL_WAIT:.0f} s of SIGKILL") from error
+
+    async def remove(self, container: Container) -> None:
+        await self.stop(container, 0)
+        self.all.pop(container.id, None)
+        records.remove(container.folder)
+        self._tell(proto.pb.CONTAINER_DELETED_EVENT, container)
+
+    def _tell(self, kind: int, container: Container) -> None:
+        for queue in self.changed:
+            queue.put_nowait((kind, container))
+
+
+def _died(reason: str, message: str) -> dict[str, Any]:
+    code = 128 if reason == "StartError" else 137
+    return {"exit_code": code, "signal": 0, "reason": reason, "message": message, "finished_at": time.time_ns()}
+
+
+def _stop_signal(value: int) -> int:
+    """The interface's own numbering of signals, to the machine's; SIGTERM unless the pod names another."""
+    name = proto.pb.Signal.Name(value)
+    if name == "RUNTIME_DEFAULT":
+        return int(signal.SIGTERM)
+    if name.startswith("SIGRTMINPLUS"):
+        return int(signal.SIGRTMIN) + int(name.removeprefix("SIGRTMINPLUS"))
+    if name.startswith("SIGRTMAXMINUS"):
+        return int(signal.SIGRTMAX) - int(name.removeprefix("SIGRTMAXMINUS"))
+    return int(getattr(signal, {"SIGCLD": "SIGCHLD", "SIGIOT": "SIGABRT"}.get(name, name)))

@@ -1,0 +1,75 @@
+"""One node's runtime: everything that the services share, made once at start."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+from cotenant_local.runtime import images
+from cotenant_local.runtime.config import RuntimeConfig
+from cotenant_local.runtime.containers import Container, Containers, StateError
+from cotenant_local.runtime.launcher import Launcher
+from cotenant_local.runtime.sandboxes import Sandbox, Sandboxes
+
+PROGRAMS = {"ip": "iproute2", "nsenter": "util-linux"}
+
+
+class MissingProgramError(RuntimeError):
+    """The machine lacks a program; the message names its package."""
+
+
+@dataclasses.dataclass
+class Node:
+    """The parts, by name."""
+
+    config: RuntimeConfig
+    launcher: Launcher
+    catalogue: images.Catalogue
+    sandboxes: Sandboxes
+    containers: Containers
+
+    @classmethod
+    def open(cls, config: RuntimeConfig) -> "Node":
+        for program, package in PROGRAMS.items():
+            if not shutil.which(program):
+                raise MissingProgramError(f"{program} is missing; on Debian or Ubuntu: sudo apt-get install {package}")
+        config.state_dir.mkdir(parents=True, exist_ok=True)
+        launcher = Launcher()
+        launcher.start()
+        sandboxes = Sandboxes(config, launcher)
+        node = cls(config, launcher, images.load(config.catalogue), sandboxes, Containers(config, launcher))
+        node.containers.recover()
+        return node
+
+    def sandbox(self, name: str) -> Sandbox:
+        if sandbox := self.sandboxes.find(name):
+            return sandbox
+        raise KeyError(f"pod sandbox {name} is not known to this node")
+
+    def container(self, name: str) -> Container:
+        if container := self.containers.find(name):
+            return container
+        raise KeyError(f"container {name} is not known to this node")
+
+    def create(self, config: Any, sandbox: Sandbox) -> Container:
+        """A container in a sandbox; raises RefusedError for what cannot be honoured."""
+        image = self.catalogue.find(config.image.image)
+        if image is None:
+            raise KeyError(self.catalogue.refusal(config.image.image))
+        if not sandbox.ready:
+            raise StateError(f"pod sandbox {sandbox.id} is not running")
+        return self.containers.create(config, sandbox, image)
+
+    async def stop_sandbox(self, sandbox: Sandbox) -> None:
+        for container in self.containers.of(sandbox):
+            await self.containers.stop(container, 0)
+        await self.sandboxes.stop(sandbox)
+
+    async def remove_sandbox(self, sandbox: Sandbox) -> None:
+        await self.stop_sandbox(sandbox)
+        for container in self.containers.of(sandbox):
+            await self.containers.remove(container)
+        self.sandboxes.remove(sandbox)
+
+    def storage(self) -> Path:
+        return self.config.state_dir

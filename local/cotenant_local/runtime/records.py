@@ -1,0 +1,70 @@
+"""What survives a restart: one folder per sandbox and per container, with the kubelet's own message and a few facts.
+
+`config.pb` is what was asked, `meta.json` what the runtime decided; the shim adds `started.json` and `exit.json`.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+
+def new_id() -> str:
+    return secrets.token_hex(12)
+
+
+def create(folder: Path, config: Any, meta: dict[str, Any]) -> None:
+    folder.mkdir(parents=True)
+    (folder / "config.pb").write_bytes(config.SerializeToString())
+    write(folder / "meta.json", meta)
+
+
+def write(path: Path, document: dict[str, Any]) -> None:
+    """Whole or not at all."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(document))
+    fresh.rename(path)
+
+
+def read(path: Path) -> dict[str, Any] | None:
+    try:
+        document: dict[str, Any] = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return document
+
+
+def each(folder: Path, message: Callable[[], Any]) -> Iterator[tuple[Path, Any, dict[str, Any]]]:
+    """Every complete record below `folder`; what a crash left half-made is removed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry in sorted(folder.iterdir()):
+        meta = read(entry / "meta.json")
+        if meta is None:
+            remove(entry)
+            continue
+        config = message()
+        config.ParseFromString((entry / "config.pb").read_bytes())
+        yield entry, config, meta
+
+
+def remove(folder: Path) -> None:
+    def make_writable(function: Callable[..., Any], path: str, _: Any) -> None:
+        if not os.path.lexists(path):
+            return
+        os.chmod(os.path.dirname(path), stat.S_IRWXU)
+        function(path)
+
+    shutil.rmtree(folder, onerror=make_writable)
+
+
+def start_time(pid: int) -> int | None:
+    """When a process began, in ticks: with the id it names a process for ever. None when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in {"Z", "X"} else int(fields[19])

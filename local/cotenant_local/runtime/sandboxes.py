@@ -1,0 +1,160 @@
+"""Pods as the runtime sees them: a process that holds namespaces, an address, a folder. One owner, one event loop."""
+
+import contextlib
+import dataclasses
+import logging
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from cotenant_local.runtime import network, proto, records
+from cotenant_local.runtime.config import RuntimeConfig
+from cotenant_local.runtime.inside import syscalls
+from cotenant_local.runtime.launcher import Launcher
+from cotenant_local.runtime.spec import RefusedError
+
+log = logging.getLogger(__name__)
+SHM_BYTES = 64 << 20
+SAFE_SYSCTLS = ("net.", "kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
+
+
+@dataclasses.dataclass
+class Sandbox:
+    """One pod's sandbox. `pid` is 0 once it has stopped."""
+
+    id: str
+    folder: Path
+    config: Any
+    created_at: int
+    hostname: str
+    handler: str
+    pid: int = 0
+    pid_started: int = 0
+    address: str = ""
+
+    @property
+    def ready(self) -> bool:
+        return self.pid != 0 and records.start_time(self.pid) == self.pid_started
+
+    @property
+    def options(self) -> Any:
+        return self.config.linux.security_context.namespace_options
+
+    @property
+    def host_network(self) -> bool:
+        return bool(self.options.network == proto.pb.NODE)
+
+    @property
+    def shm(self) -> Path:
+        return self.folder / "shm"
+
+    def resolv_conf(self) -> str:
+        dns = self.config.dns_config
+        if not (dns.servers or dns.searches or dns.options):
+            return Path("/etc/resolv.conf").read_text() if os.path.exists("/etc/resolv.conf") else ""
+        lines = [f"nameserver {server}" for server in dns.servers]
+        if dns.searches:
+            lines.append("search " + " ".join(dns.searches))
+        if dns.options:
+            lines.append("options " + " ".join(dns.options))
+        return "\n".join(lines) + "\n"
+
+    def save(self) -> None:
+        keep = ("created_at", "hostname", "handler", "pid", "pid_started", "address")
+        records.write(self.folder / "meta.json", {name: getattr(self, name) for name in keep})
+
+
+class Sandboxes:
+    """All sandboxes of the node."""
+
+    def __init__(self, config: RuntimeConfig, launcher: Launcher) -> None:
+        self.config = config
+        self.launcher = launcher
+        self.folder = config.state_dir / "sandboxes"
+        self.all: dict[str, Sandbox] = {}
+        for folder, message, meta in records.each(self.folder, proto.pb.PodSandboxConfig):
+            self.all[folder.name] = Sandbox(folder.name, folder, message, **meta)
+        used = [sandbox.address for sandbox in self.all.values() if sandbox.address]
+        self.addresses = network.Addresses(config.pod_cidr, used)
+
+    def find(self, name: str) -> Sandbox | None:
+        """By id or by an unambiguous beginning of it."""
+        if name in self.all:
+            return self.all[name]
+        found = [sandbox for key, sandbox in self.all.items() if name and key.startswith(name)]
+        return found[0] if len(found) == 1 else None
+
+    async def run(self, config: Any, handler: str) -> Sandbox:
+        own = self._own_namespaces(config)
+        for name in config.linux.sysctls:
+            if not name.startswith(SAFE_SYSCTLS) or (name.startswith("net.") and "net" not in own):
+                raise RefusedError(f"sysctl {name} is not a pod's own: it would change the whole cluster")
+        if handler not in {"", "cotenant", "nvidia"}:
+            raise RefusedError(f"runtime handler {handler!r} is not known; this runtime has 'cotenant' and 'nvidia'")
+        name = records.new_id()
+        hostname = config.hostname or self.config.node
+        sandbox = Sandbox(name, self.folder / name, config, time.time_ns(), hostname, handler)
+        records.create(
+            sandbox.folder, config, {"created_at": sandbox.created_at, "hostname": hostname, "handler": handler}
+        )
+        try:
+            await self._start(sandbox, own)
+        except BaseException:
+            await self._end(sandbox)
+            records.remove(sandbox.folder)
+            raise
+        self.all[name] = sandbox
+        return sandbox
+
+    async def _start(self, sandbox: Sandbox, own: list[str]) -> None:
+        request = {
+            "task": "pod",
+            "own": own,
+            "hostname": sandbox.hostname,
+            "sysctls": dict(sandbox.config.linux.sysctls),
+        }
+        sandbox.pid = await self.launcher.call(request)
+        sandbox.pid_started = records.start_time(sandbox.pid) or 0
+        if "ipc" in own:
+            sandbox.shm.mkdir()
+            syscalls.mount(
+                "tmpfs", str(sandbox.shm), syscalls.MS_NOSUID | syscalls.MS_NODEV, f"mode=1777,size={SHM_BYTES}"
+            )
+        if "net" in own:
+            sandbox.address = self.addresses.take()
+            await network.connect(self.config, sandbox.id, sandbox.pid, sandbox.address)
+        sandbox.save()
+
+    @staticmethod
+    def _own_namespaces(config: Any) -> list[str]:
+        options, pb = config.linux.security_context.namespace_options, proto.pb
+        own = ["uts"]
+        if options.network != pb.NODE:
+            own.append("net")
+        if options.ipc != pb.NODE:
+            own.append("ipc")
+        if options.pid == pb.POD:
+            own.append("pid")
+        return own
+
+    async def stop(self, sandbox: Sandbox) -> None:
+        """Gives back what the pod holds; its containers have ended before. Safe to repeat."""
+        await self._end(sandbox)
+        sandbox.save()
+
+    async def _end(self, sandbox: Sandbox) -> None:
+        if sandbox.ready:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(sandbox.pid, signal.SIGKILL)
+        if sandbox.address:
+            await network.disconnect(sandbox.id)
+            self.addresses.give_back(sandbox.address)
+        if sandbox.shm.is_mount():
+            syscalls.unmount(str(sandbox.shm))
+        sandbox.pid, sandbox.address = 0, ""
+
+    def remove(self, sandbox: Sandbox) -> None:
+        records.remove(sandbox.folder)
+        self.all.pop(sandbox.id, None)

@@ -1,0 +1,54 @@
+"""The gRPC server of one node's runtime: starts, serves until SIGTERM, leaves the containers running."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from typing import Any
+
+import grpc
+
+from cotenant_local.runtime import proto
+from cotenant_local.runtime.config import RuntimeConfig
+from cotenant_local.runtime.image_service import ImageService
+from cotenant_local.runtime.node import Node
+from cotenant_local.runtime.service import RuntimeService
+
+log = logging.getLogger(__name__)
+MESSAGE_BYTES = 32 << 20  # ExecSync may answer with twice 16 MiB less its frame
+
+
+class NotProvided:
+    """Calls of the interface that a service lacks answer UNIMPLEMENTED, as generated servicers do."""
+
+    def __init__(self, service: object, base: type) -> None:
+        self.service = service
+        self.fallback = base()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.service, name, None) or getattr(self.fallback, name)
+
+
+async def serve(config: RuntimeConfig) -> None:
+    """Returns after SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    node = Node.open(config)
+    options = [("grpc.max_send_message_length", MESSAGE_BYTES), ("grpc.max_receive_message_length", MESSAGE_BYTES)]
+    server = grpc.aio.server(options=options)
+    runtime = NotProvided(RuntimeService(node), proto.rpc.RuntimeServiceServicer)
+    proto.rpc.add_RuntimeServiceServicer_to_server(runtime, server)
+    images = NotProvided(ImageService(node), proto.rpc.ImageServiceServicer)
+    proto.rpc.add_ImageServiceServicer_to_server(images, server)
+    config.socket.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        config.socket.unlink()
+    server.add_insecure_port(f"unix://{config.socket}")
+    await server.start()
+    log.info("serving %s on %s, pods in %s", config.node, config.socket, config.pod_cidr)
+    await stop.wait()
+    await server.stop(grace=1)
+    if config.stop_pods_on_exit:
+        await asyncio.gather(*(node.stop_sandbox(sandbox) for sandbox in node.sandboxes.all.values()))
+    node.launcher.stop()

@@ -1,0 +1,209 @@
+"""From what the kubelet asks to what the shim does, in one function. What cannot be honoured is refused here, by name.
+
+The result is the JSON document that `inside/` reads; nothing in it needs the interface's types.
+"""
+
+import dataclasses
+import os
+from typing import Any
+
+from cotenant_local.runtime import proto, users
+from cotenant_local.runtime.images import PATH, Image
+
+NONROOT_NAMES = {"root": (0, 0), "nonroot": (65532, 65532), "nobody": (65534, 65534)}
+ETC_NAMES = """
+alternatives bash.bashrc ca-certificates ca-certificates.conf debian_version fonts gai.conf host.conf inputrc
+ld.so.cache ld.so.conf ld.so.conf.d localtime magic magic.mime mime.types nsswitch.conf os-release pki profile
+profile.d protocols python3 python3.11 python3.12 python3.13 rpc services shells ssl
+terminfo timezone xdg
+"""
+ETC = tuple(ETC_NAMES.split())
+TOP = ("bin", "sbin", "lib", "lib64", "lib32", "libx32")
+FOLDERS = {
+    **dict.fromkeys(
+        ("/proc", "/sys", "/dev", "/run", "/var", "/var/log", "/var/lib", "/var/cache", "/var/spool"), 0o755
+    ),
+    **dict.fromkeys(("/etc", "/home", "/media", "/mnt", "/opt", "/root", "/srv", "/run/lock"), 0o755),
+    **dict.fromkeys(("/tmp", "/var/tmp", "/home/nonroot"), 0o1777),
+}
+
+
+class RefusedError(ValueError):
+    """The pod asks for something that this runtime cannot do; the message goes into the container's status."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """What the container finds where it starts: facts of the node and of its pod."""
+
+    folder: str
+    ids: users.IdMap
+    sandbox_pid: int
+    hostname: str
+    address: str
+    resolv_conf: str
+    shm: str
+    pid_namespace: str
+    """"new", a path, or "" for the sandbox's own."""
+    log_directory: str
+
+
+def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
+    """The whole document; raises RefusedError."""
+    security = config.linux.security_context
+    _refuse(config, security)
+    process, notes = _process(config, image, place)
+    base = f"/proc/{place.sandbox_pid}/ns/"
+    return {
+        "folder": place.folder,
+        "root": f"{place.folder}/root",
+        "namespaces": {**{kind: base + kind for kind in ("net", "uts", "ipc")}, "pid": place.pid_namespace},
+        "readonly_root": security.readonly_rootfs,
+        "privileged": security.privileged,
+        "binds": _image_binds(image) + _mounts(config.mounts),
+        "devices": [{"source": d.host_path, "target": d.container_path} for d in config.devices],
+        "shm": place.shm,
+        "folders": FOLDERS,
+        "files": _files(process, place),
+        "links": {"/etc/mtab": "/proc/self/mounts", "/var/run": "/run", "/var/lock": "/run/lock", **_host_links()},
+        "masked_paths": [] if security.privileged else list(security.masked_paths),
+        "readonly_paths": [] if security.privileged else list(security.readonly_paths),
+        "process": process,
+        "tty": config.tty,
+        "stdin": config.stdin,
+        "stdin_once": config.stdin_once,
+        "log_path": os.path.join(place.log_directory, config.log_path) if config.log_path else "",
+        "cgroup_files": [],
+        "oom_file": "",
+        "notes": notes,
+    }
+
+
+def _refuse(config: Any, security: Any) -> None:
+    profile = proto.pb.SecurityProfile
+    if security.seccomp.profile_type == profile.Localhost:
+        raise RefusedError(
+            f"seccomp profile {security.seccomp.localhost_ref!r}: only RuntimeDefault and Unconfined are provided"
+        )
+    if security.apparmor.profile_type == profile.Localhost:
+        raise RefusedError(f"AppArmor profile {security.apparmor.localhost_ref!r}: AppArmor is not provided")
+    selinux = security.selinux_options
+    if any((selinux.user, selinux.role, selinux.type, selinux.level)):
+        raise RefusedError("seLinuxOptions: SELinux is not provided")
+    if security.capabilities.add_ambient_capabilities:
+        raise RefusedError("ambient capabilities are not provided")
+    if (
+        security.namespace_options.userns_options.mode == proto.pb.POD
+        and security.namespace_options.userns_options.uids
+    ):
+        raise RefusedError("hostUsers: false is not provided; pods share the cluster's user namespace")
+    for mount in config.mounts:
+        if mount.image.image:
+            raise RefusedError(f"mount {mount.container_path}: image volumes are not provided")
+        if mount.uidMappings or mount.gidMappings:
+            raise RefusedError(f"mount {mount.container_path}: id-mapped mounts are not provided")
+
+
+def _process(config: Any, image: Image, place: Place) -> tuple[dict[str, Any], list[str]]:
+    security = config.linux.security_context
+    uid, gid = _user(security, image)
+    notes = []
+    groups, missing = place.ids.groups(dict.fromkeys([*security.supplemental_groups, gid]))
+    mapped = not place.ids.has(uid, gid)
+    if missing := [group for group in missing if group != gid]:  # its own group is shown either way
+        notes.append(f"groups {missing} are not shown: the cluster runs as an ordinary user, who owns every volume")
+    try:
+        added, dropped = security.capabilities.add_capabilities, security.capabilities.drop_capabilities
+        kept = users.capabilities(added, dropped, privileged=security.privileged)
+    except users.UnknownCapabilityError as error:
+        raise RefusedError(str(error)) from error
+    args = [*(config.command or image.entrypoint), *(config.args or (() if config.command else image.args))]
+    if not args:
+        raise RefusedError(f"no command: image {image.name} has none of its own, name one in the pod")
+    runtime_default = security.seccomp.profile_type == proto.pb.SecurityProfile.RuntimeDefault
+    return {
+        "args": args,
+        "env": _environment(config, image, place, uid),
+        "cwd": config.working_dir or image.workdir,
+        "uid": uid,
+        "gid": gid,
+        "groups": groups,
+        "map_user": mapped,
+        "may_set_groups": place.ids.may_set_groups,
+        "capabilities": kept,
+        "no_new_privs": security.no_new_privs,
+        "seccomp": security.HasField("seccomp") and runtime_default and not security.privileged,
+        "rlimits": {},
+        "oom_score_adj": config.linux.resources.oom_score_adj,
+    }, notes
+
+
+def _user(security: Any, image: Image) -> tuple[int, int]:
+    uid, gid = image.uid, image.gid
+    if security.HasField("run_as_user"):
+        uid = security.run_as_user.value
+        gid = next((g for u, g in NONROOT_NAMES.values() if u == uid), 0)
+    elif security.run_as_username:
+        if security.run_as_username not in NONROOT_NAMES:
+            raise RefusedError(f"user {security.run_as_username!r} is not in the image; known: {sorted(NONROOT_NAMES)}")
+        uid, gid = NONROOT_NAMES[security.run_as_username]
+    if security.HasField("run_as_group"):
+        gid = security.run_as_group.value
+    return uid, gid
+
+
+def _environment(config: Any, image: Image, place: Place, uid: int) -> dict[str, str]:
+    env = {"PATH": PATH, "HOSTNAME": place.hostname, "HOME": "/root" if uid == 0 else "/home/nonroot"}
+    env.update(image.env)
+    if config.tty:
+        env["TERM"] = "xterm"
+    for entry in config.envs:
+        env[entry.key] = entry.value.decode("utf-8", "surrogateescape")
+    return env
+
+
+def _image_binds(image: Image) -> list[dict[str, Any]]:
+    paths = ["/usr", *(f"/{name}" for name in TOP if os.path.isdir(f"/{name}") and not os.path.islink(f"/{name}"))]
+    paths += [f"/etc/{name}" for name in ETC if os.path.exists(f"/etc/{name}") and not os.path.islink(f"/etc/{name}")]
+    paths += image.paths
+    return [{"source": p, "target": p, "readonly": True, "recursive_readonly": True} for p in paths]
+
+
+def _host_links() -> dict[str, str]:
+    links = {f"/{name}": os.readlink(f"/{name}") for name in TOP if os.path.islink(f"/{name}")}
+    links |= {f"/etc/{name}": os.readlink(f"/etc/{name}") for name in ETC if os.path.islink(f"/etc/{name}")}
+    return links
+
+
+def _mounts(mounts: Any) -> list[dict[str, Any]]:
+    """Parents before children, so that none hides another."""
+    pb = proto.pb
+    kinds = {pb.PROPAGATION_HOST_TO_CONTAINER: "slave", pb.PROPAGATION_BIDIRECTIONAL: "shared"}
+    ordered = sorted(mounts, key=lambda mount: mount.container_path.rstrip("/").count("/"))
+    return [
+        {
+            "source": os.path.realpath(mount.host_path),
+            "target": os.path.normpath("/" + mount.container_path),
+            "readonly": mount.readonly,
+            "recursive_readonly": mount.recursive_read_only,
+            "propagation": kinds.get(mount.propagation, "private"),
+        }
+        for mount in ordered
+    ]
+
+
+def _files(process: dict[str, Any], place: Place) -> dict[str, str]:
+    uid, gid = process["uid"], process["gid"]
+    passwd = ["root:x:0:0:root:/root:/bin/sh", "nobody:x:65534:65534:nobody:/nonexistent:/bin/sh"]
+    passwd.append("nonroot:x:65532:65532:nonroot:/home/nonroot:/bin/sh")
+    group = ["root:x:0:", "nogroup:x:65534:", "nonroot:x:65532:", "tty:x:5:"]
+    if uid not in {0, 65532, 65534}:
+        passwd.append(f"user{uid}:x:{uid}:{gid}::/home/nonroot:/bin/sh")
+    group += [f"group{g}:x:{g}:" for g in sorted({gid, *process["groups"]} - {0, 5, 65532, 65534})]
+    return {
+        "/etc/passwd": "\n".join(passwd) + "\n",
+        "/etc/group": "\n".join(group) + "\n",
+        "/etc/hostname": place.hostname + "\n",
+        "/etc/hosts": f"127.0.0.1\tlocalhost\n::1\tlocalhost\n{place.address}\t{place.hostname}\n",
+        "/etc/resolv.conf": place.resolv_conf,
+    }

@@ -1,0 +1,72 @@
+"""Which user ids this runtime can really give, and the capabilities a container keeps.
+
+Root's sandbox has every id. An ordinary user's has one: any other id is shown through a nested user namespace.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+
+ALL_NAMES = """
+CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE
+NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN
+SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE
+MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE
+"""
+CAPABILITIES = tuple(ALL_NAMES.split())
+NUMBERS = {name: number for number, name in enumerate(CAPABILITIES)}
+DEFAULT_NAMES = """
+CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP NET_BIND_SERVICE SYS_CHROOT KILL
+AUDIT_WRITE
+"""
+DEFAULT = frozenset(DEFAULT_NAMES.split())
+
+
+class UnknownCapabilityError(ValueError):
+    """A pod names a capability that Linux does not have."""
+
+
+def capabilities(add: Iterable[str], drop: Iterable[str], *, privileged: bool) -> list[int]:
+    """The numbers of what is kept: the default set, less what is dropped, plus what is added."""
+    everything = frozenset(CAPABILITIES)
+    kept = set(everything if privileged else DEFAULT)
+    dropped, added = _names(drop), _names(add)
+    kept -= everything if "ALL" in dropped else dropped
+    kept |= everything if "ALL" in added else added
+    if unknown := sorted((dropped | added) - everything - {"ALL"}):
+        raise UnknownCapabilityError(f"unknown capabilities {', '.join(unknown)}")
+    return sorted(NUMBERS[name] for name in kept)
+
+
+def _names(names: Iterable[str]) -> set[str]:
+    return {name.upper().removeprefix("CAP_") for name in names}
+
+
+@dataclasses.dataclass(frozen=True)
+class IdMap:
+    """The ids of the namespace that the runtime lives in."""
+
+    uids: tuple[tuple[int, int], ...]
+    gids: tuple[tuple[int, int], ...]
+    may_set_groups: bool
+
+    @classmethod
+    def here(cls) -> "IdMap":
+        return cls(_ranges("uid_map"), _ranges("gid_map"), Path("/proc/self/setgroups").read_text().strip() == "allow")
+
+    def has(self, uid: int, gid: int) -> bool:
+        return _inside(uid, self.uids) and _inside(gid, self.gids)
+
+    def groups(self, asked: Iterable[int]) -> tuple[list[int], list[int]]:
+        """Those that can be given, those that cannot."""
+        given = [gid for gid in asked if self.may_set_groups and _inside(gid, self.gids)]
+        return given, [gid for gid in asked if gid not in given]
+
+
+def _ranges(name: str) -> tuple[tuple[int, int], ...]:
+    lines = (line.split() for line in Path(f"/proc/self/{name}").read_text().splitlines())
+    return tuple((int(first), int(count)) for first, _, count in lines)
+
+
+def _inside(number: int, ranges: tuple[tuple[int, int], ...]) -> bool:
+    return any(first <= number < first + count for first, count in ranges)
