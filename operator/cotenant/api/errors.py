@@ -39,7 +39,7 @@ def problems_of(error: ValidationError) -> tuple[Problem, ...]:
 def field_path(location: Sequence[str | int]) -> str:
     path = ""
     for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path and part else part
     return path
 
 
@@ -47,7 +47,7 @@ def _problems(error: Any) -> Iterator[Problem]:
     field = field_path(error["loc"])
     if error["type"] == BROKEN_RULES:
         for inner, message in error["ctx"]["broken"]:
-            yield Problem(".".join(part for part in (field, inner) if part), message)
+            yield Problem(f"{field}{inner}" if inner.startswith("[") else field_path([field, inner]), message)
         return
     yield Problem(field, _message(error))
 

@@ -16,7 +16,7 @@ from pydantic.config import JsonDict
 
 from cotenant.api import quantities
 from cotenant.api.quantities import QuantityError
-from cotenant.api.rules import given
+from cotenant.api.rules import broken, given
 
 Str: TypeAlias = Annotated[str, Strict()]
 Int: TypeAlias = Annotated[int, Strict()]
@@ -213,12 +213,10 @@ def keyed_by(key: str) -> Any:
     """A list whose items have distinct keys, which the API server checks and merges by."""
 
     def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
-        seen = set()
-        for item in items:
-            value = getattr(item, key)
-            if value in seen:
-                raise ValueError(f"{key} {value!r} appears twice")
-            seen.add(value)
+        values = [getattr(item, key) for item in items]
+        twice = [index for index, value in enumerate(values) if value in values[:index]]
+        if twice:
+            raise broken([(f"[{index}]", f"the {key} {values[index]!r} appears twice") for index in twice])
         return items
 
     extra: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}

@@ -43,6 +43,11 @@ def validation(rule: Rule | TransitionRule) -> dict[str, str]:
     return {"rule": rule.cel, "message": rule.message, **place}
 
 
+def broken(faults: list[tuple[str, str]]) -> PydanticCustomError:
+    """The error that tells of `(field, message)` pairs below the value at hand; a field may be an index, `[2]`."""
+    return PydanticCustomError(BROKEN_RULES, "{summary}", {"summary": faults[0][1], "broken": faults})
+
+
 class Model(BaseModel):
     """Base of all that a person writes."""
 
@@ -66,9 +71,9 @@ class Model(BaseModel):
 
     @model_validator(mode="after")
     def _rules_hold(self) -> Self:
-        broken = [(rule.field, rule.message) for rule in self.RULES if not rule.check(self)]
-        if broken:
-            raise PydanticCustomError(BROKEN_RULES, "{summary}", {"summary": broken[0][1], "broken": broken})
+        faults = [(rule.field, rule.message) for rule in self.RULES if not rule.check(self)]
+        if faults:
+            raise broken(faults)
         return self
 
     @classmethod
