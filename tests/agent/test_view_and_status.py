@@ -33,7 +33,7 @@ def busy(*pids: int, used: int = 2000, signs: Signs | None = None) -> tuple[Samp
     processes = tuple(GpuProcess(pid, 1500) for pid in pids)
     return (
         Sample(uuid="GPU-a", used_mib=used, utilization_percent=37, processes=processes, signs=signs or Signs()),
-        Sample(uuid="GPU-b", used_mib=0, utilization_percent=0),
+        Sample(uuid="GPU-b", used_mib=0),
     )
 
 
@@ -57,6 +57,7 @@ def test_the_status_is_the_whole_node() -> None:
         "toolkitVersion": "1.20.0",
         "capabilities": {"runtimeClass": True, "cdi": False, "dmem": False, "mps": False},
         "isolation": "Watched",
+        "summary": "2 × H100 80Gi",
         "gpus": [
             {
                 "uuid": "GPU-a",
@@ -81,7 +82,7 @@ def test_the_status_is_the_whole_node() -> None:
                 "peers": ["GPU-a"],
                 "mig": False,
                 "pciBusId": "2A",
-                "used": {"memoryMiB": 0, "utilizationPercent": 0},
+                "used": {"memoryMiB": 0},
                 "processes": [],
             },
         ],
@@ -177,3 +178,16 @@ def test_a_patch_carries_the_heartbeat_and_what_changed() -> None:
 def test_time_is_written_as_kubernetes_writes_it_and_read_back() -> None:
     assert status.stamp(NOW + 0.9) == "2023-11-14T22:13:20Z"
     assert status.unstamp("2023-11-14T22:13:20Z") == NOW
+
+
+@pytest.mark.parametrize(
+    ("gpus", "want"),
+    [
+        ([], "no GPUs"),
+        ([("H100", 81559)], "1 × H100 80Gi"),
+        ([("H100", 81920), ("A100", 40960), ("H100", 81920)], "1 × A100 40Gi, 2 × H100 80Gi"),
+    ],
+)
+def test_the_summary_is_one_phrase(gpus: list[tuple[str, int]], want: str) -> None:
+    made = [Gpu(uuid=str(i), index=i, gpu_class=name, memory_mib=mib) for i, (name, mib) in enumerate(gpus)]
+    assert status.summary(made) == want

@@ -79,7 +79,6 @@ class KubernetesCluster:
             "apiVersion": f"{GROUP}/{VERSION}",
             "kind": "GPUNode",
             "metadata": {"name": self._name, **wanted},
-            "spec": {},
         }
         try:
             created = self._custom.create_cluster_custom_object(

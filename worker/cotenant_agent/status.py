@@ -6,7 +6,8 @@ written at once: health, violations, who is on a GPU, the inventory itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ def unstamp(written: str) -> float:
 
 def build(view: View) -> dict[str, Any]:
     found = view.capabilities
-    document: dict[str, Any] = {
+    return {
         "heartbeat": stamp(view.taken_at),
         "simulated": view.inventory.simulated,
         "driverVersion": view.inventory.driver_version,
@@ -41,6 +42,7 @@ def build(view: View) -> dict[str, Any]:
             "mps": found.mps,
         },
         "isolation": isolation(found, simulated=view.inventory.simulated, attributing=view.attributing),
+        "summary": summary(view.inventory.gpus),
         "gpus": [gpu_entry(view, gpu) for gpu in sorted(view.inventory.gpus, key=lambda gpu: gpu.index)],
         "violations": [
             {
@@ -53,11 +55,19 @@ def build(view: View) -> dict[str, Any]:
             for violation in view.violations
         ],
     }
-    return document
+
+
+def summary(gpus: Iterable[Gpu]) -> str:
+    """One phrase for a table: `2 × H100 80Gi`."""
+    kinds = Counter((gpu.gpu_class, round(gpu.memory_mib / 1024)) for gpu in gpus)
+    return ", ".join(f"{count} × {name} {gib}Gi" for (name, gib), count in sorted(kinds.items())) or "no GPUs"
 
 
 def gpu_entry(view: View, gpu: Gpu) -> dict[str, Any]:
     sample = view.samples.get(gpu.uuid)
+    used = {"memoryMiB": (sample.used_mib or 0) if sample else 0}
+    if sample is not None and sample.utilization_percent is not None:
+        used["utilizationPercent"] = sample.utilization_percent
     reason = MIG_REASON if gpu.mig else view.health.reason(gpu.uuid)
     if sample is None and not reason:
         reason = "NotSampled: the driver no longer lists this GPU"
@@ -71,10 +81,7 @@ def gpu_entry(view: View, gpu: Gpu) -> dict[str, Any]:
         "peers": list(gpu.peers),
         "mig": gpu.mig,
         "pciBusId": gpu.pci_bus_id,
-        "used": {
-            "memoryMiB": (sample.used_mib or 0) if sample else 0,
-            "utilizationPercent": (sample.utilization_percent or 0) if sample else 0,
-        },
+        "used": used,
         "processes": [{"podUID": use.pod_uid, "memoryMiB": use.memory_mib} for use in view.uses.get(gpu.uuid, ())],
     }
 
