@@ -48,7 +48,7 @@ def parse(text: str, where: str) -> Wish:
     if unknown := sorted(document.keys() - {"class", "memory", "count", "unhealthy"}):
         raise refuse(f"unknown key {unknown[0]!r}")
     gpu_class, memory, count = document.get("class"), document.get("memory"), document.get("count", 1)
-    if not isinstance(gpu_class, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", gpu_class):
+    if not isinstance(gpu_class, str) or not re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", gpu_class):
         raise refuse(f"class must be a name such as H100, not {gpu_class!r}")
     amount = re.fullmatch(r"(\d+)(Mi|Gi|Ti)", memory) if isinstance(memory, str) else None
     if amount is None or int(amount[1]) == 0:

@@ -1,0 +1,14 @@
+{{/* What of the host a real agent reads, as JSON: [{name, path, type}]. */}}
+{{- define "cotenant.hostPaths" -}}
+{{- $host := .Values.agent.host -}}
+{{- $paths := list -}}
+{{- if $host.proc }}{{ $paths = append $paths (dict "name" "proc" "path" "/proc" "type" "Directory") }}{{ end -}}
+{{- if $host.cgroup }}{{ $paths = append $paths (dict "name" "cgroup" "path" "/sys/fs/cgroup" "type" "Directory") }}{{ end -}}
+{{- if $host.runtimeConfig -}}
+{{- $paths = append $paths (dict "name" "runtime-config" "path" "/etc/nvidia-container-runtime" "type" "DirectoryOrCreate") -}}
+{{- $paths = append $paths (dict "name" "cdi-static" "path" "/etc/cdi" "type" "DirectoryOrCreate") -}}
+{{- $paths = append $paths (dict "name" "cdi-dynamic" "path" "/var/run/cdi" "type" "DirectoryOrCreate") -}}
+{{- end -}}
+{{- if $host.packages }}{{ $paths = append $paths (dict "name" "packages" "path" "/var/lib/dpkg" "type" "Directory") }}{{ end -}}
+{{- $paths | toJson -}}
+{{- end }}
