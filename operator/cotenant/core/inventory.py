@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.core.model import Node
+from cotenant.core.model import Gpu, Node
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -35,6 +35,8 @@ class Inventory:
     """Node name → row."""
     slot_of: Mapping[str, tuple[int, int]]
     """GPU UUID → (row, column)."""
+    uuids: tuple[tuple[str, ...], ...]
+    """Row → UUIDs by column."""
     kinds: tuple[Kind, ...]
     kind: IntArray
     """[N, G] index into `kinds`; -1 where there is no GPU."""
@@ -52,6 +54,8 @@ class Inventory:
     racks: tuple[tuple[str, str], ...]
     """(zone, rack): two zones may use the same rack name."""
     rack: IntArray
+    peers: IntArray
+    """[N, G] number of the NVLink group on the node; GPUs that reach each other share it."""
     cpu: IntArray
     host: IntArray
 
@@ -66,17 +70,20 @@ class Inventory:
         kind = np.full((height, width), -1, dtype=np.int64)
         memory = np.zeros((height, width), dtype=np.int64)
         usable = np.zeros((height, width), dtype=np.bool_)
+        peers = np.zeros((height, width), dtype=np.int64)
         slot_of: dict[str, tuple[int, int]] = {}
         for row, node in enumerate(ordered):
-            for column, gpu in enumerate(sorted(node.gpus, key=lambda gpu: (gpu.index, gpu.uuid))):
+            for column, gpu in enumerate(_by_index(node)):
                 kind[row, column] = kind_of[Kind(gpu.gpu_class, gpu.memory_mib)]
                 memory[row, column] = gpu.memory_mib
                 usable[row, column] = gpu.healthy and node.ready
                 slot_of[gpu.uuid] = (row, column)
+            peers[row, : len(node.gpus)] = _peer_groups(_by_index(node))
         return cls(
             nodes=ordered,
             row_of={node.name: row for row, node in enumerate(ordered)},
             slot_of=slot_of,
+            uuids=tuple(tuple(gpu.uuid for gpu in _by_index(node)) for node in ordered),
             kinds=kinds,
             kind=kind,
             memory=memory,
@@ -87,13 +94,26 @@ class Inventory:
             zone=zone,
             racks=racks,
             rack=rack,
+            peers=peers,
             cpu=np.array([node.cpu_milli for node in ordered], dtype=np.int64),
             host=np.array([node.memory_mib for node in ordered], dtype=np.int64),
         )
 
-    def uuids(self, row: int) -> tuple[str, ...]:
-        """UUIDs of one node by column."""
-        return tuple(gpu.uuid for gpu in sorted(self.nodes[row].gpus, key=lambda gpu: (gpu.index, gpu.uuid)))
+
+def _by_index(node: Node) -> list[Gpu]:
+    return sorted(node.gpus, key=lambda gpu: (gpu.index, gpu.uuid))
+
+
+def _peer_groups(gpus: Sequence[Gpu]) -> list[int]:
+    """A number per GPU, equal for those that are connected by NVLink, directly or through others."""
+    group = list(range(len(gpus)))
+    place = {gpu.uuid: index for index, gpu in enumerate(gpus)}
+    for index, gpu in enumerate(gpus):
+        for peer in gpu.peers:
+            if peer in place and group[place[peer]] != group[index]:
+                old, new = sorted((group[index], group[place[peer]]), reverse=True)
+                group = [new if number == old else number for number in group]
+    return group
 
 
 def _numbered(values: Sequence[_Label]) -> tuple[tuple[_Label, ...], IntArray]:

@@ -150,6 +150,10 @@ class Job:
     """Nodes that failed to start this job lately."""
     evicting: bool = False
     """Still holds its placement, but its eviction is under way."""
+    leaving: Placement | None = None
+    """While a resize is under way: the placement before it. Its GPUs stay taken until the workers have left them."""
+    restart_cost_s: int | None = None
+    """Seconds of work that one restart costs; None: the policy's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +168,8 @@ class Quota:
     guaranteed: int = 0
     limit: int | None = None
     """None: no own limit beyond what can be borrowed from the tree."""
+    memory_limit_mib: int | None = None
+    """GPU memory that may be held at once, whatever number of GPUs it lies on."""
     lendable: int | None = None
     """How much of `guaranteed` others may use while it is idle. None: all of it."""
 
@@ -182,6 +188,8 @@ class Queue:
     """Milli-GPU-seconds left in the running period; None: no budget."""
     consolidation: bool = False
     """Jobs of this queue may be moved (evict → resume) to make room for a job that otherwise cannot start."""
+    protected_runtime_s: int = 0
+    """A job of this queue is not evicted for another before it has run this long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,10 @@ class Shape:
     cpu_milli: int = 0
     host_mib: int = 0
     classes: tuple[str, ...] = ()
-    """Sorted. Empty: any class."""
+    """What the job asked for, sorted. Empty: any class."""
+    within: str = ""
+    """Narrows this attempt to one class, whatever the job asked for (quota, or one class per gang). Scores about
+    scarcity look at `classes`; what fits looks at both."""
 
     def times(self, workers: int) -> Shape:
         """`workers` of these on one node, each on GPUs of its own."""
@@ -57,6 +60,8 @@ class Shape:
 
     def allows(self, kind: Kind) -> bool:
         if self.classes and kind.gpu_class not in self.classes:
+            return False
+        if self.within and kind.gpu_class != self.within:
             return False
         memory, compute = self.need(kind)
         return memory <= kind.memory_mib and compute <= WHOLE

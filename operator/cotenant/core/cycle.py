@@ -1,0 +1,215 @@
+"""The workbench of one cycle: the books now, the books once those who leave have left, and what was decided so far.
+
+`now` counts everything that is held; `later` is the same world without the jobs that are being evicted, and exists
+only if there are any. A job that fits now is admitted. A job that fits only later is *promised* its place: it is held
+in both books, so nobody else gets what its victims give back. Made by `schedule`; used by every step of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from cotenant.core.books import Books, Holding, holding_of
+from cotenant.core.fairness import Shares
+from cotenant.core.inventory import Inventory
+from cotenant.core.ledger import Ledger
+from cotenant.core.model import Job, JobKey, Placement, Snapshot
+from cotenant.core.placed import either, placement_of
+from cotenant.core.placement import Demand
+from cotenant.core.placement.gang import place
+from cotenant.core.placement.shapes import worker_shape
+from cotenant.core.plan import Admit, Evict, Plan, Reason, Resize, Verdict
+from cotenant.core.policy import Policy
+from cotenant.core.quota import Bucket, QueueTree
+from cotenant.core.requests import Option, Request, RequestKey
+from cotenant.core.usage import Headroom, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A no, without the name of the job: equal requests share it."""
+
+    reason: Reason
+    message: str
+    evidence: tuple[tuple[str, str | int], ...] = ()
+    estimated_start_at: float | None = None
+    would_start_if: str = ""
+
+    def verdict(self, job: JobKey) -> Verdict:
+        return Verdict(
+            job=job,
+            reason=self.reason,
+            message=self.message,
+            evidence=self.evidence,
+            estimated_start_at=self.estimated_start_at,
+            would_start_if=self.would_start_if,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """A place for a whole gang, not yet taken."""
+
+    option: Option
+    placement: Placement
+    holding: Holding
+
+
+@dataclass(slots=True, eq=False)
+class Cycle:
+    snapshot: Snapshot
+    policy: Policy
+    inventory: Inventory
+    tree: QueueTree
+    shares: Shares
+    now: Books
+    running: dict[JobKey, Job]
+    """Jobs that hold a placement."""
+    pending: list[Job]
+    leaving: list[Job]
+    """Jobs whose eviction or resize is under way."""
+    requests: dict[RequestKey, Request | Refusal] = field(default_factory=dict)
+    refused: dict[RequestKey, Refusal] = field(default_factory=dict)
+    admitted: dict[JobKey, Admit] = field(default_factory=dict)
+    evicted: dict[JobKey, Evict] = field(default_factory=dict)
+    resized: dict[JobKey, Resize] = field(default_factory=dict)
+    verdicts: dict[JobKey, Verdict] = field(default_factory=dict)
+    entitled_waits: bool = False
+    """A job inside its guarantee found no place in this cycle."""
+    _later: Books | None = None
+    _holdings: dict[JobKey, Holding] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, snapshot: Snapshot, policy: Policy) -> Cycle:
+        inventory = Inventory.of(snapshot.nodes)
+        tree = QueueTree.of(snapshot.queues, inventory)
+        ledger, usage = Ledger(inventory), Usage(tree)
+        running = {job.key: job for job in sorted(snapshot.jobs, key=lambda job: job.key) if job.placement is not None}
+        pending = [job for job in snapshot.jobs if job.placement is None]
+        scorer = policy.placer.prepare(ledger, demands(snapshot))
+        cycle = cls(
+            snapshot=snapshot,
+            policy=policy,
+            inventory=inventory,
+            tree=tree,
+            shares=Shares(tree, past_shares(snapshot, policy)),
+            now=Books(ledger, usage, scorer),
+            running=running,
+            pending=pending,
+            leaving=[job for job in running.values() if job.evicting or job.leaving is not None],
+        )
+        for job in running.values():
+            cycle.now.hold(cycle.held(job))
+        return cycle
+
+    def held(self, job: Job) -> Holding:
+        """Everything the job holds today, what it is leaving included."""
+        holding = self._holdings.get(job.key)
+        if holding is None:
+            if job.placement is None:
+                raise ValueError(f"job {job.key} holds nothing")
+            placement = either(job.placement, job.leaving)
+            holding = self._holdings[job.key] = holding_of(job, placement, self.inventory, self.tree)
+        return holding
+
+    @property
+    def later(self) -> Books | None:
+        """None while nobody is leaving."""
+        if self._later is None and self.leaving:
+            self.open_later()
+        return self._later
+
+    def open_later(self) -> Books:
+        """The books without those who leave."""
+        if self._later is None:
+            self._later = self.now.copy()
+            for job in self.leaving:
+                self._later.release(self.held(job))
+                if not job.evicting and job.placement is not None:
+                    self._later.hold(holding_of(job, job.placement, self.inventory, self.tree))
+        return self._later
+
+    def find(self, books: Books, request: Request, workers: int) -> Found | None:
+        """The best place for the gang in these books, under every rule; nothing is taken."""
+        best: tuple[tuple[int, int, int], Found] | None = None
+        idle = idle_of(books.ledger) if self.tree.holds_back else None
+        for index, option in enumerate(request.options):
+            if best is not None and not option.gpu_class:
+                break
+            room = headroom(books.usage, request, option, idle)
+            if room.total < workers:
+                continue
+            ask = replace(option.ask, zone_room=room.zones) if room.zones else option.ask
+            picks = place(books.room, ask, workers)
+            if picks is None:
+                continue
+            placement = placement_of(picks, ask.shape, self.inventory)
+            found = Found(option, placement, holding_of(request.job, placement, self.inventory, self.tree))
+            if request.ranked or len(request.options) == 1:
+                return found
+            score = books.room.view(ask.shape, ask.tenancy, distinct=ask.distinct).score
+            rank = (len(picks), -sum(int(score[row]) for row, _ in picks), index)
+            if best is None or rank < best[0]:
+                best = rank, found
+        return None if best is None else best[1]
+
+    def admit(self, job: Job, found: Found) -> None:
+        self.now.hold(found.holding)
+        if self._later is not None:
+            self._later.hold(found.holding)
+        self.admitted[job.key] = Admit(job=job.key, placement=found.placement)
+
+    def promise(self, found: Found) -> None:
+        """Hold a place that becomes free when those who leave have left."""
+        self.now.hold(found.holding)
+        self.open_later().hold(found.holding)
+
+    def plan(self) -> Plan:
+        return Plan(
+            actions=(
+                *(self.evicted[key] for key in sorted(self.evicted)),
+                *(self.resized[key] for key in sorted(self.resized)),
+                *(self.admitted[key] for key in sorted(self.admitted)),
+            ),
+            verdicts={key: self.verdicts[key] for key in sorted(self.verdicts)},
+        )
+
+
+def headroom(usage: Usage, request: Request, option: Option, idle: Mapping[Bucket, int] | None) -> Headroom:
+    return usage.headroom(
+        request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib, idle=idle
+    )
+
+
+def idle_of(ledger: Ledger) -> dict[Bucket, int]:
+    """Milli-GPU that are free on GPUs that take work, per bucket."""
+    inventory = ledger.inventory
+    found: dict[Bucket, int] = {}
+    for number, kind in enumerate(inventory.kinds):
+        for place_number, zone in enumerate(inventory.zones):
+            mask = inventory.usable & (inventory.kind == number) & (inventory.zone == place_number)[:, None]
+            bucket = (kind.gpu_class, zone)
+            found[bucket] = found.get(bucket, 0) + int(ledger.free_compute[mask].clip(min=0).sum())
+    return found
+
+
+def demands(snapshot: Snapshot) -> Sequence[Demand]:
+    """Shapes of what is queued and what runs, weighed by workers: what a placer may learn from."""
+    weights: dict[object, tuple[Demand, float]] = {}
+    for job in snapshot.jobs:
+        shape = worker_shape(job)
+        known = weights.get(shape)
+        weight = (known[1] if known else 0.0) + job.workers_min
+        weights[shape] = ((shape, weight), weight)
+    return sorted((demand for demand, _ in weights.values()), key=lambda demand: demand[0])
+
+
+def past_shares(snapshot: Snapshot, policy: Policy) -> dict[str, int]:
+    """Queue → parts per million that past borrowing adds to its share."""
+    window = policy.history_half_life_s / 0.693147
+    total = max(1, sum(len(node.gpus) for node in snapshot.nodes)) * 1000
+    return {
+        queue: int(held / window / total * 1_000_000) * policy.share_history_percent // 100
+        for queue, held in snapshot.usage_history
+    }

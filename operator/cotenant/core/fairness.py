@@ -1,0 +1,92 @@
+"""Who is owed, who borrows, and how much: guarantees first, then the dominant share of what is borrowed.
+
+Dominant share (DRF, Ghodsi et al., NSDI 2011; Kueue's fair sharing measures it over borrowed quota in the same way):
+    share(q) = max over scopes s of  (used(q, s) − guaranteed(q, s))⁺ / capacity(s) / weight(q)
+in parts per million, where s runs over the classes and, for a line that names none, over all GPUs.
+Example: 4 of 16 H100 borrowed, weight 2 → 4/16/2 = 125,000 ppm. Past borrowing, decayed, is added with a weight
+(time-aware fair share as in KAI-Scheduler and Kueue's admission fair sharing), and what was handed out a moment ago
+counts at once, because usage is read from the books and not sampled.
+Weight 0 never goes before a positive weight once it borrows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cotenant.core.quota import Bucket, Line, QueueTree, covered
+from cotenant.core.usage import Charge, Usage
+
+PPM = 1_000_000
+_LAST = 1 << 50
+
+
+def entitled(usage: Usage, queue: int, buckets: Iterable[Bucket], milli: int) -> bool:
+    """With `milli` more in one of the buckets, this queue stays inside what it is guaranteed there."""
+    lines = usage.tree.lines_of[queue]
+    return any(_inside(usage, lines, bucket, milli) for bucket in buckets)
+
+
+def charge_entitled(usage: Usage, queue: int, charge: Charge) -> bool:
+    """The whole charge on top of what is used lies inside the queue's guarantees."""
+    added: dict[int, int] = {}
+    for bucket, milli, _ in charge.amounts:
+        lines = [line for line in usage.tree.lines_of[queue] if line.matches(bucket) and line.quota.guaranteed]
+        if not lines:
+            return False
+        for line in lines:
+            added[line.number] = added.get(line.number, 0) + milli
+    lines_by_number = usage.tree.lines
+    return all(usage.lines[number] + more <= lines_by_number[number].guaranteed for number, more in added.items())
+
+
+def _inside(usage: Usage, lines: Iterable[Line], bucket: Bucket, milli: int) -> bool:
+    promising = [line for line in lines if line.quota.guaranteed and line.matches(bucket)]
+    return bool(promising) and all(usage.lines[line.number] + milli <= line.guaranteed for line in promising)
+
+
+def borrowed(usage: Usage, queue: int) -> dict[str | None, int]:
+    """Scope (a class, or None for all) → milli-GPU above the guarantee."""
+    tree = usage.tree
+    by_class: dict[str, int] = {}
+    overall = 0
+    for line in tree.lines_of[queue]:
+        if line.quota.gpu_class is not None:
+            by_class[line.quota.gpu_class] = by_class.get(line.quota.gpu_class, 0) + line.guaranteed
+        else:
+            overall += line.guaranteed
+    held = usage.classes[queue]
+    found: dict[str | None, int] = {}
+    if overall:
+        found[None] = max(0, sum(held.values()) - max(overall, sum(by_class.values())))
+    for gpu_class, milli in held.items():
+        if gpu_class in by_class or not overall:
+            found[gpu_class] = max(0, milli - by_class.get(gpu_class, 0))
+    return found
+
+
+class Shares:
+    """Comparable shares of queues at one moment of the books; cheap enough to ask after every decision."""
+
+    def __init__(self, tree: QueueTree, past: Mapping[str, int]) -> None:
+        self._tree = tree
+        self._past = [past.get(queue.name, 0) for queue in tree.queues]
+        self._capacity: dict[str | None, int] = {None: max(1, sum(tree.capacity.values()))}
+        for gpu_class, _ in tree.capacity:
+            if gpu_class not in self._capacity:
+                self._capacity[gpu_class] = sum(
+                    milli for (name, _), milli in tree.capacity.items() if name == gpu_class
+                )
+
+    def share(self, usage: Usage, queue: int) -> int:
+        """Parts per million, divided by the weight; lower goes first."""
+        present = max(
+            (milli * PPM // self._capacity.get(scope, 1) for scope, milli in borrowed(usage, queue).items()), default=0
+        )
+        total = present + self._past[queue]
+        weight = self._tree.queues[queue].weight
+        if weight <= 0:
+            return _LAST + total if total else 0
+        return total // weight
+
+
+__all__ = ["Shares", "borrowed", "charge_entitled", "covered", "entitled"]

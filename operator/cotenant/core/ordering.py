@@ -1,0 +1,105 @@
+"""Who goes next: guarantee → share → priority → age → key, level by level down the queue tree.
+
+At every level the child that is next is the one whose head (its best job) has the smallest key
+    (not inside the guarantee, share, −priority, age, job key).
+After each decision only the path of that queue is put in order again, so a turn costs the depth of the tree.
+The order is total: no two jobs compare equal, because keys end at the job's own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from cotenant.core.fairness import Shares
+from cotenant.core.model import Job
+from cotenant.core.quota import QueueTree
+from cotenant.core.usage import Usage
+
+_Key: TypeAlias = tuple[bool, int, int, float, str]
+Entitled: TypeAlias = Callable[[int, Job], bool]
+"""(queue on the job's path, job) → the job would stay inside that queue's guarantee."""
+
+_ROOT = -1
+
+
+class Lineup:
+    """Pending jobs of queues that exist, handed out one by one."""
+
+    def __init__(self, tree: QueueTree, usage: Usage, shares: Shares, entitled: Entitled) -> None:
+        self._tree, self._usage, self._shares, self._entitled = tree, usage, shares, entitled
+        self._jobs: list[list[Job]] = [[] for _ in tree.queues]
+        self._children: dict[int, list[tuple[_Key, int]]] = {}
+        self._taken: tuple[int, ...] = ()
+
+    def fill(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            self._jobs[self._tree.number[job.queue]].append(job)
+        for own in self._jobs:
+            own.sort(key=_own_key, reverse=True)
+        self._build(_ROOT)
+
+    def next(self) -> Job | None:
+        """The job whose turn it is; it leaves the line-up. Call `settle` before asking again."""
+        heads = self._children.get(_ROOT)
+        if not heads:
+            return None
+        path: list[int] = []
+        at = _ROOT
+        while True:
+            _, child = heapq.heappop(self._children[at])
+            path.append(child)
+            if child == at:
+                break
+            at = child
+        self._taken = tuple(path)
+        return self._jobs[path[-1]].pop()
+
+    def settle(self) -> None:
+        """After a decision: the queues on its path take their places again."""
+        steps = list(self._taken)
+        at = steps.pop()
+        if steps and steps[-1] == at:
+            self._push_own(at)
+        while steps:
+            child = steps.pop()
+            self._push(steps[-1] if steps else _ROOT, child)
+
+    def _build(self, node: int) -> None:
+        self._children[node] = []
+        for child in self._tree.roots if node == _ROOT else self._tree.children[node]:
+            self._build(child)
+            self._push(node, child)
+        if node != _ROOT:
+            self._push_own(node)
+
+    def _push_own(self, node: int) -> None:
+        if self._jobs[node]:
+            heapq.heappush(self._children[node], (self._key(node, self._jobs[node][-1]), node))
+
+    def _push(self, node: int, child: int) -> None:
+        head = self._head(child)
+        if head is not None:
+            heapq.heappush(self._children[node], (self._key(child, head), child))
+
+    def _head(self, node: int) -> Job | None:
+        while self._children[node]:
+            _, child = self._children[node][0]
+            if child == node:
+                return self._jobs[node][-1]
+            node = child
+        return None
+
+    def _key(self, queue: int, job: Job) -> _Key:
+        return (
+            not self._entitled(queue, job),
+            self._shares.share(self._usage, queue),
+            -job.priority,
+            job.submitted_at,
+            job.key,
+        )
+
+
+def _own_key(job: Job) -> tuple[int, float, str]:
+    return -job.priority, job.submitted_at, job.key

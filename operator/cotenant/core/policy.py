@@ -1,0 +1,30 @@
+"""What may be chosen about the decision without changing it: the packing policy and a handful of numbers.
+
+One frozen value, given to `schedule`. Numbers are seconds and counts; what they bound is said beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cotenant.core.placement import BestFit, Placer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    placer: Placer = field(default_factory=BestFit)
+    restart_cost_s: int = 60
+    """Work that one eviction loses besides what was not yet saved: stopping, starting, reading the checkpoint."""
+    protected_runtime_s: int = 0
+    """No job is evicted for another before it has run this long; a queue may ask for more."""
+    share_history_percent: int = 50
+    """How much past borrowing weighs beside present borrowing when shares are compared."""
+    history_half_life_s: int = 86_400
+    """After this time past borrowing counts half."""
+    forecasts: int = 16
+    """Different requests per cycle for which a start time and the smallest change are worked out."""
+    moves: int = 4
+    """Jobs that one cycle may move to make room for another, where queues allow it."""
+
+
+DEFAULT = Policy()

@@ -1,0 +1,186 @@
+"""What each queue, line and user holds, as integers, and what is still free under every rule.
+
+The moving half of the quota books: `QueueTree` is the fixed half. `charge` and its negative are exact inverses. The
+answer to "how many workers" is a `Headroom`, which also names the rule that binds, for the tenant's message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cotenant.core.quota import Bucket, Line, QueueTree
+
+UNLIMITED = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one placement costs, per bucket: milli-GPU and MiB of GPU memory."""
+
+    queue: int
+    user: str
+    amounts: tuple[tuple[Bucket, int, int], ...]
+
+    @property
+    def milli(self) -> int:
+        return sum(milli for _, milli, _ in self.amounts)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The rule that binds, with the numbers of the refusal."""
+
+    metric: str
+    """`GPU`, `GPU memory` or `GPU per user`; milli-GPU or MiB."""
+    scope: str
+    limit: int
+    used: int
+
+    @property
+    def available(self) -> int:
+        return max(0, self.limit - self.used)
+
+
+@dataclass(slots=True)
+class Headroom:
+    """How many more workers of one cost fit under the rules: in all, and per zone where a line names one."""
+
+    total: int = UNLIMITED
+    zones: dict[str, int] = field(default_factory=dict)
+    bound: Bound | None = None
+    zone_bounds: dict[str, Bound] = field(default_factory=dict)
+
+    def tighten(self, workers: int, bound: Bound, zone: str | None = None) -> None:
+        workers = max(0, workers)
+        if zone is not None:
+            if workers < self.zones.get(zone, UNLIMITED):
+                self.zones[zone] = workers
+                self.zone_bounds[zone] = bound
+        elif workers < self.total:
+            self.total, self.bound = workers, bound
+
+
+class Usage:
+    __slots__ = ("classes", "lines", "memory", "tree", "users")
+
+    def __init__(self, tree: QueueTree) -> None:
+        self.tree = tree
+        self.lines: list[int] = [0] * len(tree.lines)
+        """Milli-GPU held under each line, by the whole subtree."""
+        self.memory: list[int] = [0] * len(tree.lines)
+        self.classes: list[dict[str, int]] = [{} for _ in tree.queues]
+        """Queue → class → milli-GPU held by the subtree."""
+        self.users: dict[tuple[int, str], int] = {}
+
+    def copy(self) -> Usage:
+        twin = Usage.__new__(Usage)
+        twin.tree = self.tree
+        twin.lines, twin.memory = self.lines.copy(), self.memory.copy()
+        twin.classes = [held.copy() for held in self.classes]
+        twin.users = self.users.copy()
+        return twin
+
+    def charge(self, charge: Charge, sign: int = 1) -> None:
+        if charge.queue < 0:
+            return
+        path = self.tree.paths[charge.queue]
+        total = 0
+        for bucket, milli, mib in charge.amounts:
+            total += milli
+            for step in path:
+                held = self.classes[step]
+                held[bucket[0]] = held.get(bucket[0], 0) + sign * milli
+                for line in self.tree.lines_of[step]:
+                    if line.matches(bucket):
+                        self.lines[line.number] += sign * milli
+                        self.memory[line.number] += sign * mib
+        if charge.user:
+            for step in path:
+                key = (step, charge.user)
+                self.users[key] = self.users.get(key, 0) + sign * total
+
+    def held(self, queue: int) -> int:
+        return sum(self.classes[queue].values())
+
+    def same(self, other: Usage) -> bool:
+        return (
+            self.lines == other.lines
+            and self.memory == other.memory
+            and [{key: held for key, held in one.items() if held} for one in self.classes]
+            == [{key: held for key, held in one.items() if held} for one in other.classes]
+            and {key: held for key, held in self.users.items() if held}
+            == {key: held for key, held in other.users.items() if held}
+        )
+
+    def headroom(
+        self, queue: int, user: str, gpu_class: str, *, milli: int, mib: int, idle: Mapping[Bucket, int] | None = None
+    ) -> Headroom:
+        """Workers of `milli` and `mib` each, on GPUs of one class. `idle` is needed where queues hold back."""
+        room = Headroom()
+        for step in self.tree.paths[queue]:
+            for line in self.tree.lines_of[step]:
+                if line.quota.gpu_class in (None, gpu_class):
+                    self._line(room, line, milli, mib)
+            limit = self.tree.queues[step].user_limit
+            if limit is not None:
+                used = self.users.get((step, user), 0)
+                bound = Bound(
+                    "GPU per user", f"user {user or '(none)'} in queue {self.tree.queues[step].name}", limit, used
+                )
+                room.tighten((limit - used) // max(1, milli), bound)
+        if idle is not None:
+            self._held_back(room, queue, gpu_class, milli, idle)
+        return room
+
+    def _line(self, room: Headroom, line: Line, milli: int, mib: int) -> None:
+        quota, zone = line.quota, line.quota.zone
+        if quota.limit is not None:
+            used = self.lines[line.number]
+            room.tighten((quota.limit - used) // max(1, milli), Bound("GPU", self.scope(line), quota.limit, used), zone)
+        if quota.memory_limit_mib is not None:
+            used, limit = self.memory[line.number], quota.memory_limit_mib
+            room.tighten((limit - used) // max(1, mib), Bound("GPU memory", self.scope(line), limit, used), zone)
+
+    def _held_back(self, room: Headroom, queue: int, gpu_class: str, milli: int, idle: Mapping[Bucket, int]) -> None:
+        path = self.tree.paths[queue]
+        scopes = {line.scope for line in self.tree.lines if line.quota.lendable is not None}
+        for scope in sorted(scopes, key=str):
+            if scope[0] not in (None, gpu_class):
+                continue
+            kept = sum(self._kept(root, path, scope) for root in self.tree.roots)
+            if not kept:
+                continue
+            free = sum(
+                amount for (held, zone), amount in idle.items() if scope[0] in (None, held) and scope[1] in (None, zone)
+            )
+            where = _scope_words(scope)
+            room.tighten(
+                (free - kept) // max(1, milli),
+                Bound("GPU", f"what other queues lend, {where}", free - kept, 0),
+                scope[1],
+            )
+
+    def _kept(self, queue: int, path: tuple[int, ...], scope: tuple[str | None, str | None]) -> int:
+        """Milli-GPU inside the scope that this subtree does not lend; the asking path keeps nothing from itself."""
+        below = sum(self._kept(child, path, scope) for child in self.tree.children[queue])
+        if queue in path:
+            return below
+        equal = narrower = 0
+        for line in self.tree.lines_of[queue]:
+            if line.quota.lendable is None:
+                continue
+            kept = max(0, line.guaranteed - line.quota.lendable - self.lines[line.number])
+            if line.scope == scope:
+                equal = max(equal, kept)
+            elif all(mine is None or mine == theirs for mine, theirs in zip(scope, line.scope, strict=True)):
+                narrower += kept
+        return max(equal, narrower, below)
+
+    def scope(self, line: Line) -> str:
+        return f"queue {self.tree.queues[line.queue].name}, {_scope_words(line.scope)}"
+
+
+def _scope_words(scope: tuple[str | None, str | None]) -> str:
+    gpu_class, zone = scope
+    return f"class {gpu_class or 'any'}, zone {zone or 'any'}"

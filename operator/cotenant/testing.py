@@ -1,0 +1,134 @@
+"""Builders of whole clusters for tests and benchmarks: keyword functions with small defaults. No pytest in here.
+
+`make_node("n1", gpus=8)`, `make_queue("red", guaranteed=4)`, `make_job("a", queue="red", gpus=2)`. GPUs are counted
+in whole GPUs where a name says `gpus`, and in milli where it says `milli`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cotenant.core.model import (
+    WHOLE,
+    Gpu,
+    GpuGrant,
+    GpuRequest,
+    Job,
+    Node,
+    NodePlacement,
+    Placement,
+    Queue,
+    Quota,
+    RankPlacement,
+    Snapshot,
+)
+
+
+def make_node(
+    name: str,
+    *,
+    gpus: int = 2,
+    gpu_class: str = "H100",
+    memory_mib: int = 81_920,
+    cpu_milli: int = 64_000,
+    host_mib: int = 512 * 1024,
+    peers: tuple[tuple[int, ...], ...] = (),
+    **changes: Any,
+) -> Node:
+    """`peers`: groups of GPU indices that NVLink connects."""
+    uuids = [f"GPU-{name}-{index}" for index in range(gpus)]
+    linked = {index: frozenset(uuids[peer] for peer in group if peer != index) for group in peers for index in group}
+    return Node(
+        name=name,
+        gpus=tuple(
+            Gpu(
+                uuid=uuid,
+                gpu_class=gpu_class,
+                memory_mib=memory_mib,
+                index=index,
+                peers=linked.get(index, frozenset()),
+            )
+            for index, uuid in enumerate(uuids)
+        ),
+        cpu_milli=cpu_milli,
+        memory_mib=host_mib,
+        **changes,
+    )
+
+
+def make_queue(
+    name: str,
+    *,
+    guaranteed: int | None = None,
+    limit: int | None = None,
+    lendable: int | None = None,
+    gpu_class: str | None = None,
+    zone: str | None = None,
+    **changes: Any,
+) -> Queue:
+    """One line in whole GPUs where `guaranteed` or `limit` is given, else `quotas`. Serves namespace `name`."""
+    if guaranteed is not None or limit is not None:
+        changes["quotas"] = (
+            Quota(
+                gpu_class=gpu_class,
+                zone=zone,
+                guaranteed=(guaranteed or 0) * WHOLE,
+                limit=None if limit is None else limit * WHOLE,
+                lendable=None if lendable is None else lendable * WHOLE,
+            ),
+        )
+    changes.setdefault("namespaces", frozenset({name}))
+    return Queue(name=name, **changes)
+
+
+def make_job(
+    name: str,
+    *,
+    queue: str = "red",
+    gpus: int = 1,
+    milli: int | None = None,
+    workers: int | tuple[int, int] = 1,
+    at: float = 0.0,
+    gpu: GpuRequest | None = None,
+    **changes: Any,
+) -> Job:
+    """`gpus` per worker, or a share of `milli`; `workers` a number or (min, max); `at` is the time of submission."""
+    low, high = (workers, workers) if isinstance(workers, int) else workers
+    namespace = changes.pop("namespace", queue)
+    if gpu is None:
+        wanted = {key: changes.pop(key) for key in ("classes", "zones", "sharing") if key in changes}
+        gpu = GpuRequest(count=gpus, **wanted) if milli is None else GpuRequest(memory_milli=milli, **wanted)
+    return Job(
+        key=f"{namespace}/{name}",
+        uid=changes.pop("uid", f"uid-{namespace}-{name}"),
+        namespace=namespace,
+        queue=queue,
+        workers_min=low,
+        workers_max=high,
+        gpu=gpu,
+        submitted_at=at,
+        **changes,
+    )
+
+
+def make_placement(*nodes: tuple[str, list[list[int]]], memory_mib: int = 81_920, milli: int = WHOLE) -> Placement:
+    """`make_placement(("n1", [[0], [1]]))`: two ranks on n1, on GPU 0 and on GPU 1. `milli` of each GPU."""
+    rank = 0
+    parts = []
+    for node, workers in nodes:
+        ranks = []
+        for columns in workers:
+            grants = tuple(
+                GpuGrant(uuid=f"GPU-{node}-{column}", memory_mib=memory_mib * milli // WHOLE, compute_milli=milli)
+                for column in columns
+            )
+            ranks.append(RankPlacement(rank=rank, gpus=grants))
+            rank += 1
+        parts.append(NodePlacement(node=node, ranks=tuple(ranks)))
+    return Placement(nodes=tuple(parts))
+
+
+def make_snapshot(
+    *, nodes: list[Node], queues: list[Queue], jobs: list[Job], now: float = 1_000.0, **changes: Any
+) -> Snapshot:
+    return Snapshot(now=now, nodes=tuple(nodes), queues=tuple(queues), jobs=tuple(jobs), **changes)
