@@ -1,1 +1,42 @@
-"""What runs in the pod of a tenant: limits GPU memory, forms the Ray cluster, trains, reports."""
+"""What runs in the pod of a tenant: limits GPU memory, forms the Ray cluster, trains, reports.
+
+A program may import this for `context`, `report`, `all_reduce`, `should_stop` and `Saver`; it need not. Nothing heavy
+is imported until a name is used, because PID 1 and every rank import this package.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cotenant_worker.checkpoints import Checkpoint
+    from cotenant_worker.collectives import all_reduce, barrier, broadcast
+    from cotenant_worker.reporting import Context, Saver, context, report, results, should_stop, stop_requested
+
+__all__ = [
+    "Checkpoint",
+    "Context",
+    "Saver",
+    "all_reduce",
+    "barrier",
+    "broadcast",
+    "context",
+    "report",
+    "results",
+    "should_stop",
+    "stop_requested",
+]
+
+_HOMES = {
+    "Checkpoint": "checkpoints",
+    "all_reduce": "collectives",
+    "barrier": "collectives",
+    "broadcast": "collectives",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'reporting')}"), name)

@@ -1,0 +1,220 @@
+"""Worker pods without Kubernetes, for benchmarks and tests: namespaces on a bridge, one launcher as PID 1 in each.
+
+Each pod has its own network (eth0, 10.77.0.x), processes, /tmp, /dev/shm and host name; the pods know each other by
+/etc/hosts. Needs root on Linux with `ip` and `unshare`; `missing()` says what is not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cotenant.contract import Contract, GpuGrant, PodGrant, Progress, RankGrant, Termination
+
+_FETCH = "import sys,urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1],timeout=3).read().decode())"
+
+
+def missing() -> str:
+    """What keeps this machine from running pods in namespaces; empty when nothing does."""
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        return "needs root on Linux (network namespaces)"
+    absent = [tool for tool in ("ip", "unshare", "mount") if shutil.which(tool) is None]
+    if absent:
+        return f"needs {', '.join(absent)}"
+    probe = subprocess.run(["unshare", "-n", "-p", "-m", "-u", "-f", "true"], capture_output=True, check=False)
+    return "" if probe.returncode == 0 else f"cannot unshare: {probe.stderr.decode().strip()}"
+
+
+def uuid_of(name: str) -> str:
+    return f"GPU-00000000-0000-0000-0000-{name:0>12}"
+
+
+def contract(pods: Sequence[int], **fields: Any) -> Contract:
+    """A contract for pods with so many ranks each; every rank has a simulated 0.4 share of a GPU of its own."""
+    ranks = iter(range(sum(pods)))
+    grants = tuple(
+        PodGrant(
+            host=f"pod-{index}",
+            ranks=tuple(
+                RankGrant(rank, (GpuGrant(uuid_of(f"{rank}a"), 32768, 400, whole=False, simulated=True),))
+                for rank in (next(ranks) for _ in range(count))
+            ),
+        )
+        for index, count in enumerate(pods)
+    )
+    base: dict[str, Any] = {
+        "job": "job",
+        "namespace": "team",
+        "uid": secrets.token_hex(4),
+        "attempt": 1,
+        "node_rank": 0,
+    }
+    return Contract(**{**base, "pods": grants, "mode": "command", **fields})
+
+
+@dataclass(slots=True)
+class Pod:
+    index: int
+    process: subprocess.Popen[bytes]
+    directory: Path
+    namespace: str
+    started: float
+
+    @property
+    def launcher(self) -> int:
+        """Host pid of the pod's PID 1."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return int(children[0])
+
+    def signal(self, number: int) -> None:
+        os.kill(self.launcher, number)
+
+    def kill(self) -> None:
+        """As when its node dies: everything at once."""
+        with contextlib.suppress(ProcessLookupError, IndexError, FileNotFoundError):
+            os.kill(self.launcher, signal.SIGKILL)
+
+    def wait(self, deadline_s: float) -> int:
+        return self.process.wait(deadline_s)
+
+    def log(self) -> str:
+        return (self.directory / "log").read_text(errors="replace")
+
+    def termination(self) -> Termination:
+        return Termination.from_json((self.directory / "termination").read_text())
+
+    def get(self, path: str) -> str:
+        url = f"http://10.77.0.{self.index + 1}:8099{path}"
+        command = ["ip", "netns", "exec", self.namespace, sys.executable, "-S", "-c", _FETCH, url]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
+
+    def progress(self) -> Progress:
+        return Progress.from_json(self.get("/progress"))
+
+    def processes(self, needle: str) -> list[int]:
+        """Host pids inside this pod whose command line holds `needle`."""
+        found = []
+        frontier = [self.process.pid]
+        while frontier:
+            parent = frontier.pop()
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                for task in Path(f"/proc/{parent}/task").iterdir():
+                    frontier += [int(child) for child in (task / "children").read_text().split()]
+                if needle in Path(f"/proc/{parent}/cmdline").read_bytes().replace(b"\0", b" ").decode():
+                    found.append(parent)
+        return found
+
+
+@dataclass(slots=True)
+class World:
+    """Some pods of one contract. A context manager: nothing is left when it closes."""
+
+    contract: Contract
+    code: Path
+    env: dict[str, str] = field(default_factory=dict)
+    pods: list[Pod] = field(default_factory=list)
+    base: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="cotenant-pods-", dir="/var/tmp")))
+    token: str = field(default_factory=lambda: secrets.token_hex(32))
+    _bridge: str = ""
+
+    def __enter__(self) -> World:
+        self._bridge = f"ct{secrets.token_hex(3)}"
+        run("ip", "netns", "add", self._bridge)
+        inside = ["ip", "-n", self._bridge]
+        run(*inside, "link", "add", "br0", "type", "bridge")
+        run(*inside, "link", "set", "br0", "up")
+        hosts = "127.0.0.1 localhost\n"
+        hosts += "".join(f"10.77.0.{index + 1} {pod.host}\n" for index, pod in enumerate(self.contract.pods))
+        (self.base / "hosts").write_text(hosts)
+        for index in range(len(self.contract.pods)):
+            name = f"{self._bridge}{index}"
+            run("ip", "netns", "add", name)
+            run("ip", "-n", name, "link", "set", "lo", "up")
+            veth = ["type", "veth", "peer", "name", f"p{index}", "netns", self._bridge]
+            run("ip", "-n", name, "link", "add", "eth0", *veth)
+            run(*inside, "link", "set", f"p{index}", "master", "br0", "up")
+            run("ip", "-n", name, "addr", "add", f"10.77.0.{index + 1}/24", "dev", "eth0")
+            run("ip", "-n", name, "link", "set", "eth0", "up")
+        return self
+
+    def start(self, index: int, *, token: str | None = None, **overrides: str) -> Pod:
+        """Pod `index`; a second call starts its replacement."""
+        directory = self.base / f"pod-{index}-{len(self.pods)}"
+        directory.mkdir()
+        (directory / "termination").touch()
+        document = replace(
+            self.contract,
+            node_rank=index,
+            platform={"codePath": str(self.code), **self.contract.platform},
+        )
+        env = {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "COTENANT_CONTRACT": document.to_json(),
+            "COTENANT_TERMINATION_LOG": str(directory / "termination"),
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": self.token if token is None else token,
+            "POD_IP": f"10.77.0.{index + 1}",
+            **self.env,
+            **overrides,
+        }
+        script = (
+            f"mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs /dev/shm && mount --bind {self.base}/hosts /etc/hosts"
+            f" && hostname pod-{index} && exec {sys.executable} -P -m cotenant_worker"
+        )
+        command = ["ip", "netns", "exec", f"{self._bridge}{index}"]
+        command += ["unshare", "-p", "-m", "-u", "-i", "-f", "--kill-child", "--mount-proc", "sh", "-c", script]
+        with (directory / "log").open("wb") as log:
+            process = subprocess.Popen(command, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        pod = Pod(index, process, directory, f"{self._bridge}{index}", time.monotonic())
+        self.pods.append(pod)
+        return pod
+
+    def start_all(self) -> list[Pod]:
+        return [self.start(index) for index in range(len(self.contract.pods))]
+
+    def logs(self) -> str:
+        return "\n".join(f"--- pod {pod.index}\n{pod.log()}" for pod in self.pods)
+
+    def __exit__(self, *_: object) -> None:
+        for pod in self.pods:
+            if pod.process.poll() is None:
+                pod.kill()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    pod.process.wait(5)
+                pod.process.kill()
+                pod.process.wait(5)
+        for index in range(len(self.contract.pods)):
+            run("ip", "netns", "del", f"{self._bridge}{index}", check=False)
+        run("ip", "netns", "del", self._bridge, check=False)
+        shutil.rmtree(self.base, ignore_errors=True)
+
+
+def run(*command: str, check: bool = True) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+def until(condition: Callable[[], Any], deadline_s: float, what: str) -> Any:
+    """The first true value of `condition`; TimeoutError that says what was waited for."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        with contextlib.suppress(subprocess.CalledProcessError, json.JSONDecodeError, IndexError, FileNotFoundError):
+            value = condition()
+            if value:
+                return value
+        time.sleep(0.05)
+    raise TimeoutError(f"not within {deadline_s} s: {what}")

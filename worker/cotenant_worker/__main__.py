@@ -1,0 +1,7 @@
+"""`python -P -m cotenant_worker`: PID 1 of a worker pod."""
+
+import sys
+
+from cotenant_worker.launcher import main
+
+sys.exit(main())

@@ -1,0 +1,149 @@
+"""What rank 0's pod knows about the run: gathers every rank's reports into one `Progress`. No I/O, no clock of its own.
+
+Metrics are all-reduced here (the mean over the ranks that report them), so a training loop pays for one message to a
+socket and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cotenant.contract import Progress
+
+
+@dataclass(slots=True)
+class RankView:
+    """The last that one rank said."""
+
+    step: int = 0
+    of: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    results: dict[str, float | int | str] = field(default_factory=dict)
+    own_steps: bool = False
+    """It reports by itself; else its steps are counted at the optimizer."""
+
+
+@dataclass(slots=True)
+class Board:
+    state: str = "starting"
+    collective: str = ""
+    ranks: dict[int, RankView] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
+    observed: dict[str, list[str]] = field(default_factory=dict)
+    memory_peak: dict[str, int] = field(default_factory=dict)
+    saved_step: int | None = None
+    saved_at: float | None = None
+    updated_at: float = 0.0
+    restarts: int = 0
+    timings: dict[str, float] = field(default_factory=dict)
+    """Seconds since the launcher started, of the first time that something happened."""
+    _window: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
+
+    def take(self, message: Mapping[str, Any], now: float) -> None:
+        """One message of a rank."""
+        rank = int(message.get("rank", 0))
+        view = self.ranks.setdefault(rank, RankView())
+        self.updated_at = now
+        match message["op"]:
+            case "report":
+                self._report(view, rank, message, now)
+            case "results":
+                view.results |= message["values"]
+            case "saved":
+                self.state = "training" if self.state == "saving" else self.state
+                self.saved_step = max(int(message["step"]), self.saved_step or 0)
+                self.saved_at = now
+            case "saving":
+                self.state = "saving"
+            case "sees":
+                self.observed[str(rank)] = list(message["uuids"])
+            case "memory":
+                self.memory_peak[str(rank)] = max(int(message["peak_mib"]), self.memory_peak.get(str(rank), 0))
+            case "warning":
+                self.warn(f"{message.get('key', '')}", str(message["text"]))
+
+    def _report(self, view: RankView, rank: int, message: Mapping[str, Any], now: float) -> None:
+        counted = bool(message.get("counted"))
+        if counted and view.own_steps:
+            return
+        if not counted and not view.own_steps:
+            view.own_steps = True
+            if rank == 0:
+                self._window.clear()
+        view.step = int(message["step"])
+        view.of = int(message.get("of") or view.of)
+        view.metrics |= {name: float(value) for name, value in message.get("metrics", {}).items()}
+        if self.state in ("starting", "rendezvous"):
+            self.state = "training"
+        if rank == 0:
+            if self._window and view.step < self._window[-1][1]:
+                self._window.clear()
+            self._window.append((float(message.get("at", now)), view.step))
+
+    def warn(self, key: str, text: str) -> None:
+        """An empty text takes the warning back."""
+        if text:
+            self.warnings[key] = text
+        else:
+            self.warnings.pop(key, None)
+
+    def began(self, generation: int) -> None:
+        """A generation starts: what the last one said about itself no longer holds."""
+        self.state = "rendezvous"
+        self.restarts = generation
+        self._window.clear()
+        for view in self.ranks.values():
+            view.metrics.clear()
+
+    def mark(self, what: str, seconds: float) -> None:
+        self.timings.setdefault(what, round(seconds, 3))
+
+    @property
+    def rate(self) -> float:
+        if len(self._window) < 2:
+            return 0.0
+        (first_at, first), (last_at, last) = self._window[0], self._window[-1]
+        return (last - first) / (last_at - first_at) if last_at > first_at else 0.0
+
+    def metrics(self) -> dict[str, float]:
+        """The mean over the ranks that report a metric."""
+        values: dict[str, list[float]] = {}
+        for view in self.ranks.values():
+            for name, value in view.metrics.items():
+                values.setdefault(name, []).append(value)
+        means = {name: math.fsum(found) / len(found) for name, found in sorted(values.items())}
+        return {name: value for name, value in means.items() if math.isfinite(value)}
+
+    def results(self) -> dict[str, float | int | str]:
+        """What the job is judged by: final metrics (means), and what the programs returned (text: rank 0's)."""
+        returned: dict[str, list[float]] = {}
+        text: dict[str, float | int | str] = {}
+        for rank in sorted(self.ranks):
+            for name, value in self.ranks[rank].results.items():
+                if isinstance(value, str):
+                    text.setdefault(name, value)
+                else:
+                    returned.setdefault(name, []).append(value)
+        means = {name: math.fsum(found) / len(found) for name, found in returned.items()}
+        return {**self.metrics(), **means, **text}
+
+    def progress(self) -> Progress:
+        leader = self.ranks.get(0, RankView())
+        return Progress(
+            state=self.state,
+            step=leader.step,
+            of=leader.of,
+            rate=round(self.rate, 4),
+            metrics=self.metrics(),
+            last_checkpoint_step=self.saved_step,
+            last_checkpoint_at=self.saved_at,
+            collective=self.collective,
+            warnings=tuple(text for _, text in sorted(self.warnings.items())),
+            observed_gpus=dict(self.observed),
+            memory_peak_mib=dict(self.memory_peak),
+            updated_at=self.updated_at,
+        )

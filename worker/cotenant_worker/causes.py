@@ -1,0 +1,121 @@
+"""Which rank failed first of its own accord. Pure; used by supervision.
+
+When one rank dies, its peers fail a moment later with "connection closed by peer": the job's verdict must name the
+first, not the loudest. Rule: deaths by a signal, then the earliest failure that does not blame a peer; if all blame a
+peer and one rank had already left with 0, that rank left too early.
+"""
+
+from __future__ import annotations
+
+import re
+import signal as signals
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+_COLLATERAL = re.compile(
+    r"closed by peer|reset by peer|Broken pipe|ncclRemoteError|ncclSystemError|remote process exited"
+    r"|Connection refused|Socket Timeout|DistNetworkError|DistStoreError|connectFullMesh|Coordination service"
+    r"|coordination_service|CoordinationService|UnavailableError|Connection aborted|failed to recv|PeerGone",
+)
+_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|ResourceExhausted")
+
+
+@dataclass(frozen=True, slots=True)
+class RankExit:
+    """How one rank of a generation ended."""
+
+    rank: int
+    generation: int
+    code: int | None
+    signal: int | None
+    at: float
+    stopped: bool = False
+    """We stopped it, or it went with its pod."""
+    oom: bool = False
+    """The kernel killed something in this pod for memory just before."""
+    sequence: int = -1
+    """How many collectives it had entered; -1 when not known."""
+    tail: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        return not self.stopped and (self.signal is not None or self.code != 0)
+
+    @property
+    def collateral(self) -> bool:
+        """Its last words blame a peer."""
+        return self.failed and self.signal in (None, signals.SIGABRT) and bool(_COLLATERAL.search("\n".join(self.tail)))
+
+    @property
+    def conclusive(self) -> bool:
+        """Nothing that others say can change the verdict."""
+        return self.signal is not None and not self.collateral
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> RankExit:
+        return cls(**{**raw, "tail": tuple(raw["tail"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a generation failed."""
+
+    reason: str
+    rank: int | None
+    code: int
+    signal: int | None
+    message: str
+    tail: tuple[str, ...] = ()
+    killed: bool = False
+    """From outside: nobody's program is to blame."""
+    restartable: bool = True
+
+
+def first_cause(exits: Sequence[RankExit]) -> Cause:
+    failed = sorted((each for each in exits if each.failed), key=lambda each: (each.at, each.rank))
+    assert failed, "asked for a cause although nothing failed"
+    own = [each for each in failed if not each.collateral]
+    by_signal = [each for each in own if each.signal is not None]
+    early = [each for each in exits if each.code == 0 and not each.stopped and each.at <= failed[0].at]
+    if not own and early:
+        return _left_early(min(early, key=lambda each: (each.at, each.rank)), failed[0])
+    return _describe((by_signal or own or failed)[0], collateral=not own)
+
+
+def _left_early(first: RankExit, victim: RankExit) -> Cause:
+    where = f" after {first.sequence} collectives" if first.sequence >= 0 else ""
+    return Cause(
+        "ExitedEarly",
+        first.rank,
+        victim.code or 1,
+        None,
+        f"rank {first.rank} ended with 0{where} while others were still training; rank {victim.rank} then lost its"
+        f" peer. Every rank must take part in every collective: look for an early return, or for uneven batches",
+        victim.tail,
+    )
+
+
+def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
+    tail = exit_.tail
+    last = tail[-1] if tail else "it printed nothing"
+    if exit_.oom and exit_.signal == signals.SIGKILL:
+        message = f"rank {exit_.rank} was killed by the kernel: out of host memory. Ask for more in resources.memory"
+        return Cause("OutOfMemory", exit_.rank, 137, exit_.signal, message, tail)
+    if exit_.signal is not None:
+        name = signals.Signals(exit_.signal).name
+        killed = exit_.signal in (signals.SIGKILL, signals.SIGTERM)
+        message = f"rank {exit_.rank} was ended by {name}" + ("" if killed else f": {last}")
+        return Cause("UserError", exit_.rank, 128 + exit_.signal, exit_.signal, message, tail, killed=killed)
+    code = exit_.code or 1
+    if code in (83, 84):
+        return Cause("Quota", exit_.rank, code, None, f"rank {exit_.rank}: {last}", tail, restartable=False)
+    if any(_MEMORY.search(line) for line in tail):
+        line = next(line for line in reversed(tail) if _MEMORY.search(line))
+        message = f"rank {exit_.rank} ran out of GPU memory (its limit is its share): {line.strip()}"
+        return Cause("OutOfGPUMemory", exit_.rank, code, None, message, tail)
+    blame = " (all failures blame a peer; this one was the first)" if collateral else ""
+    return Cause("UserError", exit_.rank, code, None, f"rank {exit_.rank} ended with {code}{blame}: {last}", tail)

@@ -1,0 +1,174 @@
+"""Checkpoints that are whole or not there: written aside, summed, renamed, pruned. Stdlib only.
+
+A checkpoint is a directory `step-%012d` with the program's files and `manifest.json` (sizes and SHA-256 of each). It
+is written as `….tmp-…` and renamed when everything is on the disk, so a reader never sees half of one; one whose sums
+do not match is passed over for the next older. A step without a manifest, written by a program's own code with the
+same name, counts as complete once it has its final name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cotenant.contract import CheckpointSpec
+
+MANIFEST = "manifest.json"
+_NAME = re.compile(r"step-(\d{1,18})$")
+_TEMPORARY = re.compile(r"step-\d{1,18}\.tmp-")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    step: int
+    path: Path
+    meta: dict[str, Any]
+    """What the program wanted to remember beside its files: world size, seed, epoch …"""
+
+
+def name_of(step: int) -> str:
+    return f"step-{step:012d}"
+
+
+def save(
+    root: Path, step: int, write: Callable[[Path], None], *, meta: dict[str, Any] | None = None, keep: int = 2
+) -> Checkpoint:
+    """Let `write` fill a directory, then make it the checkpoint of `step`. The newest `keep` survive."""
+    root.mkdir(parents=True, exist_ok=True)
+    final = root / name_of(step)
+    aside = root / f"{name_of(step)}.tmp-{uuid.uuid4().hex[:8]}"
+    aside.mkdir()
+    try:
+        write(aside)
+        manifest = {"step": step, "meta": meta or {}, "files": _sums(aside)}
+        _write_synced(aside / MANIFEST, json.dumps(manifest, sort_keys=True).encode())
+        _sync_tree(aside)
+        if final.exists():
+            stale = root / f"{name_of(step)}.tmp-{uuid.uuid4().hex[:8]}"
+            final.rename(stale)
+            shutil.rmtree(stale, ignore_errors=True)
+        aside.rename(final)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    _sync_directory(root)
+    prune(root, keep)
+    return Checkpoint(step, final, meta or {})
+
+
+def complete(root: Path, *, verify: bool = True) -> list[Checkpoint]:
+    """Every whole checkpoint, newest first. `verify` reads all bytes; without it only names and sizes are compared."""
+    if not root.is_dir():
+        return []
+    found = sorted(
+        ((int(match[1]), path) for path in root.iterdir() if (match := _NAME.match(path.name))), reverse=True
+    )
+    good = (_load(step, path, verify=verify) for step, path in found)
+    return [checkpoint for checkpoint in good if checkpoint]
+
+
+def latest(root: Path, *, verify: bool = True) -> Checkpoint | None:
+    """The newest whole checkpoint: broken ones are passed over."""
+    if not root.is_dir():
+        return None
+    found = sorted(
+        ((int(match[1]), path) for path in root.iterdir() if (match := _NAME.match(path.name))), reverse=True
+    )
+    for step, path in found:
+        checkpoint = _load(step, path, verify=verify)
+        if checkpoint:
+            return checkpoint
+    return None
+
+
+def load(path: Path) -> Checkpoint | None:
+    """This checkpoint, verified; None when it is not whole."""
+    match = _NAME.match(path.name)
+    return _load(int(match[1]), path, verify=True) if match else None
+
+
+def newest(spec: CheckpointSpec | None) -> Checkpoint | None:
+    """For the launcher, before a start: sizes are compared, sums are left to the rank that loads."""
+    return latest(Path(spec.path), verify=False) if spec else None
+
+
+def prune(root: Path, keep: int) -> None:
+    """Remove all but the newest `keep` checkpoints, and what interrupted writers left behind."""
+    steps = sorted((path for path in root.iterdir() if _NAME.match(path.name)), key=lambda path: path.name)
+    leftovers = [path for path in root.iterdir() if _TEMPORARY.match(path.name) and _abandoned(path)]
+    for path in steps[: max(0, len(steps) - max(1, keep))]:
+        aside = path.with_name(f"{path.name}.tmp-{uuid.uuid4().hex[:8]}")
+        path.rename(aside)  # first out of sight: half a directory must never look like a checkpoint
+        leftovers.append(aside)
+    for path in leftovers:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _abandoned(path: Path) -> bool:
+    """Nobody has written to it for an hour."""
+    try:
+        newest_change = max(entry.stat().st_mtime for entry in (path, *path.rglob("*")))
+        reference = os.stat(path.parent).st_mtime
+    except OSError:
+        return False
+    return reference - newest_change > 3600
+
+
+def _load(step: int, path: Path, *, verify: bool) -> Checkpoint | None:
+    try:
+        raw = json.loads((path / MANIFEST).read_text())
+        for name, entry in raw["files"].items():
+            file = path / name
+            if file.stat().st_size != entry["bytes"] or (verify and _sum(file) != entry["sha256"]):
+                return None
+        return Checkpoint(step, path, raw["meta"])
+    except FileNotFoundError:
+        own_format = not (path / MANIFEST).exists()
+        return Checkpoint(step, path, {}) if own_format and path.exists() else None
+    except NotADirectoryError:
+        return Checkpoint(step, path, {})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _sums(root: Path) -> dict[str, dict[str, Any]]:
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    return {str(path.relative_to(root)): {"bytes": path.stat().st_size, "sha256": _sum(path)} for path in files}
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_tree(root: Path) -> None:
+    for path in root.rglob("*"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    _sync_directory(root)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

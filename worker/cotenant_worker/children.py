@@ -1,0 +1,165 @@
+"""Processes of the launcher: spawned in sessions of their own, their output passed on, their ends collected.
+
+The launcher is PID 1 or a subreaper, so everything orphaned in the pod becomes its child: one SIGCHLD handler waits
+for all of them, and `Child.exit` resolves for those it knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+_TAIL_LINES: Final = 20
+_PR_SET_CHILD_SUBREAPER: Final = 36
+
+
+@dataclass(slots=True)
+class Child:
+    """One process that the launcher started, and its session."""
+
+    name: str
+    pid: int
+    exit: asyncio.Future[int]
+    """The wait status, decoded: the exit code, or minus the signal."""
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
+    output: asyncio.Task[None] | None = None
+
+    @property
+    def alive(self) -> bool:
+        return not self.exit.done()
+
+    def signal(self, number: int, *, group: bool = False) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number) if group else os.kill(self.pid, number)
+
+
+class Nursery:
+    """Starts children and reaps everything. One per launcher."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Child] = {}
+        self._early: OrderedDict[int, int] = OrderedDict()
+
+    def start(self) -> None:
+        """Become the reaper of every orphan in this pod and listen for SIGCHLD."""
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            code = os.waitstatus_to_exitcode(status)
+            child = self._known.pop(pid, None)
+            if child is not None and not child.exit.done():
+                child.exit.set_result(code)
+            elif child is None:
+                self._early[pid] = code
+                while len(self._early) > 256:
+                    self._early.popitem(last=False)
+
+    def adopt(self, name: str, pid: int) -> Child:
+        """A process that somebody else forked and that is, or will be, our child."""
+        child = Child(name, pid, asyncio.get_running_loop().create_future())
+        if pid in self._early:
+            child.exit.set_result(self._early.pop(pid))
+        else:
+            self._known[pid] = child
+        return child
+
+    def spawn(
+        self,
+        name: str,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        cwd: str,
+        output: int,
+        keep: Sequence[int] = (),
+    ) -> Child:
+        """Start `argv` in a session of its own; stdout and stderr go to the descriptor `output`."""
+        process = subprocess.Popen(
+            list(argv),
+            env=dict(env),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=tuple(keep),
+            start_new_session=True,
+        )
+        child = self.adopt(name, process.pid)
+        process.returncode = 0  # the handler above reaps it; Popen must not try
+        return child
+
+
+async def pump(descriptor: int, child: Child, prefix: str) -> None:
+    """Pass a child's output on to ours as it comes, remember its last lines."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=1 << 20)
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
+    )
+    rest = b""
+    out = sys.stdout.buffer
+    while chunk := await reader.read(1 << 16):
+        lines = (rest + chunk).split(b"\n")
+        rest = lines.pop()
+        child.tail.extend(line.rsplit(b"\r", 1)[-1].decode(errors="replace")[:500] for line in lines if line.strip())
+        if prefix:
+            out.write(b"".join(prefix.encode() + line + b"\n" for line in lines))
+            if len(rest) > 1 << 16:
+                out.write(prefix.encode() + rest + b"\n")
+                rest = b""
+        else:
+            out.write(chunk)
+        out.flush()
+    if rest:
+        child.tail.append(rest.decode(errors="replace")[:500])
+        if prefix:
+            out.write(prefix.encode() + rest + b"\n")
+            out.flush()
+    transport.close()
+
+
+def descendants(root: int) -> list[int]:
+    """Every process below `root`, from /proc."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                text = (entry / "stat").read_text()
+                parents[int(entry.name)] = int(text[text.rindex(")") + 2 :].split()[1])
+    found: list[int] = []
+    frontier = [root]
+    while frontier:
+        above = set(frontier)
+        frontier = [pid for pid, parent in parents.items() if parent in above]
+        found += frontier
+    return found
+
+
+async def kill_all(deadline_s: float = 5.0) -> None:
+    """SIGKILL everything below us until nothing is left: a launcher leaves no process behind."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + deadline_s
+    while (left := descendants(os.getpid())) and loop.time() < end:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        await asyncio.sleep(0.02)

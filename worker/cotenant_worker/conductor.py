@@ -1,0 +1,185 @@
+"""Carries the supervisor's commands to the pods and their events back to it. One per attempt, in rank 0's pod.
+
+The driver runs it over Ray actors; a launcher whose world is one rank runs it over itself. What differs is `Pods`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from cotenant.contract import Contract
+from cotenant_worker import checkpoints
+from cotenant_worker.causes import RankExit
+from cotenant_worker.cells import stop_count
+from cotenant_worker.channel import Message
+from cotenant_worker.environment import World
+from cotenant_worker.hangs import Beat, find_hang
+from cotenant_worker.supervision import Command, Finish, Save, Start, State, Stop, Supervisor
+
+_TICK_S = 0.1
+_PORTS = range(24000, 30000)
+"""Below the ephemeral range, so that no outgoing connection takes the port between our look and the rank's bind."""
+
+
+class Pods(Protocol):
+    """The pods of the attempt, as the conductor sees them."""
+
+    async def send(self, pod: int, message: Message) -> None: ...
+
+    def tell_head(self, message: Message) -> None:
+        """To the launcher of rank 0's pod: progress, warnings."""
+
+
+@dataclass(slots=True)
+class Conductor:
+    contract: Contract
+    pods: Pods
+    clock: Callable[[], float] = time.monotonic
+    supervisor: Supervisor = field(init=False)
+    verdict: asyncio.Future[Finish] = field(init=False)
+    _beats: dict[int, Beat] = field(default_factory=dict)
+    _calls: dict[int, int] = field(default_factory=dict)
+    _calls_rate: float = 0.0
+    _stopping: str = ""
+    _reported_hang: int | None = None
+
+    def __post_init__(self) -> None:
+        self.supervisor = Supervisor(self.contract, self.clock())
+        self.verdict = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> Finish:
+        """Tick until there is a verdict, then tell every pod."""
+        while not self.verdict.done():
+            await self._carry_out(self.supervisor.tick(self.clock()))
+            await self._watch_collectives()
+            await asyncio.wait([self.verdict], timeout=_TICK_S)
+        return self.verdict.result()
+
+    async def handle(self, pod: int, event: Message) -> None:
+        """One event of one pod's launcher."""
+        now = self.clock()
+        supervisor = self.supervisor
+        match event["op"]:
+            case "ready":
+                await self._carry_out(supervisor.pod_ready(pod, event["ip"], now))
+            case "exit":
+                ended = RankExit.from_dict(event["exit"] | {"at": now - event["age"]})
+                await self._carry_out(supervisor.rank_exited(ended, now))
+            case "beats":
+                for raw in event["beats"]:
+                    self._seen(Beat.from_dict(raw), now)
+            case "preempt":
+                await self._preempt(now)
+            case "calls":
+                self._calls |= {int(rank): calls for rank, calls in event["calls"].items()}
+                self._calls_rate = max(self._calls_rate, event["rate"])
+                await self._agree_on_stop()
+            case "lost":
+                await self._carry_out(supervisor.pod_lost(pod, event["why"], now))
+            case _:
+                self.pods.tell_head(event | {"pod": pod})
+
+    async def _preempt(self, now: float) -> None:
+        if self.supervisor.state in (State.PREEMPTING, State.DONE):
+            return
+        self._calls = {}
+        self._stopping = "preempt"
+        commands = self.supervisor.preempt(now)
+        await self._everywhere({"op": "preempt"})
+        await self._carry_out(commands)
+
+    async def _agree_on_stop(self) -> None:
+        """Every pod has told how far its ranks are: name the safe point at which all of them stop."""
+        expected = {member.rank for member in self.supervisor.members} - set(self.supervisor.exits)
+        if self._stopping and expected <= set(self._calls):
+            self._stopping = ""
+            at = stop_count(list(self._calls.values()), self._calls_rate)
+            await self._everywhere({"op": "stop-at", "count": at})
+
+    def _seen(self, beat: Beat, now: float) -> None:
+        before = self._beats.get(beat.rank)
+        moved = before is None or (before.sequence, before.generation) != (beat.sequence, beat.generation)
+        self._beats[beat.rank] = beat.at(now, moved_at=now if moved or before is None else before.moved_at)
+
+    async def _watch_collectives(self) -> None:
+        supervisor = self.supervisor
+        if supervisor.state is not State.RUNNING:
+            return
+        patience = float(self.contract.platform.get("hangTimeoutSeconds", 300))
+        beats = [beat for beat in self._beats.values() if beat.generation == supervisor.generation]
+        hang = find_hang(beats, set(supervisor.exits), self.clock(), min(30.0, patience))
+        if hang is None:
+            if self._reported_hang is not None:
+                self.pods.tell_head({"op": "warning", "key": "hang", "text": ""})
+            self._reported_hang = None
+            return
+        if self._reported_hang != hang.sequence:
+            self._reported_hang = hang.sequence
+            self.pods.tell_head({"op": "warning", "key": "hang", "text": hang.message})
+        if hang.for_s >= patience:
+            await self._carry_out(supervisor.hung(hang.missing[0], hang.message, self.clock()))
+
+    async def _carry_out(self, commands: list[Command]) -> None:
+        for command in commands:
+            match command:
+                case Start():
+                    await self._start(command)
+                case Stop(generation):
+                    await self._everywhere({"op": "stop", "generation": generation})
+                case Save():
+                    self._calls = {}
+                    self._stopping = "resize"
+                    await self._everywhere({"op": "resize"})
+                case Finish():
+                    await self._everywhere({"op": "finish", "verdict": asdict(command)})
+                    if not self.verdict.done():
+                        self.verdict.set_result(command)
+
+    async def _start(self, command: Start) -> None:
+        address = self.supervisor.addresses[0]
+        ports = free_ports(address, 3)
+        found = await asyncio.to_thread(checkpoints.newest, self.contract.checkpoint)
+        world = World(
+            generation=command.generation,
+            members=command.members,
+            master_addr=address,
+            master_port=ports[0],
+            coordinator_port=ports[1],
+            reduce_port=ports[2],
+            restart=command.restart,
+            resume_from=str(found.path) if found else "",
+            resume_step=found.step if found else None,
+        )
+        self._beats = {}
+        if command.why:
+            self.pods.tell_head({"op": "restarted", "why": command.why, "generation": command.generation})
+        await self._everywhere({"op": "start", "world": world.to_dict()})
+
+    async def _everywhere(self, message: Message) -> None:
+        """To all pods at once; a pod that is gone is noticed by its own feed, not here."""
+        sends: list[Awaitable[Any]] = [self.pods.send(pod, message) for pod in list(self.supervisor.addresses)]
+        await asyncio.gather(*sends, return_exceptions=True)
+
+
+def free_ports(address: str, count: int) -> list[int]:
+    """Ports of `address` that nobody listens on, different every time."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_PORTS, 200):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((address, port))
+            except OSError as error:
+                if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                    raise
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise OSError(errno.EADDRINUSE, f"no {count} free ports on {address} in {_PORTS}")

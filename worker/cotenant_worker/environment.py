@@ -1,0 +1,208 @@
+"""The environment of one rank, computed from the contract and the world it joins. Pure; called by the launcher.
+
+Whatever a user put into the pod's environment under these names is overwritten: a rank cannot choose its own rank,
+GPUs or rendezvous. One table feeds torch, TensorFlow, JAX, Accelerate and Horovod, so no framework is a special case
+in the launcher.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cotenant.contract import Contract, PodGrant, RankGrant
+from cotenant_worker import layout
+
+_DROP = ("RAY_", "COTENANT_CONTRACT", "TORCHELASTIC_", "OMPI_", "SLURM_", "PMI_", "HOROVOD_")
+"""Inherited names that would mislead a rank: Ray's token is not the tenant's, other launchers did not start it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One rank of a world: where it runs, and which grant of the contract it holds."""
+
+    rank: int
+    pod: int
+    ip: str
+    local_rank: int
+    grant: int
+    """The rank in the contract; differs from `rank` once an elastic world has shrunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All ranks of one start. Every (re)start has a new generation and a new port."""
+
+    generation: int
+    members: tuple[Member, ...]
+    master_addr: str
+    master_port: int
+    coordinator_port: int
+    reduce_port: int = 0
+    """For `cotenant_worker.all_reduce` in programs without torch.distributed."""
+    restart: int = 0
+    resume_from: str = ""
+    resume_step: int | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
+    def of_pod(self, pod: int) -> tuple[Member, ...]:
+        return tuple(member for member in self.members if member.pod == pod)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> World:
+        return cls(**{**raw, "members": tuple(Member(**member) for member in raw["members"])})
+
+
+def members_of(contract: Contract, addresses: Mapping[int, str]) -> tuple[Member, ...]:
+    """Ranks of the pods that are there, in pod order, numbered without gaps."""
+    found = [
+        (pod, local, grant.rank)
+        for pod, granted in enumerate(contract.pods)
+        if pod in addresses
+        for local, grant in enumerate(granted.ranks)
+    ]
+    return tuple(
+        Member(rank=rank, pod=pod, ip=addresses[pod], local_rank=local, grant=grant)
+        for rank, (pod, local, grant) in enumerate(found)
+    )
+
+
+def choose_collective(contract: Contract) -> tuple[str, str]:
+    """(`nccl` or `gloo`, a warning or nothing). NCCL needs real GPUs, each for one rank of the job only."""
+    grants = [gpu for pod in contract.pods for rank in pod.ranks for gpu in rank.gpus]
+    wanted = contract.collective
+    if wanted == "gloo":
+        return "gloo", ""
+    problem = ""
+    if not grants or any(not rank.gpus for pod in contract.pods for rank in pod.ranks):
+        problem = "there are ranks without a GPU"
+    elif any(gpu.simulated for gpu in grants):
+        problem = "the GPUs are simulated"
+    elif max(Counter(gpu.uuid for gpu in grants).values()) > 1:
+        problem = "several ranks of this job hold shares of one physical GPU, which NCCL refuses"
+    if not problem:
+        return "nccl", ""
+    return "gloo", f"collective: nccl was asked for, but {problem}; gloo is used" if wanted == "nccl" else ""
+
+
+def grant_of(pod: PodGrant, rank: int) -> RankGrant:
+    return next(grant for grant in pod.ranks if grant.rank == rank)
+
+
+def pod_uuids(pod: PodGrant) -> list[str]:
+    """Every UUID of the pod once, in rank order."""
+    return list(dict.fromkeys(gpu.uuid for rank in pod.ranks for gpu in rank.gpus))
+
+
+def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: int) -> dict[str, str]:
+    """What all ranks of this pod share; known before the world is, so a warm process can start with it."""
+    env = {key: value for key, value in inherited.items() if not key.startswith(_DROP)}
+    ranks = max(1, len(contract.pods[contract.node_rank].ranks))
+    env.setdefault("OMP_NUM_THREADS", str(max(1, cpus // ranks)))
+    env.setdefault("PYTHONUNBUFFERED", "1")
+    env.setdefault("PYTHONFAULTHANDLER", "1")
+    path = [layout_code(contract), str(layout.HOOK_DIR), env.get("PYTHONPATH", "")]
+    env["PYTHONPATH"] = ":".join(part for part in path if part)
+    env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    env["COTENANT_JOB"] = contract.job
+    env["COTENANT_NAMESPACE"] = contract.namespace
+    env["COTENANT_UID"] = contract.uid
+    env["COTENANT_ATTEMPT"] = str(contract.attempt)
+    env[layout.ENV_COLLECTIVE] = choose_collective(contract)[0]
+    env[layout.ENV_PRECISION] = contract.precision
+    env[layout.ENV_STATE] = str(layout.state_dir())
+    env[layout.ENV_PREEMPT_FILE] = str(layout.preempt_file())
+    env["ACCELERATE_MIXED_PRECISION"] = {"fp32": "no"}.get(contract.precision, contract.precision)
+    if contract.checkpoint:
+        env[layout.ENV_CHECKPOINT_DIR] = contract.checkpoint.path
+        env["COTENANT_CHECKPOINT_INTERVAL_S"] = str(contract.checkpoint.interval_s)
+    return env
+
+
+def layout_code(contract: Contract) -> str:
+    """The directory that holds the job's code."""
+    return str(contract.platform.get("codePath", "/workspace"))
+
+
+def rank_environment(contract: Contract, world: World, member: Member, *, interface: str = "") -> dict[str, str]:
+    """What is this rank's own. Wins over everything that was there before."""
+    pod = contract.pods[member.pod]
+    grant = grant_of(pod, member.grant)
+    local = world.of_pod(member.pod)
+    pods = list(dict.fromkeys(each.pod for each in world.members))
+    whole_pod = not grant.gpus or contract.platform.get("gpuVisibility") == "pod"
+    env = {
+        "RANK": str(member.rank),
+        "WORLD_SIZE": str(world.size),
+        # A rank that sees only its own GPU is a machine of its own to its program: `cuda:LOCAL_RANK` must exist.
+        "LOCAL_RANK": str(member.local_rank if whole_pod else 0),
+        "LOCAL_WORLD_SIZE": str(len(local) if whole_pod else 1),
+        "GROUP_RANK": str(pods.index(member.pod) if whole_pod else member.rank),
+        "NODE_RANK": str(pods.index(member.pod) if whole_pod else member.rank),
+        "GROUP_WORLD_SIZE": str(len(pods) if whole_pod else world.size),
+        "ROLE_RANK": str(member.rank),
+        "ROLE_WORLD_SIZE": str(world.size),
+        "ROLE_NAME": "default",
+        "MASTER_ADDR": world.master_addr,
+        "MASTER_PORT": str(world.master_port),
+        "TORCHELASTIC_RESTART_COUNT": str(world.restart),
+        "TORCHELASTIC_MAX_RESTARTS": str(contract.max_restarts),
+        "TORCHELASTIC_RUN_ID": contract.uid,
+        "CUDA_VISIBLE_DEVICES": ",".join(pod_uuids(pod) if whole_pod else [gpu.uuid for gpu in grant.gpus]),
+        "COTENANT_POD_RANK": str(member.local_rank),
+        "COTENANT_POD_RANKS": str(len(local)),
+        "COTENANT_NODES": str(len(pods)),
+        "COTENANT_GRANT": str(member.grant),
+        "COTENANT_REDUCE_ADDR": f"{world.master_addr}:{world.reduce_port}",
+        layout.ENV_GENERATION: str(world.generation),
+        layout.ENV_GPU_MEM: str(min((gpu.memory_mib for gpu in grant.gpus), default=0) << 20),
+        layout.ENV_RESUME_FROM: world.resume_from,
+    }
+    env |= _tensorflow(world, member) | _jax(contract, world, member) | _horovod(env, world)
+    if interface:
+        env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
+    return env
+
+
+def _tensorflow(world: World, member: Member) -> dict[str, str]:
+    workers = [f"{each.ip}:{layout.TF_PORT + each.local_rank}" for each in world.members]
+    if len(workers) == 1:
+        return {}
+    return {
+        "TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": member.rank}}),
+        # TensorFlow clears its devices' peers over gRPC: a proxy in the tenant's environment must not stand between.
+        "GRPC_ENABLE_FORK_SUPPORT": "0",
+    }
+
+
+def _jax(contract: Contract, world: World, member: Member) -> dict[str, str]:
+    coordinator = f"{world.master_addr}:{world.coordinator_port}"
+    env = {"JAX_COORDINATOR_ADDRESS": coordinator, "JAX_NUM_PROCESSES": str(world.size)}
+    env["JAX_PROCESS_ID"] = str(member.rank)
+    if contract.framework == "jax":
+        env["JAX_CPU_COLLECTIVES_IMPLEMENTATION"] = "gloo"
+    return env
+
+
+def _horovod(env: Mapping[str, str], world: World) -> dict[str, str]:
+    return {
+        "HOROVOD_RANK": env["RANK"],
+        "HOROVOD_SIZE": env["WORLD_SIZE"],
+        "HOROVOD_LOCAL_RANK": env["LOCAL_RANK"],
+        "HOROVOD_LOCAL_SIZE": env["LOCAL_WORLD_SIZE"],
+        "HOROVOD_CROSS_RANK": env["GROUP_RANK"],
+        "HOROVOD_CROSS_SIZE": env["GROUP_WORLD_SIZE"],
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": world.master_addr,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(world.coordinator_port),
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+    }

@@ -1,0 +1,75 @@
+"""Finds a collective that will not end, and names the ranks that did not come to it. Pure.
+
+Every rank counts the collectives that it has entered. In a healthy world the counts differ for moments only. When the
+ranks that are ahead have stood still for long, and others have entered fewer, the others are those who are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a rank's side thread says about once a second."""
+
+    rank: int
+    generation: int
+    sequence: int
+    """Collectives entered; -1 when the program uses none that we can count."""
+    where: str = ""
+    """The main thread's innermost line of user code."""
+    seen_at: float = 0.0
+    moved_at: float = 0.0
+
+    def at(self, now: float, *, moved_at: float) -> Beat:
+        return replace(self, seen_at=now, moved_at=moved_at)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> Beat:
+        return cls(**raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    sequence: int
+    missing: tuple[int, ...]
+    for_s: float
+    message: str
+
+
+def find_hang(beats: Sequence[Beat], ended: Collection[int], now: float, patience_s: float) -> Hang | None:
+    """The collective that hangs, or None. `ended` are ranks that have left."""
+    counted = [beat for beat in beats if beat.sequence >= 0]
+    waiting_at = max((beat.sequence for beat in counted), default=0)
+    ahead = [beat for beat in counted if beat.sequence == waiting_at and beat.rank not in ended]
+    behind = [beat for beat in counted if beat.sequence < waiting_at]
+    if not ahead or not behind:
+        return None
+    for_s = now - max(beat.moved_at for beat in (*ahead, *behind))
+    if for_s < patience_s:
+        return None
+    missing = sorted(behind, key=lambda beat: (beat.sequence, beat.rank))
+    words = "; ".join(_describe(beat, ended, now) for beat in missing[:4])
+    return Hang(
+        waiting_at,
+        tuple(beat.rank for beat in missing),
+        for_s,
+        f"{len(ahead)} rank(s) have waited {for_s:.0f} s in collective {waiting_at} for {len(missing)} that did not"
+        f" come: {words}",
+    )
+
+
+def _describe(beat: Beat, ended: Collection[int], now: float) -> str:
+    if beat.rank in ended:
+        return f"rank {beat.rank} has ended after collective {beat.sequence}"
+    silent = now - beat.seen_at
+    if silent > 10:
+        return f"rank {beat.rank} has not been heard of for {silent:.0f} s (last at collective {beat.sequence})"
+    place = f" at {beat.where}" if beat.where else ""
+    return f"rank {beat.rank} stands{place} after collective {beat.sequence}"

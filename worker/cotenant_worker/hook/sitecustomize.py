@@ -1,0 +1,31 @@
+"""Runs before the first line of every Python program of a rank, because its directory is on PYTHONPATH.
+
+Loads the shim by its path, so that it also works in interpreters that do not have this package; then hands over to the
+`sitecustomize` that it stands in front of, if there is one.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+_here = os.path.dirname(os.path.abspath(__file__))
+
+
+def _load(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+if os.environ.get("COTENANT_STATE_DIR"):
+    _shim = _load("cotenant_shim", os.path.join(_here, "cotenant_shim.py"))
+    sys.modules["cotenant_worker.hook.cotenant_shim"] = _shim
+    _shim.install()
+
+_rest = [entry for entry in sys.path if os.path.abspath(entry or ".") != _here]
+_spec = importlib.machinery.PathFinder.find_spec("sitecustomize", _rest)
+if _spec is not None and _spec.origin:
+    _load("sitecustomize_of_the_image", _spec.origin)

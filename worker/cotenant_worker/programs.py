@@ -1,0 +1,141 @@
+"""What a contract asks a rank to run: another launcher unwrapped, Python recognised. Pure.
+
+A Python program can start inside a process that has its imports done already (`warm`); everything else is executed
+as it stands. A command that begins with torchrun, accelerate or horovodrun names its program further back: starting
+ranks is our work, so only the program is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cotenant.contract import Contract
+
+_PYTHON = re.compile(r"python(3(\.\d+)?)?$")
+_TORCHRUN_FLAGS = {"--standalone", "--use-env", "--use_env", "--no-python", "--no_python", "--run-path", "--run_path"}
+_TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
+_SAFE_SWITCHES = {"-u", "-B", "-q"}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    kind: Literal["script", "module", "entrypoint", "exec"]
+    argv: tuple[str, ...]
+    """`script`: path, then arguments; `module` and `entrypoint`: the name, then arguments; `exec`: as typed."""
+    unwrapped: str = ""
+    """The launcher that was taken off, for a line in the log."""
+
+    def command(self, python: str) -> tuple[str, ...]:
+        """As a command line, for a start without a warm process."""
+        if self.kind == "exec":
+            return self.argv
+        if self.kind == "entrypoint":
+            return (python, "-m", "cotenant_worker.rank", self.argv[0])
+        return (python, "-u", *(("-m",) if self.kind == "module" else ()), *self.argv)
+
+
+def program_of(contract: Contract, python: str) -> Program:
+    """The program of one rank. `python` is our own interpreter: only that one has a warm process."""
+    if contract.mode == "entrypoint":
+        return Program("entrypoint", (contract.entrypoint,))
+    inner, launcher = unwrap(contract.command)
+    return classify(inner, python, launcher)
+
+
+def unwrap(command: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """(the program's own command line, the launcher taken off or nothing)."""
+    argv = tuple(command)
+    name = Path(argv[0]).name if argv else ""
+    if name == "torchrun":
+        return _after_torchrun(argv[1:]), "torchrun"
+    if _PYTHON.match(name):
+        rest = argv[1:]
+        while rest and rest[0] in _SAFE_SWITCHES:
+            rest = rest[1:]
+        if len(rest) > 1 and rest[0] == "-m" and rest[1] in _TORCH_MODULES:
+            return _after_torchrun(rest[2:]), rest[1]
+        if len(rest) > 1 and rest[0] == "-m" and rest[1].startswith("accelerate.commands.launch"):
+            return _after_options(rest[2:]), rest[1]
+    if name in ("accelerate", "horovodrun") and len(argv) > 1:
+        rest = argv[2:] if name == "accelerate" and argv[1] == "launch" else argv[1:]
+        return (
+            (_after_options(rest), name) if rest and not (name == "accelerate" and argv[1] != "launch") else (argv, "")
+        )
+    return argv, ""
+
+
+def _after_torchrun(argv: Sequence[str]) -> tuple[str, ...]:
+    module = no_python = False
+    index = 0
+    while index < len(argv) and argv[index].startswith("-"):
+        option = argv[index]
+        module |= option in ("-m", "--module")
+        no_python |= option in ("--no-python", "--no_python")
+        takes_value = "=" not in option and option not in _TORCHRUN_FLAGS and option not in ("-m", "--module")
+        index += 2 if takes_value else 1
+    program = tuple(argv[index:])
+    if not program:
+        return tuple(argv)
+    if no_python:
+        return program
+    return ("python", *(("-m",) if module else ()), *program)
+
+
+def _after_options(argv: Sequence[str]) -> tuple[str, ...]:
+    """Launchers with options too many to know: the program begins at a script, a module, or an interpreter."""
+    for index, word in enumerate(argv):
+        if _PYTHON.match(Path(word).name):
+            return tuple(argv[index:])
+        if word.endswith(".py"):
+            return ("python", *argv[index:])
+        if word in ("-m", "--module") and index + 1 < len(argv):
+            return ("python", "-m", *argv[index + 1 :])
+    return tuple(argv)
+
+
+def classify(argv: Sequence[str], python: str, launcher: str = "") -> Program:
+    name = argv[0] if argv else ""
+    ours = _PYTHON.match(Path(name).name) and (
+        "/" not in name or Path(name).resolve().parent == Path(python).resolve().parent
+    )
+    rest = list(argv[1:])
+    while rest and rest[0] in _SAFE_SWITCHES:
+        rest.pop(0)
+    if ours and rest and rest[0] == "-m" and len(rest) > 1:
+        return Program("module", tuple(rest[1:]), launcher)
+    if ours and rest and not rest[0].startswith("-"):
+        return Program("script", tuple(rest), launcher)
+    return Program("exec", tuple(argv), launcher)
+
+
+def source_file(program: Program, code: Path) -> Path | None:
+    """The program's own file, to see what it imports; None when it cannot be told without importing."""
+    if program.kind == "script":
+        path = code / program.argv[0]
+        return path if path.is_file() else None
+    if program.kind in ("module", "entrypoint"):
+        stem = code / program.argv[0].split(":")[0].replace(".", "/")
+        for path in (stem.with_suffix(".py"), stem / "__main__.py", stem / "__init__.py"):
+            if path.is_file():
+                return path
+    return None
+
+
+_IMPORT = re.compile(r"^\s*(?:from|import)\s+([A-Za-z_][A-Za-z0-9_.]*)", re.MULTILINE)
+_PRELOADABLE = ("numpy", "torch", "torchvision", "sklearn")
+"""Safe to import before a fork: they start no threads and touch no GPU until they are used."""
+_BRING_TORCH = ("accelerate", "lightning", "pytorch_lightning", "transformers", "ray", "cotenant_worker")
+
+
+def preloads(source: str, framework: str) -> tuple[str, ...]:
+    """What a warm process imports ahead, seen in the program's text."""
+    roots = {match.split(".")[0] for match in _IMPORT.findall(source)}
+    wanted = {name for name in _PRELOADABLE if name in roots}
+    if framework in ("torch", "pytorch") or (roots & set(_BRING_TORCH[:-2])):
+        wanted.add("torch")
+    deep = {"sklearn": ("sklearn.datasets",), "torch": ("torch", "torch.distributed")}
+    return tuple(part for name in _PRELOADABLE if name in wanted for part in deep.get(name, (name,)))

@@ -1,0 +1,239 @@
+"""The rank processes of this pod: started warm or cold, watched, asked to leave, killed. Owned by the launcher."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cotenant.contract import Contract
+from cotenant_worker import layout
+from cotenant_worker.causes import RankExit
+from cotenant_worker.cells import Cell
+from cotenant_worker.children import Child, Nursery, pump
+from cotenant_worker.environment import Member, World, base_environment, rank_environment
+from cotenant_worker.programs import Program, preloads, program_of, source_file
+
+
+@dataclass(slots=True)
+class Running:
+    """One live rank."""
+
+    member: Member
+    generation: int
+    child: Child
+    cell: Cell
+    stopped: bool = False
+    ooms: int = 0
+
+
+@dataclass(slots=True)
+class Warm:
+    """The process that forks ranks, and our end of its control socket."""
+
+    child: Child
+    control: socket.socket
+    ready: bool = False
+
+
+@dataclass(slots=True)
+class LocalRanks:
+    contract: Contract
+    nursery: Nursery
+    inherited: Mapping[str, str]
+    emit: Callable[[dict[str, Any]], None]
+    """Events for the conductor."""
+    limits: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """Grant → environment that limits its memory."""
+    running: dict[int, Running] = field(default_factory=dict)
+    program: Program = field(init=False)
+    _warm: Warm | None = None
+    _base: dict[str, str] = field(init=False)
+    _floor: int = -1
+    """Generations up to this one are over; a start that comes late for one of them is undone."""
+    _watchers: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.program = program_of(self.contract, sys.executable)
+        self._base = base_environment(self.inherited, self.contract, cpus=available_cpus())
+
+    @property
+    def code(self) -> Path:
+        path = Path(str(self.contract.platform.get("codePath", "/workspace")))
+        return path if path.is_dir() else Path("/")
+
+    # -- the warm process ---------------------------------------------------------------------------------------
+
+    def warm_up(self) -> None:
+        """Begin importing what the program will import, while everything else is still starting."""
+        if self.program.kind == "exec" or self.contract.platform.get("warmStart") is False:
+            return
+        source = source_file(self.program, self.code)
+        text = source.read_text(errors="replace") if source else ""
+        modules = preloads(text, self.contract.framework)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        argv = [sys.executable, "-P", "-m", "cotenant_worker.warm", str(theirs.fileno()), *modules]
+        output = os.open(layout.state_dir() / "warm.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        child = self.nursery.spawn("warm", argv, self._base, cwd="/", output=output, keep=[theirs.fileno()])
+        os.close(output)
+        theirs.close()
+        ours.setblocking(False)
+        self._warm = Warm(child, ours)
+
+    async def _fork(self, request: dict[str, Any], output: int) -> int | None:
+        """The pid of a rank forked from the warm process; None when there is none or it failed."""
+        warm = self._warm
+        if warm is None or not warm.child.alive:
+            return None
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError, TimeoutError, ValueError):
+            async with asyncio.timeout(120):
+                if not warm.ready:
+                    warm.ready = bool(json.loads(await loop.sock_recv(warm.control, 1 << 16))["ready"])
+                socket.send_fds(warm.control, [json.dumps(request).encode()], [output])
+                pid = int(json.loads(await loop.sock_recv(warm.control, 1 << 16))["pid"])
+                return pid or None
+        self.retire_warm()
+        return None
+
+    def retire_warm(self) -> None:
+        if self._warm is not None:
+            self._warm.child.signal(signal.SIGKILL)
+            self._warm.control.close()
+            self._warm = None
+
+    # -- ranks ------------------------------------------------------------------------------------------------
+
+    async def start(self, world: World) -> None:
+        await self.stop(world.generation - 1)
+        for member in world.of_pod(self.contract.node_rank):
+            await self._start_one(world, member)
+
+    async def _start_one(self, world: World, member: Member) -> None:
+        env = self._base | rank_environment(self.contract, world, member, interface=pod_interface())
+        env |= self.limits.get(member.grant, {})
+        cell = Cell(layout.cell_path(member.rank), create=True)
+        cell.set("sequence", -1)
+        read_end, write_end = os.pipe()
+        name = f"rank {member.rank}"
+        request = {"env": env, "cwd": str(self.code), "kind": self.program.kind, "argv": self.program.argv}
+        pid = await self._fork(request, write_end)
+        try:
+            child = (
+                self.nursery.adopt(name, pid)
+                if pid
+                else self.nursery.spawn(
+                    name, self.program.command(sys.executable), env, cwd=str(self.code), output=write_end
+                )
+            )
+        except OSError as error:
+            os.close(read_end)
+            self._failed_to_start(member, world.generation, error)
+            return
+        finally:
+            os.close(write_end)
+        several = len(self.contract.pods[self.contract.node_rank].ranks) > 1
+        child.output = asyncio.create_task(pump(read_end, child, f"[rank {member.rank}] " if several else ""))
+        run = Running(member, world.generation, child, cell, ooms=oom_kills())
+        self.running[member.rank] = run
+        if world.generation <= self._floor:
+            run.stopped = True
+            child.signal(signal.SIGKILL, group=True)
+        task = asyncio.create_task(self._watch(run))
+        self._watchers.add(task)
+        task.add_done_callback(self._watchers.discard)
+
+    def _failed_to_start(self, member: Member, generation: int, error: OSError) -> None:
+        text = f"cannot run {' '.join(self.program.argv)!r}: {error.strerror or error}"
+        print(f"cotenant: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the tenant's log
+        code = 127 if isinstance(error, FileNotFoundError) else 126
+        self._emit_exit(RankExit(member.rank, generation, code, None, time.monotonic(), tail=(text,)))
+
+    async def _watch(self, run: Running) -> None:
+        status = await run.child.exit
+        at = time.monotonic()
+        if run.child.output is not None:
+            # Its children may hold the pipe open: the last words are worth a moment, not more.
+            await asyncio.wait([run.child.output], timeout=0.2)
+        run.child.signal(signal.SIGKILL, group=True)
+        if self.running.get(run.member.rank) is run:
+            del self.running[run.member.rank]
+        code, number = (status, None) if status >= 0 else (None, -status)
+        ended = RankExit(
+            rank=run.member.rank,
+            generation=run.generation,
+            code=code,
+            signal=number,
+            at=at,
+            stopped=run.stopped,
+            oom=oom_kills() > run.ooms,
+            sequence=run.cell.get("sequence"),
+            tail=tuple(run.child.tail),
+        )
+        self._emit_exit(ended)
+
+    def _emit_exit(self, ended: RankExit) -> None:
+        self.emit({"op": "exit", "exit": ended.to_dict(), "age": time.monotonic() - ended.at})
+
+    async def stop(self, generation: int) -> None:
+        """SIGKILL what is left of generations up to this one, and wait until it is gone."""
+        self._floor = max(self._floor, generation)
+        old = [run for run in self.running.values() if run.generation <= generation]
+        for run in old:
+            run.stopped = True
+            run.child.signal(signal.SIGKILL, group=True)
+        if old:
+            await asyncio.wait([run.child.exit for run in old], timeout=5.0)
+            await asyncio.sleep(0)
+
+    def ask_to_stop(self) -> dict[int, int]:
+        """SIGTERM to every rank; how many safe points each has passed, for those that look for them."""
+        for run in self.running.values():
+            run.child.signal(signal.SIGTERM, group=self.program.kind == "exec" and not _is_python(self.program))
+        return {rank: run.cell.get("calls") for rank, run in self.running.items()}
+
+    async def all_gone(self, deadline_s: float) -> None:
+        """Wait until no rank of this pod is left, or the deadline."""
+        if self._watchers:
+            await asyncio.wait(set(self._watchers), timeout=deadline_s)
+
+    def stop_at(self, count: int) -> None:
+        for run in self.running.values():
+            run.cell.set("stop_at", max(1, count))
+
+
+def _is_python(program: Program) -> bool:
+    return Path(program.argv[0]).name.startswith("python")
+
+
+def pod_interface() -> str:
+    """The interface that peers are reached by, where it has the usual name; else the libraries choose."""
+    return "eth0" if Path("/sys/class/net/eth0").exists() else ""
+
+
+def available_cpus() -> int:
+    """Whole CPUs that this container may use."""
+    count = len(os.sched_getaffinity(0))
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        if quota != "max":
+            count = min(count, max(1, int(quota) // int(period)))
+    return count
+
+
+def oom_kills() -> int:
+    """How often the kernel has killed for memory in this container's cgroup; 0 where that cannot be read."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/sys/fs/cgroup/memory.events").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0

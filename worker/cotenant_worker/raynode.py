@@ -1,0 +1,67 @@
+"""How this pod's part of the job's Ray cluster is started: flags and environment. Pure.
+
+Each flag is measured (docs/worker.md): no dashboard, no log monitor, no memory monitor, fixed ports, token on, nice
+level 0, and a short reconnect so that a lost head is noticed. `--num-gpus 0` keeps Ray away from CUDA_VISIBLE_DEVICES.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from cotenant.contract import Contract
+from cotenant_worker import layout
+
+_OBJECT_STORE = 80_000_000
+"""Ray's minimum is 78,643,200 bytes; tensors never go through it."""
+
+
+def start_command(contract: Contract, python: str, *, ip: str, head_address: str, gpus: int = 0) -> list[str]:
+    node = contract.node_rank
+    head = node == 0
+    low, high = layout.WORKER_PORTS
+    where = (
+        ["--head", "--port", str(layout.RAY_PORT), "--include-dashboard", "false"]
+        if head
+        else ["--address", f"{head_address}:{layout.RAY_PORT}"]
+    )
+    return [
+        *(python, "-m", "ray.scripts.scripts", "start", *where, "--block"),
+        *("--node-ip-address", ip, "--num-cpus", "1", "--num-gpus", str(gpus)),
+        *("--resources", json.dumps({f"w{node}": 1}), "--object-store-memory", str(_OBJECT_STORE)),
+        *("--include-log-monitor", "true" if contract.mode == "rayTrain" else "false", "--disable-usage-stats"),
+        *("--node-manager-port", str(layout.NODE_MANAGER_PORT)),
+        *("--object-manager-port", str(layout.OBJECT_MANAGER_PORT)),
+        *("--runtime-env-agent-port", str(layout.RUNTIME_ENV_PORT)),
+        *("--min-worker-port", str(low), "--max-worker-port", str(high)),
+    ]
+
+
+def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: str) -> dict[str, str]:
+    """For `ray start`, the actor and the driver: no code of the tenant on the path, the token in place."""
+    env = {key: value for key, value in inherited.items() if key not in ("PYTHONPATH", "PYTHONSTARTUP")}
+    path = [part for part in inherited.get("PYTHONPATH", "").split(":") if part and not _tenant(part, contract)]
+    if path:
+        env["PYTHONPATH"] = ":".join(path)
+    drain = max(1, contract.grace_s - 10) if contract.mode == "rayTrain" else 0
+    env |= {
+        "RAY_AUTH_MODE": "token",
+        "RAY_worker_niceness": "0",
+        "RAY_memory_monitor_refresh_ms": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
+        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(drain),
+        "RAY_health_check_initial_delay_ms": "2000",
+        "RAY_health_check_period_ms": "1000",
+        "RAY_health_check_timeout_ms": "5000",
+        "RAY_health_check_failure_threshold": "8",
+        "RAY_enable_metrics_collection": "0",
+        "PYTHONSAFEPATH": "1",
+        "HOME": home,
+        layout.ENV_STATE: str(layout.state_dir()),
+    }
+    return env
+
+
+def _tenant(part: str, contract: Contract) -> bool:
+    return part.rstrip("/") == str(contract.platform.get("codePath", "/workspace")).rstrip("/")

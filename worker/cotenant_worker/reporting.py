@@ -1,0 +1,157 @@
+"""What a program says about itself, and what it may ask: `report`, `should_stop`, `context`, `Saver`. Runs in a rank.
+
+Everything here works outside a rank too (a laptop, a notebook): then reports go nowhere and nobody asks to stop.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cotenant_worker import checkpoints, layout
+from cotenant_worker.hook import cotenant_shim
+
+pulse = cotenant_shim.pulse
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What this rank is. Outside a job: rank 0 of 1."""
+
+    job: str
+    attempt: int
+    restart: int
+    rank: int
+    world_size: int
+    local_rank: int
+    gpus: tuple[str, ...]
+    gpu_memory_bytes: int
+    collective: str
+    precision: str
+    checkpoint_dir: Path | None
+    resume_from: Path | None
+
+    @property
+    def is_leader(self) -> bool:
+        return self.rank == 0
+
+
+def context() -> Context:
+    env = os.environ
+    return Context(
+        job=env.get("COTENANT_JOB", ""),
+        attempt=int(env.get("COTENANT_ATTEMPT", "0")),
+        restart=int(env.get(layout.ENV_GENERATION, "0")),
+        rank=int(env.get("RANK", "0")),
+        world_size=int(env.get("WORLD_SIZE", "1")),
+        local_rank=int(env.get("LOCAL_RANK", "0")),
+        gpus=tuple(part for part in env.get("CUDA_VISIBLE_DEVICES", "").split(",") if part),
+        gpu_memory_bytes=int(env.get(layout.ENV_GPU_MEM, "0")),
+        collective=env.get(layout.ENV_COLLECTIVE, "gloo"),
+        precision=env.get(layout.ENV_PRECISION, "fp32"),
+        checkpoint_dir=Path(env[layout.ENV_CHECKPOINT_DIR]) if env.get(layout.ENV_CHECKPOINT_DIR) else None,
+        resume_from=Path(env[layout.ENV_RESUME_FROM]) if env.get(layout.ENV_RESUME_FROM) else None,
+    )
+
+
+def report(*, step: int, of: int = 0, metrics: Mapping[str, Any] | None = None) -> None:
+    """Say how far this rank is. Cheap enough for every step; metrics are averaged over the ranks that report them."""
+    numbers = {name: _number(value) for name, value in (metrics or {}).items()}
+    pulse.report({"op": "report", "step": int(step), "of": int(of), "metrics": numbers, "at": time.time()})
+
+
+def results(values: Mapping[str, Any]) -> None:
+    """Final values for `status.results`: numbers are averaged over the ranks, text is taken from rank 0."""
+    kept = {name: value if isinstance(value, str) else _number(value) for name, value in values.items()}
+    pulse.flush()
+    pulse.send({"op": "results", "values": kept})
+
+
+def _number(value: Any) -> float | int:
+    """Tensors and arrays of one element count as numbers."""
+    if isinstance(value, bool | int | float):
+        return value
+    return float(value.item() if hasattr(value, "item") else value)
+
+
+# -- leaving in time -----------------------------------------------------------------------------------------------
+
+_noticed = threading.Event()
+
+
+def should_stop() -> bool:
+    """True when this rank must save and leave now. Call it once per step, on every rank: all get True at the same call.
+
+    The first call also tells the launcher that SIGTERM need not end this process.
+    """
+    _listen()
+    calls: int = pulse.word("calls") + 1
+    pulse.word("calls", calls)
+    stop_at: int = pulse.word("stop_at")
+    return 0 < stop_at <= calls
+
+
+def stop_requested() -> bool:
+    """True as soon as this rank knows of it; other ranks may not know yet. For single-rank programs and callbacks."""
+    _listen()
+    return _noticed.is_set() or layout.preempt_file().exists()
+
+
+def seconds_left() -> float | None:
+    """Until the pod is killed; None while nobody has asked to stop."""
+    try:
+        deadline = json.loads(layout.preempt_file().read_text())["deadline"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return max(0.0, float(deadline) - time.time())
+
+
+def _listen() -> None:
+    """Take SIGTERM over from the default (death), never from a handler of the program's own."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda *_: _noticed.set())
+
+
+# -- checkpoints ---------------------------------------------------------------------------------------------------
+
+
+class Saver:
+    """The job's checkpoints: `save` on rank 0, `latest` everywhere, `due` by the job's interval."""
+
+    def __init__(self, directory: Path | str | None = None, *, keep: int = 2) -> None:
+        chosen = directory or os.environ.get(layout.ENV_CHECKPOINT_DIR)
+        self.directory = Path(chosen) if chosen else None
+        self.keep = keep
+        self.interval_s = float(os.environ.get("COTENANT_CHECKPOINT_INTERVAL_S", "0"))
+        self._last = time.monotonic()
+
+    def save(self, step: int, write: Callable[[Path], None], *, meta: Mapping[str, Any] | None = None) -> None:
+        """Rank 0 writes, the others return at once. `write` fills the directory it is given."""
+        self._last = time.monotonic()
+        if self.directory is None or context().rank != 0:
+            return
+        pulse.send({"op": "saving", "step": step})
+        extra = {"world_size": context().world_size, **(meta or {})}
+        checkpoints.save(self.directory, step, write, meta=extra, keep=self.keep)
+        pulse.word("saved_step", step)
+        pulse.send({"op": "saved", "step": step})
+
+    def latest(self) -> checkpoints.Checkpoint | None:
+        """The newest whole checkpoint, its sums verified; the launcher's choice first, so that all ranks agree."""
+        chosen = context().resume_from
+        if chosen is not None and (self.directory is None or chosen.parent == self.directory):
+            found = checkpoints.load(chosen)
+            if found is not None:
+                return found
+        return checkpoints.latest(self.directory) if self.directory is not None else None
+
+    def due(self) -> bool:
+        """The job's `checkpoint.interval` has passed since the last save (false where it names none)."""
+        return self.interval_s > 0 and time.monotonic() - self._last >= self.interval_s

@@ -1,0 +1,110 @@
+"""This pod's part of the job's Ray cluster, as processes: `ray start`, and the driver in rank 0's pod."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cotenant import names
+from cotenant.contract import Contract
+from cotenant_worker import layout
+from cotenant_worker.children import Child, Nursery
+from cotenant_worker.raynode import ray_environment, start_command
+
+Ended = tuple[int, str, str]
+"""Exit code, reason, message."""
+
+
+@dataclass(slots=True)
+class RayRuntime:
+    contract: Contract
+    nursery: Nursery
+    inherited: Mapping[str, str]
+    ip: str
+    _node: Child | None = None
+    _driver: Child | None = None
+    _log: Path = field(default_factory=lambda: layout.state_dir() / "ray.log")
+
+    @property
+    def head(self) -> bool:
+        return self.contract.node_rank == 0
+
+    async def run(self) -> Ended:
+        """Start what this pod needs; returns when one of its processes has ended, with what that means."""
+        home = layout.state_dir() / "home"
+        home.mkdir(exist_ok=True)
+        env = ray_environment(self.inherited, self.contract, home=str(home))
+        address = self.ip if self.head else await self._resolve_head()
+        if address is None:
+            host = self.contract.pods[0].host
+            waited = self.contract.rendezvous_timeout_s
+            return names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", f"{host} had no address within {waited} s"
+        command = start_command(self.contract, sys.executable, ip=self.ip, head_address=address)
+        self._node = self._spawn("ray", command, env)
+        waits = [self._node.exit]
+        if self.head:
+            if not await self._listening():
+                return self._ray_ended()
+            driver = [sys.executable, "-P", "-m", "cotenant_worker.driver"]
+            self._driver = self._spawn("driver", driver, env | {names.ENV_POD_IP: self.ip})
+            waits.append(self._driver.exit)
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if self._driver is not None and not self._driver.alive:
+            return names.EXIT_RAY_DIED, "RayDied", f"the driver ended with {self._driver.exit.result()}: {self.tail()}"
+        return self._ray_ended()
+
+    def _spawn(self, name: str, command: list[str], env: dict[str, str]) -> Child:
+        log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            return self.nursery.spawn(name, command, env, cwd=str(layout.state_dir()), output=log)
+        finally:
+            os.close(log)
+
+    async def _resolve_head(self) -> str | None:
+        """The head's address: its name exists once its pod has one."""
+        loop = asyncio.get_running_loop()
+        host = self.contract.pods[0].host
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.contract.rendezvous_timeout_s):
+                while True:
+                    with contextlib.suppress(OSError):
+                        found = await loop.getaddrinfo(host, None, family=socket.AF_INET, type=socket.SOCK_STREAM)
+                        return str(found[0][4][0])
+                    await asyncio.sleep(0.1)
+        return None
+
+    async def _listening(self) -> bool:
+        """Wait for the head's port: the driver is not worth starting before."""
+        assert self._node is not None
+        while self._node.alive:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection(self.ip, layout.RAY_PORT)
+                writer.close()
+                return True
+            await asyncio.sleep(0.03)
+        return False
+
+    def _ray_ended(self) -> Ended:
+        assert self._node is not None
+        code = self._node.exit.result() if self._node.exit.done() else "?"
+        if not self.head:
+            message = f"`ray start` ended with {code}: the head {self.contract.pods[0].host} is gone. {self.tail()}"
+            return names.EXIT_PEER_LOST, "PeerLost", message
+        return names.EXIT_RAY_DIED, "RayDied", f"`ray start` ended with {code}: {self.tail()}"
+
+    def tail(self) -> str:
+        """The last lines of Ray's own log, for the verdict."""
+        with contextlib.suppress(OSError):
+            lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
+            return " / ".join(lines[-4:])[-600:]
+        return "it left no log"
+
+    async def driver_done(self, deadline_s: float) -> None:
+        if self._driver is not None and self._driver.alive:
+            await asyncio.wait([self._driver.exit], timeout=deadline_s)
