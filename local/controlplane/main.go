@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -50,7 +51,7 @@ var components = map[string]func(){
 
 func runKubectl() {
 	// Verbosity counts from the first line of kubectl's construction on, as in its own main.
-	_ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
+	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err)
 	}
@@ -72,6 +73,18 @@ func runHelm() {
 	}
 }
 
+// hideFlagsOfCoreDNS undoes what linking CoreDNS did to the process-wide flags: its -version hides that of kube-proxy.
+func hideFlagsOfCoreDNS() {
+	own := map[string]bool{"conf": true, "plugins": true, "pidfile": true, "version": true, "quiet": true, "dns.port": true, "p": true}
+	others := flag.NewFlagSet(os.Args[0], flag.ExitOnError)
+	flag.VisitAll(func(f *flag.Flag) {
+		if !own[f.Name] {
+			others.Var(f.Value, f.Name, f.Usage)
+		}
+	})
+	flag.CommandLine = others
+}
+
 func names() string {
 	all := make([]string, 0, len(components))
 	for name := range components {
@@ -91,6 +104,9 @@ func main() {
 	if !known {
 		fmt.Fprintf(os.Stderr, "controlplane: unknown component %q; it is one of %s\n", name, names())
 		os.Exit(2)
+	}
+	if name != "coredns" {
+		hideFlagsOfCoreDNS()
 	}
 	// Every component reads os.Args; its name takes the place of the program's.
 	os.Args = append([]string{name}, os.Args[2:]...)

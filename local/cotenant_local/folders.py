@@ -40,6 +40,11 @@ def cluster(name: str) -> Path:
     return clusters() / name
 
 
+def checkout() -> Path:
+    """The folder that has the source roots, in a checkout; site-packages in an installed wheel."""
+    return Path(__file__).resolve().parents[2]
+
+
 def controlplane_source() -> Path:
     """The Go module: beside this package in a checkout, inside it in an installed wheel."""
     package = Path(__file__).resolve().parent

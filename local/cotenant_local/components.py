@@ -1,0 +1,229 @@
+"""The command line and configuration of every component. Pure but for `write_configuration`.
+
+Called by the supervisor and the nodes' inits. Flags differ from the defaults only where the place demands it: no
+leader election among one, no root rights, several kubelets on one machine. Each such line says why.
+"""
+
+import json
+from typing import Any
+
+from cotenant_local.certificates import write_secret
+from cotenant_local.spec import Addresses
+from cotenant_local.state import NodePlan, Plan, State
+
+CRI_SOCKET = "/run/cotenant/cri.sock"
+DOMAIN = "cluster.local"
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        # Leases and events drown everything else; secrets and tokens must not be copied into a log.
+        {"level": "None", "resources": [{"group": "coordination.k8s.io"}, {"group": "", "resources": ["events"]}]},
+        {"level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*", "/version", "/openapi*"]},
+        {"level": "None", "verbs": ["get", "list", "watch"], "userGroups": ["system:nodes"]},
+        {"level": "Metadata"},
+    ],
+}
+COREFILE = """\
+.:53 {{
+    bind {address}
+    errors
+    health {address}:8080
+    ready {address}:8181
+    kubernetes {domain} in-addr.arpa {{
+        kubeconfig {kubeconfig}
+        pods insecure
+        ttl 1
+    }}
+}}
+"""
+
+
+def etcd(plan: Plan, state: State) -> list[str]:
+    pki = state.pki
+    return [
+        *_program(plan, "etcd"),
+        f"--data-dir={state.etcd}",
+        "--listen-client-urls=https://127.0.0.1:2379",
+        "--advertise-client-urls=https://127.0.0.1:2379",
+        "--listen-peer-urls=http://127.0.0.1:2380",
+        f"--cert-file={pki}/etcd.crt",
+        f"--key-file={pki}/etcd.key",
+        f"--trusted-ca-file={pki}/etcd-ca.crt",
+        "--client-cert-auth",
+        # A power cut may lose the last writes of a cluster on a laptop; waiting for the disk costs every test.
+        "--unsafe-no-fsync",
+        "--quota-backend-bytes=4294967296",
+        "--auto-compaction-retention=5m",
+        "--log-level=warn",
+    ]
+
+
+def apiserver(plan: Plan, state: State) -> list[str]:
+    pki = state.pki
+    return [
+        *_program(plan, "kube-apiserver"),
+        "--etcd-servers=https://127.0.0.1:2379",
+        f"--etcd-cafile={pki}/etcd-ca.crt",
+        f"--etcd-certfile={pki}/apiserver-etcd-client.crt",
+        f"--etcd-keyfile={pki}/apiserver-etcd-client.key",
+        f"--advertise-address={Addresses.CONTROL_PLANE}",
+        f"--service-cluster-ip-range={Addresses.SERVICES}",
+        f"--client-ca-file={pki}/ca.crt",
+        f"--tls-cert-file={pki}/apiserver.crt",
+        f"--tls-private-key-file={pki}/apiserver.key",
+        f"--kubelet-certificate-authority={pki}/ca.crt",
+        f"--kubelet-client-certificate={pki}/apiserver-kubelet-client.crt",
+        f"--kubelet-client-key={pki}/apiserver-kubelet-client.key",
+        "--kubelet-preferred-address-types=InternalIP",  # node names are in no DNS here
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+        "--allow-privileged=true",
+        f"--service-account-issuer=https://kubernetes.default.svc.{DOMAIN}",
+        f"--service-account-key-file={pki}/service-accounts.pub",
+        f"--service-account-signing-key-file={pki}/service-accounts.key",
+        f"--requestheader-client-ca-file={pki}/front-proxy-ca.crt",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={pki}/front-proxy-client.crt",
+        f"--proxy-client-key-file={pki}/front-proxy-client.key",
+        "--enable-aggregator-routing=true",  # no kube-proxy beside the API server: it dials endpoints itself
+        f"--audit-policy-file={state.config}/audit-policy.json",
+        f"--audit-log-path={state.logs}/audit.log",
+        "--audit-log-maxsize=100",
+        "--audit-log-maxbackup=2",
+        "--profiling=false",
+    ]
+
+
+def controller_manager(plan: Plan, state: State) -> list[str]:
+    pki = state.pki
+    return [
+        *_program(plan, "kube-controller-manager"),
+        *_own_kubeconfig(state, "kube-controller-manager"),
+        "--leader-elect=false",  # there is one
+        "--use-service-account-credentials=true",
+        f"--service-account-private-key-file={pki}/service-accounts.key",
+        f"--root-ca-file={pki}/ca.crt",
+        f"--cluster-signing-cert-file={pki}/ca.crt",
+        f"--cluster-signing-key-file={pki}/ca.key",
+        f"--client-ca-file={pki}/ca.crt",
+        f"--requestheader-client-ca-file={pki}/front-proxy-ca.crt",
+        f"--cluster-cidr={Addresses.PODS}",
+        f"--service-cluster-ip-range={Addresses.SERVICES}",
+        "--allocate-node-cidrs=false",  # the Node objects already carry their ranges
+        # Kubelets here renew their lease every 2.5 s, so a lost node is noticed in 20 s.
+        "--node-monitor-period=2s",
+        "--node-monitor-grace-period=20s",
+        "--kube-api-qps=100",
+        "--kube-api-burst=200",
+        "--profiling=false",
+    ]
+
+
+def scheduler(plan: Plan, state: State) -> list[str]:
+    return [
+        *_program(plan, "kube-scheduler"),
+        *_own_kubeconfig(state, "kube-scheduler"),
+        "--leader-elect=false",
+        f"--client-ca-file={state.pki}/ca.crt",
+        f"--requestheader-client-ca-file={state.pki}/front-proxy-ca.crt",
+        "--kube-api-qps=200",
+        "--kube-api-burst=400",
+        "--profiling=false",
+    ]
+
+
+def dns(plan: Plan, state: State) -> list[str]:
+    return [*_program(plan, "coredns"), "-conf", f"{state.config}/Corefile"]
+
+
+def kubelet(plan: Plan, node: NodePlan) -> list[str]:
+    return [
+        *_program(plan, "kubelet"),
+        "--config=/run/cotenant/kubelet.json",
+        "--kubeconfig=/run/cotenant/kubelet.kubeconfig",
+        f"--node-ip={node.address}",
+        f"--hostname-override={node.name}",
+        "--v=1",
+    ]
+
+
+def proxy(plan: Plan) -> list[str]:
+    return [*_program(plan, "kube-proxy"), "--config=/run/cotenant/kube-proxy.json"]
+
+
+def kubelet_configuration(state: State, node: NodePlan) -> dict[str, Any]:
+    pki = state.pki
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": node.address,
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": f"{pki}/ca.crt"},
+        },
+        "authorization": {"mode": "Webhook"},
+        "tlsCertFile": f"{pki}/{node.name}-serving.crt",
+        "tlsPrivateKeyFile": f"{pki}/{node.name}-serving.key",
+        "containerRuntimeEndpoint": f"unix://{CRI_SOCKET}",
+        "clusterDomain": DOMAIN,
+        "clusterDNS": [Addresses.DNS_SERVICE],
+        "resolvConf": "/run/cotenant/resolv.conf",
+        "podLogsDir": "/var/log/pods",
+        "volumePluginDir": "/var/lib/kubelet/volumeplugins",
+        "maxPods": node.pods,
+        # What an ordinary user cannot do: cgroups per QoS class, sysctls of the machine, a lower OOM score.
+        "featureGates": {"KubeletInUserNamespace": True},
+        "cgroupDriver": "cgroupfs",
+        "cgroupsPerQOS": False,
+        "enforceNodeAllocatable": [],
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "oomScoreAdj": 0,
+        "localStorageCapacityIsolation": False,
+        "makeIPTablesUtilChains": False,
+        "nodeLeaseDurationSeconds": 10,
+        "nodeStatusUpdateFrequency": "5s",
+        "serializeImagePulls": False,
+        # The disk and memory belong to the user of the machine, who may run them low without losing pods for it.
+        "evictionHard": {"memory.available": "1Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+        "imageGCHighThresholdPercent": 100,
+        "shutdownGracePeriod": "0s",
+    }
+
+
+def proxy_configuration(node: NodePlan) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "mode": "nftables",
+        "clientConnection": {"kubeconfig": "/run/cotenant/kube-proxy.kubeconfig"},
+        "clusterCIDR": Addresses.PODS,
+        "hostnameOverride": node.name,
+        "bindAddress": node.address,
+        "conntrack": {"maxPerCore": 0, "min": 0},  # the table's size belongs to the machine
+        "nftables": {"minSyncPeriod": "100ms"},
+    }
+
+
+def write_configuration(state: State) -> None:
+    """The files that the control plane's command lines name."""
+    write_secret(state.config / "audit-policy.json", json.dumps(AUDIT_POLICY).encode())
+    corefile = COREFILE.format(
+        address=Addresses.CONTROL_PLANE, domain=DOMAIN, kubeconfig=state.config / "coredns.kubeconfig"
+    )
+    write_secret(state.config / "Corefile", corefile.encode())
+
+
+def _program(plan: Plan, component: str) -> list[str]:
+    return [str(plan.programs / "controlplane"), component]
+
+
+def _own_kubeconfig(state: State, component: str) -> list[str]:
+    path = state.config / f"{component}.kubeconfig"
+    return [f"--kubeconfig={path}", f"--authentication-kubeconfig={path}", f"--authorization-kubeconfig={path}"]

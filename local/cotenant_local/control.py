@@ -1,0 +1,100 @@
+"""The control socket of a cluster: requests from `cotenant local`, one JSON line each way per connection.
+
+`ask` is the outside half; the path may be longer than a socket address allows, so both halves go by way of a
+descriptor of the folder.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cotenant_local.errors import LocalError
+from cotenant_local.machines import NodeError
+from cotenant_local.network import NetworkError
+
+if TYPE_CHECKING:
+    from cotenant_local.supervisor import Supervisor
+
+NODE_ACTIONS = ("stop", "freeze", "isolate", "restore")
+
+
+class Control:
+    def __init__(self, supervisor: "Supervisor") -> None:
+        self._supervisor = supervisor
+        self._server: asyncio.Server | None = None
+
+    async def listen(self) -> None:
+        listener = socket.socket(socket.AF_UNIX)
+        path = self._supervisor.state.control
+        path.unlink(missing_ok=True)
+        with _short(path) as address:
+            listener.bind(address)
+        path.chmod(0o600)
+        self._server = await asyncio.start_unix_server(self._serve, sock=listener)
+
+    def close(self) -> None:
+        if self._server:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            try:
+                answer = await self._answer(json.loads(await reader.readline()))
+            except (NodeError, NetworkError, ValueError, KeyError) as error:
+                answer = {"error": str(error)}
+            writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()
+        writer.close()
+
+    async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        match request.get("do"):
+            case "status":
+                return self._supervisor.status()
+            case "stop":
+                self._supervisor.stopped.set()
+                return {}
+            case "node" if request["action"] in NODE_ACTIONS:
+                await self._supervisor.node(request["action"], request["name"])
+                return {}
+            case other:
+                raise ValueError(f"unknown request {other!r}")
+
+
+def ask(path: Path, timeout: float = 60.0, **request: Any) -> dict[str, Any]:
+    """Raises OSError where nobody listens, LocalError where the cluster refuses."""
+    with socket.socket(socket.AF_UNIX) as client, _short(path) as address:
+        client.settimeout(timeout)
+        client.connect(address)
+        client.sendall(json.dumps(request).encode() + b"\n")
+        with client.makefile("rb") as answers:
+            line = answers.readline()
+    if not line:
+        raise ConnectionResetError("the cluster closed the connection without an answer")
+    answer: dict[str, Any] = json.loads(line)
+    if "error" in answer:
+        raise LocalError(answer["error"])
+    return answer
+
+
+def peer(path: Path) -> int:
+    """The PID, as seen from here, of the process that listens."""
+    with socket.socket(socket.AF_UNIX) as client, _short(path) as address:
+        client.connect(address)
+        credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid: int = struct.unpack("3i", credentials)[0]
+    return pid
+
+
+@contextlib.contextmanager
+def _short(path: Path) -> Iterator[str]:
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)

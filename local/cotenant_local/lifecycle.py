@@ -1,0 +1,279 @@
+"""A cluster from outside: up, down, status. Used by `cotenant local`, by the demo and by the tests' fixture.
+
+`up` returns a `Cluster`. With `attached=True` the cluster ends with this process, however that ends: the supervisor
+holds the other end of a socket that only this process has.
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from cotenant_local import build, cgroups, components, control, folders, identities, planning, sandbox
+from cotenant_local.errors import LocalError
+from cotenant_local.progress import Progress
+from cotenant_local.runtime import images
+from cotenant_local.spec import ClusterSpec
+from cotenant_local.state import Plan, State
+
+STOP_SECONDS = 20.0
+
+
+@dataclasses.dataclass
+class Cluster:
+    name: str
+    state: State
+    programs: Path
+    lifeline: socket.socket | None = None
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.state.kubeconfig
+
+    def command(self, program: str, *arguments: str) -> list[str]:
+        """`kubectl` or `helm` of the cluster's own version, with this cluster's kubeconfig."""
+        flag = {"kubectl": "--kubeconfig", "helm": "--kubeconfig"}[program]
+        return [str(self.programs / "controlplane"), program, f"{flag}={self.kubeconfig}", *arguments]
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, expect: int = 0) -> str:
+        """What it printed, errors last; anything but the expected exit code is raised."""
+        done = subprocess.run(
+            self.command("kubectl", *arguments), input=stdin, capture_output=True, text=True, check=False
+        )
+        if done.returncode != expect:
+            raise LocalError(f"kubectl {' '.join(arguments)} ended with {done.returncode}: {done.stderr.strip()}")
+        return done.stdout if expect == 0 else done.stdout + done.stderr
+
+    def node(self, action: str, name: str) -> None:
+        control.ask(self.state.control, do="node", action=action, name=name)
+
+
+def up(
+    name: str, spec: ClusterSpec, *, keep_in: Path | None = None, attached: bool = False, out: TextIO = sys.stderr
+) -> Cluster:
+    progress = Progress(out)
+    sandbox.check()
+    programs, stubs = build.programs(), build.stubs_path()
+    state = _claim(name, keep_in)
+    with _held(state, name) as lock, contextlib.ExitStack() as on_failure:
+        if keep_in is None:
+            on_failure.callback(_forget, name, state)
+        _clear(state, kept=keep_in is not None)
+        plan, listeners = planning.plan(name, spec, state, programs, stubs)
+        identities.create(state, plan)
+        components.write_configuration(state)
+        state.catalogue.write_text(json.dumps(images.default_catalogue(folders.checkout(), Path(sys.prefix)), indent=1))
+        plan.save(state.plan)
+        here, there = socket.socketpair()
+        fds = [there.fileno(), *(listener.fileno() for listener in listeners)]
+        process = sandbox.start(state, fds, state.logs / "supervisor.log", lock)
+        on_failure.callback(_kill, process)
+        for finished in (there, *listeners):
+            finished.close()
+        _follow(here, process, state, progress)
+        if not attached:
+            here.sendall(b'{"detach": true}\n')
+            here.close()
+        on_failure.pop_all()
+    return Cluster(name, state, programs, here if attached else None)
+
+
+def find(name: str) -> Cluster:
+    """A cluster that is up."""
+    state = State(folders.cluster(name))
+    if not _alive(state):
+        others = ", ".join(running()) or "none"
+        raise LocalError(
+            f"there is no cluster {name!r} up (up are: {others}). Start it: cotenant local up --name {name}"
+        )
+    return Cluster(name, state, Plan.load(state.plan).programs)
+
+
+def running() -> list[str]:
+    home = folders.clusters()
+    return sorted(f.name for f in home.iterdir() if _alive(State(f))) if home.is_dir() else []
+
+
+def known() -> list[str]:
+    """Up or not: every name with something on disk."""
+    home = folders.clusters()
+    return sorted(f.name for f in home.iterdir()) if home.is_dir() else []
+
+
+def status(name: str) -> dict[str, Any]:
+    return control.ask(find(name).state.control, do="status")
+
+
+def down(name: str) -> bool:
+    """Ends the cluster and removes its folder, but not a folder given with --state. False: there was nothing."""
+    folder = folders.cluster(name)
+    if not folder.is_symlink() and not folder.exists():
+        return False
+    state = State(folder)
+    if _alive(state):
+        _end(state)
+    _forget(name, State(folder.resolve()) if folder.is_symlink() else state)
+    return True
+
+
+def _end(state: State) -> None:
+    pid = _first_pid(state)
+    with contextlib.suppress(OSError, LocalError):
+        control.ask(state.control, do="stop", timeout=5.0)
+    if _wait_dead(state, STOP_SECONDS if pid else 1.0):
+        return
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if not _wait_dead(state, STOP_SECONDS):
+        raise LocalError(f"the processes that hold {state.lock} do not end; see: fuser -v {state.lock}")
+
+
+def _first_pid(state: State) -> int | None:
+    """The sandbox's first process, in this PID namespace: the kernel says who listens on the control socket."""
+    with contextlib.suppress(OSError):
+        return control.peer(state.control)
+    return None
+
+
+def _wait_dead(state: State, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while _alive(state):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _alive(state: State) -> bool:
+    try:
+        descriptor = os.open(state.lock, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        # Shared, so that two who look at once do not take each other for a cluster.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _claim(name: str, keep_in: Path | None) -> State:
+    """The cluster's folder: its own, or by way of a link one that outlives it."""
+    folder = folders.cluster(name)
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if keep_in is not None:
+            keep_in = keep_in.resolve()
+            keep_in.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if folder.is_symlink() and folder.resolve() != keep_in:
+                folder.unlink()
+            if not folder.is_symlink():
+                if folder.exists():
+                    raise LocalError(
+                        f"cluster {name!r} already has a folder, {folder}. Run: cotenant local down --name {name}"
+                    )
+                folder.symlink_to(keep_in)
+        elif folder.is_symlink() and not _alive(State(folder)):
+            folder.unlink()
+        state = State(keep_in or folder)
+        state.prepare()
+    except OSError as error:
+        raise LocalError(f"the cluster's folder {keep_in or folder} cannot be made: {error.strerror}.") from error
+    return state
+
+
+@contextlib.contextmanager
+def _held(state: State, name: str) -> Iterator[int]:
+    """The lock goes to the sandbox; this process lets go of its own copy at the end."""
+    descriptor = os.open(state.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LocalError(
+                f"cluster {name!r} is up already. Use it: export KUBECONFIG={state.kubeconfig}\n"
+                f"or end it: cotenant local down --name {name}"
+            ) from None
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _clear(state: State, *, kept: bool) -> None:
+    """What a cluster that was killed left behind. Kept state: everything but what belongs to that life."""
+    if kept:
+        shutil.rmtree(state.logs, ignore_errors=True)
+    else:
+        for entry in state.folder.iterdir():
+            if entry != state.lock:
+                _remove(entry)
+    state.prepare()
+
+
+def _forget(name: str, state: State) -> None:
+    folder = folders.cluster(name)
+    cgroups.remove(name)
+    if folder.is_symlink():
+        folder.unlink()
+        state.control.unlink(missing_ok=True)
+        return
+    _remove(state.folder)
+
+
+def _remove(path: Path) -> None:
+    """Containers leave folders that even their owner may not enter."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    for folder, names, _ in os.walk(path):
+        for child in names:
+            with contextlib.suppress(OSError):
+                os.chmod(os.path.join(folder, child), stat.S_IRWXU, follow_symlinks=False)
+    shutil.rmtree(path, ignore_errors=False)
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
+
+
+def _follow(lifeline: socket.socket, process: "subprocess.Popen[bytes]", state: State, progress: Progress) -> None:
+    with lifeline.makefile("rb") as lines:
+        for line in lines:
+            message = json.loads(line)
+            if "progress" in message:
+                progress.say(message["progress"])
+            if "failed" in message:
+                raise LocalError(f"the cluster does not come up: {message['failed']}")
+            if message.get("ready"):
+                progress.say(f"cluster ready after {message['seconds']} s")
+                return
+    process.wait()
+    from cotenant_local.processes import tail
+
+    raise LocalError(f"the cluster's supervisor ended while starting:\n{tail(state.logs / 'supervisor.log')}")
+
+
+def tools_folder(cluster: Cluster) -> Path:
+    """For a PATH: `kubectl` and `helm` of the cluster's own version, as far as the user has none of their own."""
+    folder = cluster.state.folder / "bin"
+    folder.mkdir(exist_ok=True)
+    for program in ("kubectl", "helm"):
+        script = folder / program
+        script.write_text(f'#!/bin/sh\nexec {cluster.programs / "controlplane"} {program} "$@"\n')
+        script.chmod(0o755)
+    return folder

@@ -1,0 +1,84 @@
+"""The cluster's own network: a bridge that is the LAN between control plane and nodes, and routes to the pods.
+
+Used by the two inits, inside network namespaces of their own. Pods are routed by their node's runtime; here are only
+the machines' addresses. `isolate` is a fault: packets between a node and the API server vanish, as when a cable breaks.
+"""
+
+import subprocess
+from pathlib import Path
+
+from cotenant_local.spec import Addresses
+from cotenant_local.state import NodePlan
+
+BRIDGE = "lan0"
+MTU = 65520
+"""Nothing leaves the machine, so frames may be large."""
+TABLE = "cotenant-faults"
+
+
+class NetworkError(Exception):
+    """A network command failed; the message has the command and what it said."""
+
+
+def control_plane() -> None:
+    _ip(
+        "link set lo up",
+        f"link add {BRIDGE} mtu {MTU} type bridge",
+        f"addr add {Addresses.CONTROL_PLANE}/{Addresses.LAN.prefixlen} dev {BRIDGE}",
+        f"link set {BRIDGE} up",
+    )
+    _sysctl("net/ipv4/ip_forward", "1")
+
+
+def plug(port: str, pid: int, node: NodePlan) -> None:
+    """A cable from the bridge to the namespace of `pid`, and the way to that node's pods."""
+    unplug(port)
+    _ip(
+        f"link add {port} mtu {MTU} type veth peer name eth0 mtu {MTU} netns {pid}",
+        f"link set {port} master {BRIDGE} up",
+        f"route replace {node.pod_cidr} via {node.address}",
+    )
+
+
+def unplug(port: str) -> None:
+    """Gone already when the node's namespace is gone."""
+    subprocess.run(["ip", "link", "del", port], capture_output=True, check=False)
+
+
+def node(own: NodePlan, others: tuple[NodePlan, ...]) -> None:
+    _ip(
+        "link set lo up",
+        f"addr add {own.address}/{Addresses.LAN.prefixlen} dev eth0",
+        "link set eth0 up",
+        f"route add default via {Addresses.CONTROL_PLANE}",
+        *(f"route add {other.pod_cidr} via {other.address}" for other in others),
+    )
+    _sysctl("net/ipv4/ip_forward", "1")
+
+
+def isolate(nodes: list[NodePlan]) -> None:
+    """Exactly these nodes, and no others, are cut off from the API server in both directions."""
+    rules = [f"table inet {TABLE}", f"delete table inet {TABLE}"]
+    if nodes:
+        ranges = ", ".join(part for cut in nodes for part in (cut.address, cut.pod_cidr))
+        rules.append(
+            f"table inet {TABLE} {{\n"
+            f" chain input {{ type filter hook input priority 0; ip saddr {{ {ranges} }} tcp dport 6443 drop; }}\n"
+            f" chain output {{ type filter hook output priority 0; ip daddr {{ {ranges} }} drop; }}\n"
+            "}"
+        )
+    _run(["nft", "-f", "-"], "\n".join(rules))
+
+
+def _ip(*lines: str) -> None:
+    _run(["ip", "-batch", "-"], "\n".join(lines))
+
+
+def _run(command: list[str], script: str) -> None:
+    done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NetworkError(f"{' '.join(command)} said: {done.stderr.strip()}\nof:\n{script}")
+
+
+def _sysctl(name: str, value: str) -> None:
+    Path("/proc/sys", name).write_text(value)

@@ -1,0 +1,94 @@
+"""From what was asked (`ClusterSpec`) to what will be (`Plan`): names, addresses, ports, the Node objects.
+
+Called by `lifecycle.up`. The ports on 127.0.0.1 are taken here, before the sandbox exists: their listening sockets
+belong to the outside and are handed in.
+"""
+
+import contextlib
+import json
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from cotenant_local import cgroups, quantities
+from cotenant_local.errors import LocalError
+from cotenant_local.spec import TAINT, Addresses, ClusterSpec, Node
+from cotenant_local.state import NodePlan, Plan, State
+
+SIMULATED_GPUS = "cotenant.dev/simulated-gpus"
+GPU_CLASS = "cotenant.dev/gpu-class"
+ZONE = "topology.kubernetes.io/zone"
+
+
+def plan(name: str, spec: ClusterSpec, state: State, programs: Path, stubs: Path) -> tuple[Plan, list[socket.socket]]:
+    listeners = [_listen(spec.api_port or _previous_port(state))]
+    listeners += [_listen(forward.port) for forward in spec.forwards]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    nodes = tuple(_node(node, index) for index, node in enumerate(spec.nodes))
+    planned = Plan(
+        name=name,
+        programs=programs,
+        stubs=stubs,
+        python=Path(sys.executable),
+        catalogue=state.catalogue,
+        nodes=nodes,
+        forwards=tuple((forward.service, port) for forward, port in zip(spec.forwards, ports[1:], strict=True)),
+        api_port=ports[0],
+        cgroup_parent=cgroups.parent(name),
+    )
+    return planned, listeners
+
+
+def _node(node: Node, index: int) -> NodePlan:
+    labels = dict(node.labels)
+    annotations = dict(node.annotations)
+    if node.zone:
+        labels[ZONE] = node.zone
+    if node.gpus:
+        labels[GPU_CLASS] = node.gpus.gpu_class
+        inventory = {"class": node.gpus.gpu_class, "memory": node.gpus.memory, "count": node.gpus.count}
+        annotations[SIMULATED_GPUS] = json.dumps(inventory)
+    pod_cidr = Addresses.pods(index)
+    spec: dict[str, Any] = {"podCIDR": pod_cidr, "podCIDRs": [pod_cidr]}
+    if node.taints:
+        spec["taints"] = [{k: v for k, v in _taint(taint).items() if v} for taint in node.taints]
+    metadata = {"name": node.name, "labels": labels, "annotations": annotations}
+    return NodePlan(
+        name=node.name,
+        address=Addresses.node(index),
+        pod_cidr=pod_cidr,
+        pods=node.pods,
+        cpu=node.cpu,
+        memory_bytes=quantities.to_bytes(node.memory) if node.memory else None,
+        manifest={"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec},
+        resources=node.resources,
+    )
+
+
+def _taint(text: str) -> dict[str, str]:
+    match = TAINT.fullmatch(text)
+    assert match is not None
+    return match.groupdict()
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        listener.close()
+        raise LocalError(f"port {port} on 127.0.0.1 cannot be used: {error.strerror}.") from error
+    listener.listen(512)
+    return listener
+
+
+def _previous_port(state: State) -> int:
+    """With kept state the kubeconfig stays valid, where its port is still free."""
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        port = Plan.load(state.plan).api_port
+        with contextlib.suppress(LocalError):
+            _listen(port).close()
+            return port
+    return 0

@@ -1,0 +1,178 @@
+"""The first process of a cluster's sandbox (PID 1): brings the cluster up, keeps it up, and takes all of it along.
+
+Started by `sandbox` as `python -m cotenant_local.supervisor STATE LIFELINE API_LISTENER [SERVICE_LISTENER ...]` (the
+last ones are inherited descriptors). What it says while starting goes up the lifeline; requests come through the
+control socket. When this process ends, for whatever reason, the kernel ends every other one of the cluster.
+"""
+
+import asyncio
+import functools
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cotenant_local import bootstrap, components, network
+from cotenant_local.api import Api
+from cotenant_local.channel import Channel
+from cotenant_local.control import Control
+from cotenant_local.machines import Machines
+from cotenant_local.processes import Death, Processes, Service
+from cotenant_local.spec import Addresses
+from cotenant_local.state import Plan, State
+
+API_DEADLINE, NODE_DEADLINE = 90.0, 120.0
+POLL = 0.05
+
+
+class StartError(Exception):
+    """The cluster does not come up; the message is for the person who called `up`."""
+
+
+class Supervisor:
+    def __init__(self, state: State, lifeline: Channel, listeners: list[int]) -> None:
+        self.state, self.plan = state, Plan.load(state.plan)
+        self.lifeline, self.listeners = lifeline, listeners
+        self.processes = Processes(self.died)
+        self.api = Api(Addresses.CONTROL_PLANE, 6443, state.pki)
+        self.machines = Machines(self.state, self.plan, self.processes, self.note)
+        self.ready = False
+        self.started = time.time()
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.stopped = asyncio.Event()
+
+    def note(self, line: str) -> None:
+        print(time.strftime("%H:%M:%S"), line, file=sys.stderr, flush=True)
+
+    def died(self, death: Death) -> None:
+        self.note(death.describe())
+        if death.service in self.machines:
+            self.machines.lost(death)
+        if not self.ready and not self.failure.done():
+            self.failure.set_exception(StartError(death.describe()))
+
+    async def up(self) -> None:
+        begun = time.monotonic()
+        network.control_plane()
+        self.start("etcd", components.etcd(self.plan, self.state))
+        self.start("kube-apiserver", components.apiserver(self.plan, self.state))
+        self.lifeline.send(progress="starting etcd and the API server")
+        await self.until(self.api.ready, API_DEADLINE, "the API server to be ready")
+        self.lifeline.send(progress=f"API server ready after {time.monotonic() - begun:.1f} s")
+        self.start("kube-controller-manager", components.controller_manager(self.plan, self.state))
+        self.start("kube-scheduler", components.scheduler(self.plan, self.state))
+        target = f"{self.listeners[0]}={Addresses.CONTROL_PLANE}:6443"
+        self.start("forward", [str(self.plan.programs / "forward"), target], self.listeners[:1])
+        await asyncio.to_thread(bootstrap.dns, self.api)
+        self.start("coredns", components.dns(self.plan, self.state))
+        for node in self.plan.nodes:
+            await asyncio.to_thread(bootstrap.node, self.api, node)
+            await self.machines.start(node.name)
+        for node in self.plan.nodes:
+            ready = functools.partial(bootstrap.node_ready, self.api, node.name)
+            await self.until(ready, NODE_DEADLINE, f"node {node.name} to be ready")
+            await asyncio.to_thread(bootstrap.extended_resources, self.api, node)
+        await self.until(self.has_default_account, API_DEADLINE, "service accounts")
+        self.ready = True
+        self.lifeline.send(ready=True, seconds=round(time.monotonic() - begun, 1))
+        self.note(f"ready after {time.monotonic() - begun:.1f} s")
+
+    def has_default_account(self) -> bool:
+        """The first object that only a working controller manager makes; without it no pod is admitted."""
+        return bool(self.api.call("GET", "/api/v1/namespaces/default/serviceaccounts")["items"])
+
+    def start(self, name: str, argv: list[str], pass_fds: list[int] | None = None) -> None:
+        log = self.state.logs / f"{name}.log"
+        self.processes.start(Service(name, tuple(argv), log, tuple(pass_fds or ())))
+
+    async def until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
+        """Waits for a condition; a component that dies meanwhile ends the wait with its last words."""
+        deadline = time.monotonic() + seconds
+        while not await asyncio.to_thread(holds):
+            if self.failure.done():
+                self.failure.result()
+            if time.monotonic() > deadline:
+                raise StartError(f"gave up waiting for {what} after {seconds:.0f} s; the logs are in {self.state.logs}")
+            await asyncio.sleep(POLL)
+
+    async def node(self, action: str, name: str) -> None:
+        """A fault, or its end: what `cotenant local node ACTION NAME` asks for."""
+        if action == "restore":
+            await self.machines.restore(name)
+        else:
+            {"stop": self.machines.stop, "freeze": self.machines.freeze, "isolate": self.machines.isolate}[action](name)
+        self.note(f"{name}: {action}")
+
+    async def down(self) -> None:
+        self.note("stopping")
+        self.processes.halt()
+        self.machines.stop_all()
+        for name in ("forward", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns"):
+            self.processes.remove(name)
+        await self.processes.stop("etcd", grace=5.0)
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "name": self.plan.name,
+            "ready": self.ready,
+            "since": self.started,
+            "apiPort": self.plan.api_port,
+            "forwards": [list(forward) for forward in self.plan.forwards],
+            "components": self.processes.status(),
+            "nodes": self.machines.status(),
+        }
+
+
+async def follow_lifeline(lifeline: Channel, stop: Callable[[], None], note: Callable[[str], None]) -> None:
+    """Until it is told that it stands alone, the cluster does not outlive who started it."""
+    while (message := await lifeline.receive()) is not None:
+        if message.get("detach"):
+            await lifeline.close()
+            return
+    note("whoever started this cluster is gone")
+    stop()
+
+
+async def supervise(state: State, lifeline: Channel, listeners: list[int]) -> int:
+    supervisor = Supervisor(state, lifeline, listeners)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, supervisor.stopped.set)
+    following = asyncio.create_task(follow_lifeline(lifeline, supervisor.stopped.set, supervisor.note))
+    control = Control(supervisor)
+    await control.listen()
+    rising, stopped = asyncio.create_task(supervisor.up()), asyncio.create_task(supervisor.stopped.wait())
+    code = 0
+    await asyncio.wait({rising, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    if rising.done() and (error := rising.exception()):
+        supervisor.note(f"cannot start: {error}")
+        lifeline.send(failed=str(error))
+        await lifeline.close()
+        code = 1
+    else:
+        await stopped
+    rising.cancel()
+    following.cancel()
+    control.close()
+    await supervisor.down()
+    return code
+
+
+def main() -> int:
+    state = State(Path(sys.argv[1]))
+    end, *listeners = map(int, sys.argv[2:])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 1 << 20)), hard))
+
+    async def run() -> int:
+        return await supervise(state, await Channel.over(socket.socket(fileno=end)), listeners)
+
+    return asyncio.run(run())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""`cotenant local …`: a real Kubernetes on this machine. The arguments are here, the work is in `cotenant_local`."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cotenant.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from cotenant_local.spec import ClusterSpec
+
+DESCRIPTION = """\
+A whole, real Kubernetes on this machine, without Docker and without root: etcd, API server, scheduler, controller
+manager, one kubelet per node, kube-proxy, CoreDNS. Built once, up in seconds, gone without a trace."""
+
+
+def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("local", help="a real Kubernetes on this machine", description=DESCRIPTION)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    def action(name: str, run: Any, text: str, *, named: bool = True) -> argparse.ArgumentParser:
+        added = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        if named:
+            added.add_argument("--name", default="default", help="the cluster's name (default: %(default)s)")
+        added.set_defaults(run=_guarded(run))
+        return added
+
+    _up_arguments(action("up", _up, "start a cluster and print the path of its kubeconfig"))
+    action("down", _down, "end a cluster and remove what it kept").add_argument(
+        "--all", action="store_true", help="every cluster of this user"
+    )
+    action("status", _status, "show the nodes and components of a cluster").add_argument(
+        "-o", "--output", choices=("text", "json"), default="text"
+    )
+    logs = action("logs", _logs, "print the log of a component, for example kube-scheduler or node-1/kubelet")
+    logs.add_argument("component", nargs="?", help="without one: which there are")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
+    action("kubeconfig", _kubeconfig, "print the path of the kubeconfig")
+    action("shell", _shell, "open a shell with KUBECONFIG set and kubectl and helm on PATH")
+    for program in ("kubectl", "helm"):
+        tool = action(program, _tool, f"run {program} on the cluster: cotenant local {program} -- ARGUMENTS")
+        tool.add_argument("arguments", nargs=argparse.REMAINDER)
+        tool.set_defaults(program=program)
+    node = action("node", _node, "make a node fail, and bring it back")
+    node.add_argument(
+        "fault",
+        choices=("stop", "freeze", "isolate", "restore"),
+        help="stop: pull the plug; freeze: no process moves; isolate: cut off from the API server; restore: undo all",
+    )
+    node.add_argument("node", metavar="NODE")
+    action("build", _build, "build the programs now, without starting a cluster", named=False)
+
+
+def _up_arguments(parser: argparse.ArgumentParser) -> None:
+    shape = parser.add_argument_group("nodes")
+    shape.add_argument("--nodes", type=int, default=1, metavar="N", help="how many (default: %(default)s)")
+    shape.add_argument("--gpus", type=int, default=0, metavar="N", help="simulated GPUs of every node")
+    shape.add_argument("--gpu-class", default="H100", metavar="CLASS", help="(default: %(default)s)")
+    shape.add_argument("--gpu-memory", default="80Gi", metavar="SIZE", help="(default: %(default)s)")
+    shape.add_argument("--config", type=Path, metavar="FILE", help="nodes of different kinds, from YAML")
+    parser.add_argument("--state", type=Path, metavar="DIR", help="keep the cluster's state here, over down and up")
+
+
+def _guarded(run: Any) -> Any:
+    def guarded(args: argparse.Namespace) -> int:
+        from cotenant_local.errors import LocalError
+
+        try:
+            code: int = run(args)
+        except LocalError as error:
+            raise UserError(str(error)) from error
+        return code
+
+    return guarded
+
+
+def _up(args: argparse.Namespace) -> int:
+    from cotenant_local import lifecycle
+
+    cluster = lifecycle.up(args.name, _spec(args), keep_in=args.state)
+    print(cluster.kubeconfig)
+    return 0
+
+
+def _spec(args: argparse.Namespace) -> "ClusterSpec":
+    from cotenant_local import spec
+
+    if args.config:
+        return spec.load(args.config)
+    return spec.uniform(args.nodes, args.gpus, args.gpu_class, args.gpu_memory)
+
+
+def _down(args: argparse.Namespace) -> int:
+    from cotenant_local import lifecycle
+
+    if args.all:
+        for name in lifecycle.known():
+            lifecycle.down(name)
+            print(f"cluster {name} is down", file=sys.stderr)
+        return 0
+    there = lifecycle.down(args.name)
+    print(f"cluster {args.name} {'is down' if there else 'was not up'}", file=sys.stderr)
+    return 0
+
+
+def _status(args: argparse.Namespace) -> int:
+    from cotenant_local import lifecycle, reports
+
+    status = lifecycle.status(args.name)
+    print(reports.as_json(status) if args.output == "json" else reports.as_text(status))
+    return 0
+
+
+def _logs(args: argparse.Namespace) -> int:
+    from cotenant_local import reports
+
+    return reports.logs(args.name, args.component, follow=args.follow)
+
+
+def _kubeconfig(args: argparse.Namespace) -> int:
+    from cotenant_local import lifecycle
+
+    print(lifecycle.find(args.name).kubeconfig)
+    return 0
+
+
+def _shell(args: argparse.Namespace) -> int:
+    from cotenant_local import lifecycle
+
+    cluster = lifecycle.find(args.name)
+    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+    environment["PATH"] = f"{environment.get('PATH', os.defpath)}:{lifecycle.tools_folder(cluster)}"
+    shell = os.environ.get("SHELL", "/bin/sh")
+    print(f"KUBECONFIG={cluster.kubeconfig}; leave with exit", file=sys.stderr)
+    os.execvpe(shell, [shell], environment)
+
+
+def _tool(args: argparse.Namespace) -> int:
+    from cotenant_local import lifecycle
+
+    arguments = args.arguments[1:] if args.arguments[:1] == ["--"] else args.arguments
+    command = lifecycle.find(args.name).command(args.program, *arguments)
+    os.execv(command[0], command)
+
+
+def _node(args: argparse.Namespace) -> int:
+    from cotenant_local import lifecycle
+
+    lifecycle.find(args.name).node(args.fault, args.node)
+    return 0
+
+
+def _build(args: argparse.Namespace) -> int:
+    from cotenant_local import build
+
+    print(build.programs())
+    build.stubs_path()
+    return 0

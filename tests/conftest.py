@@ -1,0 +1,42 @@
+"""Fixtures for the whole run. A cluster starts at most once, on first use, and ends with the run."""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from cotenant_local.lifecycle import Cluster
+
+NODES, GPUS = 2, 4
+
+
+@pytest.fixture(scope="session")
+def local_cluster(request: pytest.FixtureRequest) -> Iterator["Cluster"]:
+    """A real cluster of two nodes with four simulated GPUs each: `.kubeconfig`, `.kubectl(...)`, `.command(...)`."""
+    yield from _cluster(NODES)
+
+
+@pytest.fixture(scope="session")
+def api_server(request: pytest.FixtureRequest) -> Iterator["Cluster"]:
+    """A real API server, scheduler and controllers; nodes only if another test of this run needs `local_cluster`."""
+    if any("local_cluster" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        yield request.getfixturevalue("local_cluster")
+    else:
+        yield from _cluster(0)
+
+
+def _cluster(nodes: int) -> Iterator["Cluster"]:
+    from cotenant_local import lifecycle, spec
+
+    for left in set(lifecycle.known()) - set(lifecycle.running()):
+        if left.startswith("test-"):
+            lifecycle.down(left)
+    name = f"test-{os.getpid()}"
+    wanted = spec.uniform(nodes, gpus=GPUS, gpu_class="H100", gpu_memory="80Gi")
+    cluster = lifecycle.up(name, wanted, attached=True)
+    try:
+        yield cluster
+    finally:
+        lifecycle.down(name)
