@@ -149,7 +149,7 @@ def files() -> dict[str, str]:
 def _root(resource: Resource) -> Schema:
     """`metadata` is the API server's own; of the rest the model decides."""
     made = structural(resource.model)
-    status = structural(resource.status, defaults=False)
+    status = structural(resource.status, wishes=False)
     spec = {"spec": made["properties"]["spec"]} if "spec" in made["properties"] else {}
     root: Schema = {
         "type": "object",
@@ -157,7 +157,7 @@ def _root(resource: Resource) -> Schema:
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
-            "metadata": {"type": "object"},
+            "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
             **spec,
             "status": status,
         },

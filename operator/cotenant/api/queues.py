@@ -168,7 +168,8 @@ class QueueSpec(Model):
         Rule(
             "quotas",
             "!has(self.quotas) || self.quotas.all(a, self.quotas.exists_one(b,"
-            " a.?gpuClass.orValue('') == b.?gpuClass.orValue('') && a.?zone.orValue('') == b.?zone.orValue('')))",
+            " has(a.gpuClass) == has(b.gpuClass) && (!has(a.gpuClass) || a.gpuClass == b.gpuClass)"
+            " && has(a.zone) == has(b.zone) && (!has(a.zone) || a.zone == b.zone)))",
             "two quotas are for the same class and zone",
             lambda it: len({(line.gpu_class, line.zone) for line in it.quotas}) == len(it.quotas),
         ),

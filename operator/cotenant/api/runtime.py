@@ -109,7 +109,7 @@ class EnvVar(Model):
     name: Annotated[
         Str, *text(environment.NAME, "must be the name of a variable: letters, digits and '_'", longest=128)
     ]
-    value: Annotated[str, bounded(32768)] | None = None
+    value: Annotated[str, bounded(4096)] | None = None
     value_from: EnvSource | None = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (

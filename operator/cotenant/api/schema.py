@@ -46,13 +46,13 @@ class _Generator(GenerateJsonSchema):
         return made
 
 
-def structural(model: type[BaseModel], *, defaults: bool = True) -> Schema:
-    """Without `defaults`, absent fields stay absent: for a status, which is nobody's wish."""
+def structural(model: type[BaseModel], *, wishes: bool = True) -> Schema:
+    """A status is not a wish: in it nothing is filled in, and the operator, which writes it, needs no rules."""
     raw = model.model_json_schema(by_alias=True, mode="validation", schema_generator=_Generator)
-    return _node(raw, raw.get("$defs", {}), model.__name__, defaults)
+    return _node(raw, raw.get("$defs", {}), model.__name__, wishes)
 
 
-def _node(raw: Schema, definitions: Schema, where: str, defaults: bool) -> Schema:
+def _node(raw: Schema, definitions: Schema, where: str, wishes: bool) -> Schema:
     raw = _resolved(raw, definitions, where)
     node: Schema = {}
     if raw.get("description"):
@@ -62,18 +62,20 @@ def _node(raw: Schema, definitions: Schema, where: str, defaults: bool) -> Schem
     for key in _KEPT:
         if key in raw:
             node[key] = raw[key]
-    if defaults and raw.get("default") not in (None, [], ""):
+    if wishes and raw.get("default") not in (None, [], ""):
         # Of an object the API server fills the fields in by their own defaults.
         node["default"] = {} if isinstance(raw["default"], dict) else raw["default"]
     if "properties" in raw:
         node["properties"] = {
-            name: _node(inner, definitions, f"{where}.{name}", defaults) for name, inner in raw["properties"].items()
+            name: _node(inner, definitions, f"{where}.{name}", wishes) for name, inner in raw["properties"].items()
         }
     if isinstance(raw.get("items"), dict):
-        node["items"] = _node(raw["items"], definitions, f"{where}[]", defaults)
+        node["items"] = _node(raw["items"], definitions, f"{where}[]", wishes)
     if isinstance(raw.get("additionalProperties"), dict):
-        node["additionalProperties"] = _node(raw["additionalProperties"], definitions, f"{where}{{}}", defaults)
+        node["additionalProperties"] = _node(raw["additionalProperties"], definitions, f"{where}{{}}", wishes)
     node |= {key: value for key, value in raw.items() if key.startswith("x-kubernetes-")}
+    if not wishes:
+        node.pop("x-kubernetes-validations", None)
     if "type" not in node and not node.get("x-kubernetes-int-or-string"):
         raise SchemaError(f"{where} has no single type, which a CRD needs: {raw}")
     return node
