@@ -70,6 +70,19 @@ def first_report(line: bytes) -> dict[str, Any]:
     return document
 
 
+async def receive_descriptor(ours: socket.socket) -> tuple[bytes, int]:
+    """One message with one descriptor from a non-blocking socket; -1 when none came with it."""
+    ready = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(ours, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(ours)
+    said, fds, _, _ = socket.recv_fds(ours, 4096, 1)
+    return said, fds[0] if fds else -1
+
+
 @contextlib.asynccontextmanager
 async def lines_of(fd: int) -> Any:
     """The read end of a pipe as a stream reader; closes it."""

@@ -10,6 +10,7 @@ from cotenant_local.runtime.config import RuntimeConfig
 from cotenant_local.runtime.containers import Container, Containers, StateError
 from cotenant_local.runtime.launcher import Launcher
 from cotenant_local.runtime.sandboxes import Sandbox, Sandboxes
+from cotenant_local.runtime.streaming.server import StreamServer
 
 PROGRAMS = {"ip": "iproute2", "nsenter": "util-linux"}
 
@@ -27,6 +28,7 @@ class Node:
     catalogue: images.Catalogue
     sandboxes: Sandboxes
     containers: Containers
+    streams: StreamServer
 
     @classmethod
     def open(cls, config: RuntimeConfig) -> "Node":
@@ -37,7 +39,8 @@ class Node:
         launcher = Launcher()
         launcher.start()
         sandboxes = Sandboxes(config, launcher)
-        node = cls(config, launcher, images.load(config.catalogue), sandboxes, Containers(config, launcher))
+        containers, streams = Containers(config, launcher), StreamServer(launcher)
+        node = cls(config, launcher, images.load(config.catalogue), sandboxes, containers, streams)
         node.containers.recover()
         return node
 

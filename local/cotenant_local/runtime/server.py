@@ -35,6 +35,7 @@ async def serve(config: RuntimeConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     node = Node.open(config)
+    await node.streams.start(config.stream_address)
     options = [("grpc.max_send_message_length", MESSAGE_BYTES), ("grpc.max_receive_message_length", MESSAGE_BYTES)]
     server = grpc.aio.server(options=options)
     runtime = NotProvided(RuntimeService(node), proto.rpc.RuntimeServiceServicer)
@@ -51,4 +52,5 @@ async def serve(config: RuntimeConfig) -> None:
     await server.stop(grace=1)
     if config.stop_pods_on_exit:
         await asyncio.gather(*(node.stop_sandbox(sandbox) for sandbox in node.sandboxes.all.values()))
+    await node.streams.stop()
     node.launcher.stop()

@@ -6,9 +6,11 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
-from cotenant_local.runtime import messages, proto, shims
+from cotenant_local.runtime import executions, messages, proto, shims
+from cotenant_local.runtime.containers import StateError
 from cotenant_local.runtime.errors import answers
 from cotenant_local.runtime.node import Node
+from cotenant_local.runtime.spec import RefusedError
 
 log = logging.getLogger(__name__)
 NAME, VERSION, API_VERSION = "cotenant", "0.1.0", "v1"
@@ -123,6 +125,38 @@ class RuntimeService:
     async def ReopenContainerLog(self, request: Any) -> Any:  # noqa: N802
         await shims.ask(self.node.container(request.container_id).folder, op="reopen")
         return proto.pb.ReopenContainerLogResponse()
+
+    @answers
+    async def ExecSync(self, request: Any) -> Any:  # noqa: N802
+        container = self.node.container(request.container_id)
+        command, launcher = list(request.cmd), self.node.launcher
+        out, err, code = await executions.run(launcher, container, command, timeout=request.timeout)
+        return proto.pb.ExecSyncResponse(stdout=out, stderr=err, exit_code=code)
+
+    @answers
+    async def Exec(self, request: Any) -> Any:  # noqa: N802
+        return proto.pb.ExecResponse(url=self._address("exec", request))
+
+    @answers
+    async def Attach(self, request: Any) -> Any:  # noqa: N802
+        return proto.pb.AttachResponse(url=self._address("attach", request))
+
+    def _address(self, kind: str, request: Any) -> str:
+        if request.tty and request.stderr:
+            raise RefusedError("a terminal has one output: tty and stderr cannot both be asked for")
+        if not (request.stdin or request.stdout or request.stderr):
+            raise RefusedError("one of stdin, stdout, stderr must be asked for")
+        container = self.node.container(request.container_id)
+        if not container.running:
+            raise StateError(f"container {container.config.metadata.name} ({container.id}) is not running")
+        return self.node.streams.address(kind, container, request)
+
+    @answers
+    async def PortForward(self, request: Any) -> Any:  # noqa: N802
+        sandbox = self.node.sandbox(request.pod_sandbox_id)
+        if not sandbox.ready:
+            raise StateError(f"pod sandbox {sandbox.id} is not running")
+        return proto.pb.PortForwardResponse(url=self.node.streams.address("portforward", sandbox, request))
 
     @answers
     async def UpdateRuntimeConfig(self, request: Any) -> Any:  # noqa: N802

@@ -49,8 +49,7 @@ def become(process: dict[str, Any]) -> None:
     syscalls.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, what="clear ambient capabilities")
     bits = sum(1 << number for number in keep) if uid == 0 else 0
     syscalls.set_capabilities(bits, bits, 0)
-    if process.get("dies_with_parent", True):
-        syscalls.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="death signal")
+    syscalls.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="death signal")
 
 
 def _map(uid: int, gid: int) -> None:

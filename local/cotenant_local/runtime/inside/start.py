@@ -112,8 +112,8 @@ def execute(process: dict[str, Any], report: int) -> None:
     """Becomes the user and the program; `report` closes on exec."""
     identity.ordinary_signals()
     identity.become(process)
-    os.dup2(report, 3, inheritable=False)
-    os.closerange(4, 4096)
+    os.closerange(3, report)
+    os.closerange(report + 1, 4096)
     try:
         os.chdir(process["cwd"])
     except OSError as error:

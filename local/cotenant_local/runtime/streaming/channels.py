@@ -1,0 +1,124 @@
+"""The five channels of a remote command, whatever carries them: input, output, errors, status, terminal size.
+
+A session receives ("stdin", bytes), ("stdin", b"") at the end of input, ("resize", JSON); None when the client is gone.
+"""
+
+import asyncio
+import contextlib
+import json
+from typing import Any, Protocol
+
+from aiohttp import WSMsgType, web
+
+from cotenant_local.runtime.streaming.spdy import Connection, Stream
+
+Event = tuple[str, bytes]
+STREAMS = ("stdin", "stdout", "stderr", "error", "resize")
+CLOSE_CHANNEL = 255
+CREATION_SECONDS = 30.0
+FAREWELL_SECONDS = 2.0
+
+
+class Channels(Protocol):
+    """What a session needs of its client."""
+
+    async def receive(self) -> Event | None: ...
+
+    async def send(self, stream: str, data: bytes) -> None: ...
+
+    async def finish(self, status: dict[str, Any]) -> None: ...
+
+
+class SpdyChannels:
+    """One SPDY stream per channel, named by its `streamtype` header."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, json_status: bool) -> None:
+        self.connection = Connection(reader, writer, self._opened)
+        self.json_status = json_status
+        self.streams: dict[str, Stream] = {}
+        self.arrived = asyncio.Event()
+        self.events: asyncio.Queue[Event | None] = asyncio.Queue(16)
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def _opened(self, stream: Stream) -> None:
+        kind = stream.headers.get("streamtype", "")
+        if kind not in STREAMS or kind in self.streams:
+            raise ValueError(kind)
+        self.streams[kind] = stream
+        if kind in {"stdin", "resize"}:
+            self.tasks.append(asyncio.create_task(self._read(kind, stream)))
+        self.arrived.set()
+
+    async def _read(self, kind: str, stream: Stream) -> None:
+        while data := await stream.read():
+            await self.events.put((kind, data))
+        if kind == "stdin":
+            await self.events.put((kind, b""))
+
+    async def open(self, wanted: set[str]) -> None:
+        """Waits until the client has made the streams that it announced."""
+        self.tasks.append(asyncio.create_task(self._run()))
+        async with asyncio.timeout(CREATION_SECONDS):
+            while not wanted <= self.streams.keys():
+                self.arrived.clear()
+                await self.arrived.wait()
+
+    async def _run(self) -> None:
+        await self.connection.run()
+        await self.events.put(None)
+
+    async def receive(self) -> Event | None:
+        return await self.events.get()
+
+    async def send(self, stream: str, data: bytes) -> None:
+        if stream in self.streams:
+            await self.streams[stream].write(data)
+
+    async def finish(self, status: dict[str, Any]) -> None:
+        """Ends every stream, then waits for the client to hang up: closing first could cut off what is under way."""
+        said = json.dumps(status) if self.json_status else "" if status["status"] == "Success" else status["message"]
+        await self.send("error", said.encode())
+        for stream in self.streams.values():
+            await stream.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                while await self.receive() is not None:
+                    pass
+        await self.stop()
+
+    async def stop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        self.connection.writer.close()
+
+
+class WebSocketChannels:
+    """One WebSocket, the channel's number before every message; `base64.` protocols carry text."""
+
+    def __init__(self, socket: web.WebSocketResponse, *, json_status: bool) -> None:
+        self.socket = socket
+        self.json_status = json_status
+
+    async def receive(self) -> Event | None:
+        while True:
+            message = await self.socket.receive()
+            if message.type != WSMsgType.BINARY:
+                if message.type == WSMsgType.TEXT:
+                    continue
+                return None
+            data: bytes = message.data
+            if not data:
+                continue
+            if data[0] == CLOSE_CHANNEL and data[1:2] == b"\x00":
+                return "stdin", b""
+            if data[0] < len(STREAMS) and len(data) > 1:
+                return STREAMS[data[0]], data[1:]
+
+    async def send(self, stream: str, data: bytes) -> None:
+        with contextlib.suppress(ConnectionError):
+            await self.socket.send_bytes(bytes([STREAMS.index(stream)]) + data)
+
+    async def finish(self, status: dict[str, Any]) -> None:
+        said = json.dumps(status) if self.json_status else "" if status["status"] == "Success" else status["message"]
+        await self.send("error", said.encode())
+        await self.socket.close()

@@ -1,0 +1,210 @@
+"""The HTTP server that the kubelet proxies streaming requests to: one-time addresses, SPDY and WebSocket upgrades.
+
+The head of a request is read here. SPDY takes the connection over; a WebSocket is handed to aiohttp with what was read.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from cotenant_local.runtime.launcher import Launcher
+from cotenant_local.runtime.streaming import ports, sessions
+from cotenant_local.runtime.streaming.channels import Channels, SpdyChannels, WebSocketChannels
+
+log = logging.getLogger(__name__)
+TOKEN_SECONDS = 60.0
+HEAD_BYTES = 1 << 16
+COMMAND_PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
+SOCKET_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
+Head = tuple[str, dict[str, str]]
+FORWARD_PROTOCOL = "portforward.k8s.io"
+
+
+@dataclasses.dataclass(frozen=True)
+class Ticket:
+    """A request that the kubelet announced over gRPC: what to do, when somebody comes with its token."""
+
+    kind: str
+    target: Any
+    asked: Any
+    expires: float
+
+
+class StreamServer:
+    """Serves tickets once each."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self.launcher = launcher
+        self.tickets: dict[str, Ticket] = {}
+        self.base = ""
+        self.server: asyncio.Server | None = None
+        self.sessions: set[asyncio.Task[None]] = set()
+        self.websockets = web.Server(self._websocket)
+
+    async def start(self, address: str) -> None:
+        loop = asyncio.get_running_loop()
+        self.server = await loop.create_server(lambda: Door(self.websockets, self._begin), address, 0)
+        host, port = self.server.sockets[0].getsockname()[:2]
+        self.base = f"http://{host}:{port}"
+
+    async def stop(self) -> None:
+        if self.server:
+            self.server.close()
+
+    def address(self, kind: str, target: Any, asked: Any) -> str:
+        """Where the client is to go, within a minute."""
+        now = time.monotonic()
+        self.tickets = {token: ticket for token, ticket in self.tickets.items() if ticket.expires > now}
+        token = secrets.token_urlsafe(16)
+        self.tickets[token] = Ticket(kind, target, asked, now + TOKEN_SECONDS)
+        return f"{self.base}/{kind}/{token}"
+
+    def _redeem(self, path: str) -> Ticket | None:
+        kind, _, token = path.strip("/").partition("/")
+        ticket = self.tickets.pop(token, None)
+        return ticket if ticket and ticket.kind == kind and ticket.expires > time.monotonic() else None
+
+    def _begin(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(head, reader, writer))
+        self.sessions.add(task)
+        task.add_done_callback(self.sessions.discard)
+
+    async def _serve(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path, headers = head
+        try:
+            ticket = self._redeem(path)
+            if ticket is None:
+                await _refuse(writer, "404 Not Found", "no such request; addresses are good once, for a minute")
+            elif headers.get("upgrade", "").lower() != "spdy/3.1":
+                await _refuse(writer, "400 Bad Request", "upgrade to SPDY/3.1 or websocket required")
+            else:
+                await self._spdy(ticket, headers, reader, writer)
+        except (ConnectionError, TimeoutError):
+            writer.close()
+        except Exception:  # one session must not end the others: the log says what broke
+            log.exception("a streaming session failed")
+            writer.close()
+
+    async def _spdy(
+        self, ticket: Ticket, headers: dict[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        offered = [name.strip() for name in headers.get("x-stream-protocol-version", "").split(",") if name.strip()]
+        known = (FORWARD_PROTOCOL,) if ticket.kind == "portforward" else COMMAND_PROTOCOLS
+        protocol = next((name for name in known if name in offered), "" if not offered else None)
+        if protocol is None:
+            await _refuse(writer, "403 Forbidden", f"unknown protocols {offered}; known are {list(known)}")
+            return
+        lines = ["HTTP/1.1 101 Switching Protocols", "Connection: Upgrade", "Upgrade: SPDY/3.1"]
+        if protocol:
+            lines.append(f"X-Stream-Protocol-Version: {protocol}")
+        writer.write("\r\n".join([*lines, "", ""]).encode())
+        await writer.drain()
+        if ticket.kind == "portforward":
+            await ports.SpdyForward(self.launcher, ticket.target).run(reader, writer)
+            return
+        channels = SpdyChannels(reader, writer, json_status=protocol == COMMAND_PROTOCOLS[0])
+        try:
+            await channels.open(_wanted(ticket.asked, resizes=protocol in COMMAND_PROTOCOLS[:2]))
+            await self._command(ticket, channels)
+        finally:
+            await channels.stop()
+
+    async def _websocket(self, request: web.BaseRequest) -> web.StreamResponse:
+        ticket = self._redeem(request.path)
+        if ticket is None:
+            return web.Response(status=404, text="no such request; addresses are good once, for a minute")
+        socket = web.WebSocketResponse(protocols=SOCKET_PROTOCOLS, max_msg_size=0, heartbeat=30)
+        await socket.prepare(request)
+        if ticket.kind == "portforward":
+            await ports.forward_websocket(self.launcher, ticket.target, list(ticket.asked.port), socket)
+        else:
+            channels = WebSocketChannels(socket, json_status=socket.ws_protocol in SOCKET_PROTOCOLS[:2])
+            with contextlib.suppress(ConnectionError):
+                await channels.send("stdout" if ticket.asked.stdout else "error", b"")  # tells that it is open
+                await self._command(ticket, channels)
+        return socket
+
+    async def _command(self, ticket: Ticket, channels: Channels) -> None:
+        asked = ticket.asked
+        if ticket.kind == "attach":
+            await sessions.run_attach(channels, ticket.target, stdin=asked.stdin)
+            return
+        command = list(asked.cmd)
+        await sessions.run_exec(channels, self.launcher, ticket.target, command, stdin=asked.stdin, tty=asked.tty)
+
+
+def _wanted(asked: Any, *, resizes: bool) -> set[str]:
+    wanted = {"error"} | {name for name in ("stdin", "stdout", "stderr") if getattr(asked, name)}
+    return wanted | ({"resize"} if asked.tty and resizes else set())
+
+
+class Door(asyncio.Protocol):
+    """Reads the head of a request, then gives the connection to whoever speaks its protocol."""
+
+    def __init__(
+        self,
+        websockets: Callable[[], asyncio.Protocol],
+        serve: Callable[[Head, asyncio.StreamReader, asyncio.StreamWriter], None],
+    ) -> None:
+        self.sessions: set[asyncio.Task[None]] = set()
+        self.websockets = websockets
+        self.serve = serve
+        self.buffer = b""
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        assert self.transport is not None
+        self.buffer += data
+        head, end, rest = self.buffer.partition(b"\r\n\r\n")
+        if not end and len(self.buffer) < HEAD_BYTES:
+            return
+        try:
+            parsed = parse_head(head)
+        except ValueError:
+            self.transport.close()
+            return
+        if parsed[1].get("upgrade", "").lower() == "websocket":
+            protocol = self.websockets()
+            self.transport.set_protocol(protocol)
+            protocol.connection_made(self.transport)
+            protocol.data_received(self.buffer)
+            return
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=1 << 20)
+        streams = asyncio.StreamReaderProtocol(reader)
+        self.transport.set_protocol(streams)
+        streams.connection_made(self.transport)
+        reader.feed_data(rest)
+        writer = asyncio.StreamWriter(self.transport, streams, reader, loop)
+        self.serve(parsed, reader, writer)
+
+
+def parse_head(head: bytes) -> Head:
+    """Path and headers (lower case, repeated ones joined) of a request; raises ValueError."""
+    request, *lines = head.decode("latin-1").split("\r\n")
+    _, target, _ = request.split(" ")
+    headers: dict[str, str] = {}
+    for line in filter(None, lines):
+        name, _, value = line.partition(":")
+        key = name.strip().lower()
+        headers[key] = f"{headers[key]}, {value.strip()}" if key in headers else value.strip()
+    return target.partition("?")[0], headers
+
+
+async def _refuse(writer: asyncio.StreamWriter, status: str, message: str) -> None:
+    body = message.encode() + b"\n"
+    head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    writer.write(head.encode() + body)
+    await writer.drain()
+    writer.close()

@@ -1,0 +1,159 @@
+"""Exec and attach: moves bytes between a client's channels and a program, and says at the end how it went."""
+
+import asyncio
+import contextlib
+import json
+import os
+from typing import Any
+
+from cotenant_local.runtime import executions, shims
+from cotenant_local.runtime.containers import Container
+from cotenant_local.runtime.executions import Execution
+from cotenant_local.runtime.inside import control
+from cotenant_local.runtime.launcher import Launcher, LaunchError
+from cotenant_local.runtime.streaming.channels import Channels
+
+SUCCESS: dict[str, Any] = {"metadata": {}, "status": "Success"}
+DRAIN_SECONDS = 2.0
+
+
+def failure(message: str) -> dict[str, Any]:
+    return {"metadata": {}, "status": "Failure", "reason": "InternalError", "code": 500, "message": message}
+
+
+def exited(code: int) -> dict[str, Any]:
+    """What the kubelet expects of a program's end; kubectl exits with the code in it."""
+    if code == 0:
+        return SUCCESS
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "reason": "NonZeroExitCode",
+        "message": f"command terminated with non-zero exit code: exit status {code}",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
+async def run_exec(
+    channels: Channels, launcher: Launcher, container: Container, command: list[str], *, stdin: bool, tty: bool
+) -> None:
+    """One exec session, to the program's end or the client's."""
+    try:
+        execution = await executions.execute(launcher, container, command, stdin=stdin, tty=tty)
+    except (LaunchError, OSError) as error:
+        # runc's codes: a shell script that asks for a missing program sees 127, as from a shell
+        message = str(error)
+        missing = "not found" in message or "no such file" in message.lower()
+        await channels.send("stderr" if not tty else "stdout", f"error: {message}\r\n".encode())
+        await channels.finish(exited(127 if missing else 126))
+        return
+    assert execution.code is not None
+    outputs = [asyncio.create_task(_copy(channels, stream, fd)) for stream, fd in execution.outputs.items()]
+    client = asyncio.create_task(_listen(channels, execution))
+    try:
+        done, _ = await asyncio.wait([client, execution.code], return_when=asyncio.FIRST_COMPLETED)
+        if execution.code not in done:
+            return  # the client is gone: closing kills the program
+        await asyncio.wait(outputs, timeout=DRAIN_SECONDS)
+        client.cancel()
+        await channels.finish(exited(await execution.code))
+    except LaunchError as error:
+        await channels.finish(failure(str(error)))
+    finally:
+        client.cancel()
+        for task in outputs:
+            task.cancel()
+        execution.close()
+
+
+async def _copy(channels: Channels, stream: str, fd: int) -> None:
+    reader = asyncio.StreamReader()
+    pipe = os.fdopen(fd, "rb", buffering=0)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    try:
+        with contextlib.suppress(OSError):  # a terminal ends with EIO
+            while data := await reader.read(1 << 15):
+                await channels.send(stream, data)
+    finally:
+        transport.close()
+
+
+async def _listen(channels: Channels, execution: Execution) -> None:
+    """The client's input until it is gone."""
+    writer = await _writer(execution.stdin) if execution.stdin >= 0 else None
+    try:
+        while event := await channels.receive():
+            kind, data = event
+            if kind == "resize":
+                _resize(execution, data)
+            elif writer is not None and not data:
+                writer.close()
+                writer = None
+            elif writer is not None:
+                writer.write(data)
+                with contextlib.suppress(ConnectionError):
+                    await writer.drain()
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+async def _writer(fd: int) -> asyncio.StreamWriter:
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(fd, "wb", 0))
+    return asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+def terminal_size(data: bytes) -> tuple[int, int] | None:
+    """Rows and columns of a resize message; None when it is not one."""
+    try:
+        size = json.loads(data)
+        return int(size["Height"]), int(size["Width"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _resize(execution: Execution, data: bytes) -> None:
+    if size := terminal_size(data):
+        execution.resize(*size)
+
+
+async def run_attach(channels: Channels, container: Container, *, stdin: bool) -> None:
+    """One attach session, until the container ends or the client leaves."""
+    try:
+        reader, writer = await shims.attach(container.folder)
+    except OSError as error:
+        await channels.finish(failure(f"the container is not running: {error.strerror}"))
+        return
+    client = asyncio.create_task(_forward(channels, writer, stdin=stdin))
+    output = asyncio.create_task(_show(channels, reader))
+    try:
+        done, _ = await asyncio.wait([client, output], return_when=asyncio.FIRST_COMPLETED)
+        if output in done:
+            client.cancel()
+            await channels.finish(SUCCESS)
+    finally:
+        client.cancel()
+        output.cancel()
+        writer.close()
+
+
+async def _forward(channels: Channels, writer: asyncio.StreamWriter, *, stdin: bool) -> None:
+    while event := await channels.receive():
+        kind, data = event
+        if kind == "resize":
+            if size := terminal_size(data):
+                writer.write(control.frame(control.RESIZE, control.SIZE.pack(*size)))
+        elif stdin:
+            writer.write(control.frame(control.STDIN, data) if data else control.frame(control.STDIN_END))
+        with contextlib.suppress(ConnectionError):
+            await writer.drain()
+
+
+async def _show(channels: Channels, reader: asyncio.StreamReader) -> None:
+    names = {control.STDOUT: "stdout", control.STDERR: "stderr"}
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            kind, length = control.HEADER.unpack(await reader.readexactly(control.HEADER.size))
+            await channels.send(names[kind], await reader.readexactly(length))
