@@ -1,0 +1,177 @@
+"""The demo from start to end: a cluster, the chart, the examples; watch until all is over; check what it promised.
+
+Every step is a command that a person could type; it is printed before it runs. `cotenant demo` and
+`make demo` call `run`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+
+from cotenant_local.demo import view
+from cotenant_local.demo.scenes import Scene
+from cotenant_local.demo.watch import Cluster
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+NAMESPACE = "cotenant-system"
+DEADLINE_S = 420
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    keep: bool = False
+    name: str = "demo"
+    still: Path | None = None
+    """Where to write the picture (SVG) of the moment when two jobs run and one waits."""
+
+
+class StepError(RuntimeError):
+    """A command of the story failed; the message has the command and the end of its output."""
+
+
+def run(options: Options) -> int:
+    """Returns 0 when every promise of the demo was kept, 1 otherwise."""
+    console = Console()
+    began = time.monotonic()
+    kept = False
+    try:
+        scene = perform(options, console)
+        console.print(view.summary(scene))
+        broken = promises_broken(scene)
+        for line in broken:
+            console.print(f"[bold red]✗ {line}[/]")
+        console.print(f"[dim]{time.monotonic() - began:.0f} s in all[/]")
+        if options.keep:
+            kept = True
+            console.print(f"\nThe cluster is still up. Use it:\n  export KUBECONFIG={kubeconfig(options.name)}")
+            console.print(
+                f"  kubectl get tj -A\nand stop it with:\n  .venv/bin/cotenant local down --name {options.name}"
+            )
+        return 1 if broken else 0
+    except StepError as failure:
+        console.print(f"[bold red]{failure}[/]")
+        return 1
+    except KeyboardInterrupt:
+        console.print("interrupted")
+        return 130
+    finally:
+        if not kept:
+            step(console, ["local", "down", "--name", options.name], quiet=True, check=False)
+
+
+def perform(options: Options, console: Console) -> Scene:
+    name = options.name
+    step(console, ["local", "down", "--name", name], quiet=True, check=False)
+    step(
+        console,
+        ["local", "up", "--name", name, "--nodes", "1", "--gpus", "2", "--gpu-class", "H100", "--gpu-memory", "80Gi"],
+    )
+    cluster = Cluster(kubeconfig(name))
+    chart = ["upgrade", "--install", "cotenant", "charts/cotenant", "--namespace", NAMESPACE, "--create-namespace"]
+    step(console, ["local", "helm", "--name", name, "--", *chart, "--set", "agent.simulate=true", "--wait"])
+    kubectl = ["local", "kubectl", "--name", name, "--"]
+    step(console, [*kubectl, "annotate", "nodes", "--all", "--overwrite", "cotenant.dev/shared-by-queues=true"])
+    wait_for_gpus(cluster, console)
+    step(console, [*kubectl, "apply", "-f", "examples/"])
+    scene = watch(cluster, console, options.still)
+    step(console, [*kubectl, "get", "trainingjobs", "--all-namespaces"])
+    return scene
+
+
+def step(console: Console, arguments: list[str], *, quiet: bool = False, check: bool = True) -> None:
+    """Run one `cotenant …` command in the checkout, its output shown as it comes."""
+    if not quiet:
+        console.print(f"[bold]$ cotenant {' '.join(arguments)}[/]", highlight=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "cotenant", *arguments],
+        cwd=CHECKOUT,
+        check=False,
+        stdout=subprocess.DEVNULL if quiet else None,
+        stderr=subprocess.DEVNULL if quiet else None,
+    )
+    if check and done.returncode:
+        raise StepError(f"`cotenant {' '.join(arguments)}` ended with {done.returncode}; its output is above")
+
+
+def kubeconfig(name: str) -> Path:
+    from cotenant_local.paths import kubeconfig_path
+
+    return kubeconfig_path(name)
+
+
+def wait_for_gpus(cluster: Cluster, console: Console) -> None:
+    """The agent has published what the node has; before that every job would wait for GPUs that nobody knows."""
+    deadline = time.monotonic() + 90
+    while not cluster.scene().gpus:
+        if time.monotonic() > deadline:
+            raise StepError(
+                "the agent did not publish a GPUNode within 90 s: kubectl -n cotenant-system logs ds/cotenant-agent"
+            )
+        time.sleep(0.5)
+    console.print("[dim]the agent has published the GPUs of the node[/]")
+
+
+def watch(cluster: Cluster, console: Console, still: Path | None) -> Scene:
+    """Show the cluster until every job is over; explain the first wait in kubectl's own words, once."""
+    deadline = time.monotonic() + DEADLINE_S
+    before: Scene | None = None
+    explained = pictured = False
+    live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else nullcontext()
+    with live as screen:
+        while True:
+            scene = cluster.scene()
+            if screen is not None:
+                screen.update(view.frame(scene, "TrainingJobs"))
+            else:
+                for line in view.changes(before, scene):
+                    console.print(line, highlight=False, soft_wrap=True)
+            before = scene
+            if not pictured and still is not None and worth_a_picture(scene):
+                pictured = True
+                picture(scene, still)
+            if not explained and (
+                waiting := next((job for job in scene.jobs if job.reason and side_by_side(scene)), None)
+            ):
+                explained = True
+                console.print(cluster.describe(waiting.name), highlight=False, soft_wrap=True)
+            if scene.over:
+                return scene
+            if time.monotonic() > deadline:
+                raise StepError(f"not all jobs ended within {DEADLINE_S} s: kubectl get tj -A, kubectl describe tj")
+            time.sleep(0.5)
+
+
+def side_by_side(scene: Scene) -> bool:
+    return any(len({part.job for part in gpu.held}) > 1 for gpu in scene.gpus)
+
+
+def worth_a_picture(scene: Scene) -> bool:
+    running = [job for job in scene.jobs if job.phase == "Running" and job.percent]
+    return side_by_side(scene) and len(running) > 1 and any(job.reason for job in scene.jobs)
+
+
+def picture(scene: Scene, path: Path) -> None:
+    recorder = Console(record=True, width=132, file=open("/dev/null", "w", encoding="utf-8"))  # noqa: SIM115 – rich keeps it
+    recorder.print(view.frame(scene, "TrainingJobs"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(recorder.export_svg(title="make demo"), encoding="utf-8")
+
+
+def promises_broken(scene: Scene) -> list[str]:
+    """What the demo says about itself, checked: an empty list is a kept word."""
+    broken = [f"{job.name} is {job.phase}: {job.message}" for job in scene.jobs if job.phase != "Succeeded"]
+    if len(scene.jobs) < 3:
+        broken.append(f"expected three jobs, saw {len(scene.jobs)}")
+    for job in scene.jobs:
+        accuracy = next((value for key, value in job.results.items() if "accuracy" in key.lower()), None)
+        if job.phase == "Succeeded" and (accuracy is None or float(accuracy) < 0.95):
+            broken.append(f"{job.name}: test accuracy {accuracy}, promised at least 0.95")
+    return broken

@@ -1,0 +1,125 @@
+"""Draws a `Scene`: bars for GPUs, a row per job, and the summary at the end. Knows rich, knows no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from cotenant_local.demo.scenes import GpuRow, JobRow, Scene
+
+COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+PHASE_STYLE = {
+    "Pending": "yellow",
+    "Starting": "cyan",
+    "Running": "bold green",
+    "Succeeded": "green",
+    "Failed": "bold red",
+    "Invalid": "bold red",
+}
+BAR = 50
+
+
+def colour_of(job: str, scene: Scene) -> str:
+    names = [row.name for row in scene.jobs]
+    return COLOURS[names.index(job) % len(COLOURS)] if job in names else "white"
+
+
+def frame(scene: Scene, title: str) -> RenderableType:
+    """The live view: who holds which part of which GPU, and where every job is."""
+    gpus = Table.grid(padding=(0, 2))
+    for gpu in scene.gpus:
+        gpus.add_row(
+            Text(f"{gpu.node} · GPU {gpu.index}", style="bold"), gpu_bar(gpu, scene), Text(gpu_text(gpu), style="dim")
+        )
+    jobs = Table(expand=True, box=None, header_style="dim", pad_edge=False)
+    for column in ("job", "queue", "workers", "each", "phase", "progress"):
+        jobs.add_column(column, no_wrap=True)
+    jobs.add_column("why", ratio=1)
+    for job in scene.jobs:
+        jobs.add_row(
+            Text(f"■ {job.name}", style=colour_of(job.name, scene)),
+            job.queue,
+            job.workers,
+            job.share,
+            Text(job.phase, style=PHASE_STYLE.get(job.phase, "")),
+            progress(job),
+            Text(why(job)),
+        )
+    return Group(
+        Panel(gpus, title="GPUs" + simulated_note(scene), title_align="left", border_style="dim"),
+        Panel(jobs, title=title, title_align="left", border_style="dim"),
+    )
+
+
+def simulated_note(scene: Scene) -> str:
+    return " (simulated: this machine lends its CPUs)" if any(gpu.simulated for gpu in scene.gpus) else ""
+
+
+def gpu_bar(gpu: GpuRow, scene: Scene) -> Text:
+    bar = Text()
+    for part in gpu.held:
+        width = BAR * part.memory_mib // max(1, gpu.memory_mib)
+        label = f"{part.job.split('/')[-1]} rank {part.rank}"
+        bar.append(label[:width].center(width), style=f"black on {colour_of(part.job, scene)}")
+    bar.append("░" * (BAR - len(bar)), style="dim")
+    return bar
+
+
+def gpu_text(gpu: GpuRow) -> str:
+    return f"{gpu.gpu_class}  {gpu.free_mib / 1024:.0f} of {gpu.memory_mib / 1024:.0f} GiB free"
+
+
+def progress(job: JobRow) -> RenderableType:
+    if job.percent is None or job.over:
+        return Text("")
+    return ProgressBar(total=100, completed=job.percent, width=12)
+
+
+def why(job: JobRow) -> str:
+    if job.results:
+        return results_text(job.results)
+    return f"{job.reason}: {job.message}" if job.reason else job.message
+
+
+def results_text(results: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{key} {value:.3f}" if isinstance(value, float) else f"{key} {value}" for key, value in results.items()
+    )
+
+
+def summary(scene: Scene) -> Table:
+    """The last thing on the screen: one row per job, with how long it waited and what came out."""
+    table = Table(title="Summary", title_justify="left", header_style="bold")
+    for column in ("job", "queue", "waited", "ran", "phase", "results"):
+        table.add_column(column)
+    for job in scene.jobs:
+        waited = f"{job.started - job.created:.0f} s" if job.started else "–"
+        ran = f"{job.finished - job.started:.0f} s" if job.started and job.finished else "–"
+        table.add_row(
+            job.name,
+            job.queue,
+            waited,
+            ran,
+            Text(job.phase, style=PHASE_STYLE.get(job.phase, "")),
+            results_text(job.results),
+        )
+    return table
+
+
+def changes(before: Scene | None, after: Scene) -> list[str]:
+    """One plain line for every job that moved: what a screen without a terminal shows."""
+    old = {job.name: (job.phase, job.reason, job.percent) for job in before.jobs} if before else {}
+    lines = []
+    for job in after.jobs:
+        phase, reason, percent = old.get(job.name, ("", "", None))
+        if (job.phase, job.reason) != (phase, reason):
+            lines.append(f"{job.name}: {job.phase}" + (f" – {why(job)}" if why(job) else ""))
+        elif job.percent is not None and (percent is None or job.percent // 25 > percent // 25):
+            lines.append(f"{job.name}: {job.phase} {job.percent} %")
+    return lines
