@@ -120,20 +120,13 @@ def job_row(job: Document) -> JobRow:
         share=share_text(spec.get("gpu", {})),
         phase=status.get("phase", "Pending"),
         reason=pending.get("reason", ""),
-        message=pending.get("message", "") or failure_message(status),
+        message=pending.get("message") or status.get("message") or "",
         percent=percent,
         results=status.get("results") or {},
         created=seconds(job["metadata"]["creationTimestamp"]) or 0.0,
         started=seconds(status.get("startedAt")),
         finished=seconds(status.get("finishedAt")),
     )
-
-
-def failure_message(status: Document) -> str:
-    if status.get("phase") not in {"Failed", "Invalid"}:
-        return ""
-    messages = [condition.get("message", "") for condition in status.get("conditions", ())]
-    return next((message for message in reversed(messages) if message), "")
 
 
 def name_of(job: Document) -> str:

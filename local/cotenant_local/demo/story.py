@@ -102,9 +102,9 @@ def step(console: Console, arguments: list[str], *, quiet: bool = False, check: 
 
 
 def kubeconfig(name: str) -> Path:
-    from cotenant_local.paths import kubeconfig_path
+    from cotenant_local import folders
 
-    return kubeconfig_path(name)
+    return folders.cluster(name) / "kubeconfig"
 
 
 def wait_for_gpus(cluster: Cluster, console: Console) -> None:

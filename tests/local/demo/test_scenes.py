@@ -62,7 +62,7 @@ def test_the_demo_breaks_its_word_when_a_job_fails_or_learns_too_little() -> Non
     assert story.promises_broken(scene_of([], kept)) == []
     poor = [*kept[:2], job("2", "Succeeded", age=2, results={"test_accuracy": 0.5})]
     assert story.promises_broken(scene_of([], poor)) == ["team-a/2: test accuracy 0.5, promised at least 0.95"]
-    failed = [*kept[:2], job("2", "Failed", age=2, conditions=[{"type": "Complete", "message": "exit 3"}])]
+    failed = [*kept[:2], job("2", "Failed", age=2, message="exit 3")]
     assert story.promises_broken(scene_of([], failed)) == ["team-a/2 is Failed: exit 3"]
 
 
