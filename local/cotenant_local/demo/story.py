@@ -6,6 +6,7 @@ Every step is a command that a person could type; it is printed before it runs. 
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -162,7 +163,10 @@ def picture(scene: Scene, path: Path) -> None:
     recorder = Console(record=True, width=132, file=open("/dev/null", "w", encoding="utf-8"))  # noqa: SIM115 – rich keeps it
     recorder.print(view.frame(scene, "TrainingJobs"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(recorder.export_svg(title="make demo"), encoding="utf-8")
+    # The picture must not fetch fonts from anywhere when somebody opens it.
+    path.write_text(
+        re.sub(r"@font-face \{.*?\}\s*", "", recorder.export_svg(title="make demo"), flags=re.DOTALL), "utf-8"
+    )
 
 
 def promises_broken(scene: Scene) -> list[str]:
