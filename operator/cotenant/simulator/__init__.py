@@ -1,1 +1,4 @@
-"""The same core on a virtual clock, fed by traces."""
+"""The same core on a virtual clock: what a cluster would do with its jobs, in seconds instead of weeks.
+
+`scenario` reads what comes when, `engine` plays it through `ClusterState` and `schedule`, `report` sums it up.
+"""

@@ -1,0 +1,173 @@
+"""Plays a scenario: time jumps from event to event, every decision is made by the same `schedule` as in the operator.
+
+The world is as simple as the question allows: a job trains for `train_s` on any placement, an evicted job loses what it did
+since its last checkpoint (`checkpoint_s` apart), starting costs `start_s`. Elastic jobs train in proportion to their width.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from cotenant.core.events import JobGone, JobSeen, NodeSeen, QueueSeen
+from cotenant.core.model import Job, JobKey, Snapshot
+from cotenant.core.plan import Admit, Evict, Plan, Resize, Verdict
+from cotenant.core.state import ClusterState
+from cotenant.simulator.scenario import Arrival, Scenario
+
+Schedule = Callable[[Snapshot], Plan]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    start_s: float = 10.0
+    """From admission to the first step."""
+    checkpoint_s: float = 600.0
+    """Between two checkpoints: what an eviction loses at most."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One job on its way through the simulation."""
+
+    arrival: Arrival
+    trained_s: float = 0.0
+    since: float | None = None
+    """When the present attempt began to train."""
+    epoch: int = 0
+    """Counts placements: an end that was foreseen for an earlier one is void."""
+    first_start: float | None = None
+    end: float | None = None
+    evictions: int = 0
+    held_milli_s: float = 0.0
+    verdict: Verdict | None = None
+    """The last reason for which it waited."""
+
+
+@dataclass(slots=True)
+class History:
+    """What happened, for `report`."""
+
+    start: float
+    end: float
+    runs: dict[JobKey, Run] = field(default_factory=dict)
+    log: list[tuple[float, str]] = field(default_factory=list)
+
+
+def play(scenario: Scenario, schedule: Schedule, *, costs: Costs = Costs(), max_events: int = 1_000_000) -> History:
+    """Until every job has ended or nothing can happen any more. Same scenario, same history."""
+    return _Game(scenario, schedule, costs).play(max_events)
+
+
+class _Game:
+    def __init__(self, scenario: Scenario, schedule: Schedule, costs: Costs) -> None:
+        self.schedule, self.costs, self.now = schedule, costs, scenario.start
+        self.state = ClusterState()
+        for node in scenario.nodes:
+            self.state.observe(NodeSeen(node))
+        for queue in scenario.queues:
+            self.state.observe(QueueSeen(queue))
+        self.history = History(scenario.start, scenario.start)
+        # (time, order, job, epoch): arrivals have epoch 0, ends the epoch of the placement that they end.
+        self.agenda = [
+            (arrival.at, number, arrival.job.key, 0)
+            for number, arrival in enumerate(sorted(scenario.arrivals, key=lambda item: (item.at, item.job.key)))
+        ]
+        self.order = len(self.agenda)
+        self.arrivals = {arrival.job.key: arrival for arrival in scenario.arrivals}
+        heapq.heapify(self.agenda)
+
+    def play(self, max_events: int) -> History:
+        for _ in range(max_events):
+            if not self.agenda:
+                break
+            self.now = self.agenda[0][0]
+            while self.agenda and self.agenda[0][0] == self.now:
+                self.happen(*heapq.heappop(self.agenda)[2:])
+            self.decide()
+        self.history.end = self.now
+        return self.history
+
+    def happen(self, key: JobKey, epoch: int) -> None:
+        run = self.history.runs.get(key)
+        if run is None:
+            self.history.runs[key] = Run(self.arrivals[key])
+            self.state.observe(JobSeen(self.arrivals[key].job))
+            if self.arrivals[key].job.placement is not None:
+                self.admitted(key)
+        elif run.epoch == epoch and run.end is None:
+            self.settle(key)
+            run.end = self.now
+            self.state.observe(JobGone(key))
+            self.log(f"{key} ended")
+
+    def decide(self) -> None:
+        """Cycles until the core has nothing more to do at this moment: an eviction frees what the next cycle hands out."""
+        for _ in range(100):
+            plan = self.schedule(self.state.snapshot(self.now))
+            for key, verdict in plan.verdicts.items():
+                self.history.runs[key].verdict = verdict
+            if not plan.actions:
+                return
+            self.state.assume(plan)
+            for action in plan.actions:
+                match action:
+                    case Evict():
+                        self.evicted(action)
+                    case Admit() | Resize():
+                        self.placed(action)
+
+    def placed(self, action: Admit | Resize) -> None:
+        job = self.current(action.job)
+        if isinstance(action, Resize):
+            self.settle(action.job)
+        self.state.observe(JobSeen(replace(job, placement=action.placement, admitted_at=self.now)))
+        self.admitted(action.job)
+        nodes = ", ".join(node.node for node in action.placement.nodes)
+        self.log(f"{action.job} {'admitted to' if isinstance(action, Admit) else 'resized on'} {nodes}")
+
+    def admitted(self, key: JobKey) -> None:
+        run, job = self.history.runs[key], self.current(key)
+        run.epoch += 1
+        run.since = self.now + self.costs.start_s
+        if run.first_start is None:
+            run.first_start = self.now
+        left = max(0.0, run.arrival.train_s - run.trained_s) / width(job)
+        self.order += 1
+        heapq.heappush(self.agenda, (run.since + left, self.order, key, run.epoch))
+
+    def evicted(self, action: Evict) -> None:
+        run, job = self.history.runs[action.job], self.current(action.job)
+        before = run.trained_s
+        self.settle(action.job)
+        lost = (run.trained_s - before) % self.costs.checkpoint_s
+        run.trained_s -= lost
+        run.evictions += 1
+        run.epoch += 1
+        self.state.observe(JobSeen(replace(job, placement=None, admitted_at=None, evicting=False)))
+        self.log(f"{action.job} {action.kind.value.lower()} in favour of {action.in_favour_of}")
+
+    def settle(self, key: JobKey) -> None:
+        """Credit the running attempt up to now."""
+        run, job = self.history.runs[key], self.current(key)
+        if run.since is None or job.placement is None:
+            return
+        trained = max(0.0, self.now - run.since) * width(job)
+        run.trained_s = min(run.arrival.train_s, run.trained_s + trained)
+        milli = sum(gpu.compute_milli for node in job.placement.nodes for rank in node.ranks for gpu in rank.gpus)
+        run.held_milli_s += milli * max(0.0, self.now - (run.since - self.costs.start_s))
+        run.since = None
+
+    def current(self, key: JobKey) -> Job:
+        job = self.state.job(key)
+        assert job is not None
+        return job
+
+    def log(self, line: str) -> None:
+        self.history.log.append((self.now, line))
+
+
+def width(job: Job) -> float:
+    """Speed relative to the job's full width."""
+    return 1.0 if job.placement is None else job.placement.workers / max(1, job.workers_max)
