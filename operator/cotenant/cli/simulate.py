@@ -1,6 +1,7 @@
 """`cotenant simulate -f FILE|-|DIR …`: what would happen to these jobs on these nodes? The operator's own decisions.
 
-`kubectl get nodes,gpunodes,namespaces,queues,trainingjobs -A -o yaml | cotenant simulate -f -` asks it of a live cluster.
+`kubectl get nodes,gpunodes,namespaces,queues,trainingjobs -A -o yaml | cotenant simulate -f -` asks it of a
+live cluster.
 """
 
 import argparse

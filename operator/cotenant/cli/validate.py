@@ -2,16 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.cli.documents import texts
 from cotenant.cli.errors import UserError
 
 if TYPE_CHECKING:
     from cotenant.api.yamltext import Text
-
-SUFFIXES = {".yaml", ".yml", ".json"}
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -28,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     from cotenant.api.errors import DocumentError
 
     seen = refused = 0
-    for where, text in _texts(args.filename, recursive=args.recursive):
+    for where, text in texts(args.filename, recursive=args.recursive):
         try:
             lines = [_verdict(where, document) for document in _documents(text, where)]
         except DocumentError as error:
@@ -58,27 +55,3 @@ def _documents(text: str, where: str) -> "list[Text]":
     from cotenant.api.yamltext import read_documents
 
     return list(read_documents(text, where))
-
-
-def _texts(names: list[str], *, recursive: bool) -> Iterator[tuple[str, str]]:
-    for name in names:
-        if name == "-":
-            yield "stdin", sys.stdin.read()
-            continue
-        path = Path(name)
-        if path.is_dir():
-            found = sorted(path.rglob("*") if recursive else path.glob("*"))
-            for file in found:
-                if file.suffix in SUFFIXES and file.is_file():
-                    yield str(file), _read(file)
-        else:
-            yield name, _read(path)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UserError(f"{path}: there is no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None

@@ -1,7 +1,8 @@
 """Plays a scenario: time jumps from event to event, every decision is made by the same `schedule` as in the operator.
 
-The world is as simple as the question allows: a job trains for `train_s` on any placement, an evicted job loses what it did
-since its last checkpoint (`checkpoint_s` apart), starting costs `start_s`. Elastic jobs train in proportion to their width.
+The world is as simple as the question allows: a job trains for `train_s` on any placement, an evicted job loses what it
+did since its last checkpoint (`checkpoint_s` apart), starting costs `start_s`, an elastic job trains in proportion to its
+width.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class _Game:
             self.log(f"{key} ended")
 
     def decide(self) -> None:
-        """Cycles until the core has nothing more to do at this moment: an eviction frees what the next cycle hands out."""
+        """Cycle until the core has nothing more to do now: an eviction frees what the next cycle hands out."""
         for _ in range(100):
             plan = self.schedule(self.state.snapshot(self.now))
             for key, verdict in plan.verdicts.items():

@@ -1,7 +1,7 @@
 """Documents → what comes when: nodes, queues, and jobs with the time that they would train.
 
-A scenario is what `kubectl get nodes,gpunodes,namespaces,queues,trainingjobs -A -o yaml` prints, or files of the same documents,
-so that a what-if needs no language of its own. `spec.expectedRuntime` is how long a job really trains.
+A scenario is what `kubectl get nodes,gpunodes,namespaces,queues,trainingjobs -A -o yaml` prints, or files of the same
+documents, so that a what-if needs no language of its own. `spec.expectedRuntime` is how long a job really trains.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Scenario:
 
 
 def read(documents: Iterable[Document]) -> Scenario:
-    """Raises ScenarioError when there is nothing to place jobs on or nothing to place, DocumentError for a bad document."""
+    """Raises ScenarioError when there are no GPUs or no jobs, DocumentError for a bad document."""
     by_kind: dict[str, list[Document]] = {}
     for document in flatten(documents):
         by_kind.setdefault(str(document.get("kind")), []).append(document)

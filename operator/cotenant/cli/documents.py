@@ -1,0 +1,43 @@
+"""Manifests from a file, from stdin or from a folder, as kubectl takes them. For every verb that reads documents."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cotenant.cli.errors import UserError
+
+SUFFIXES = {".yaml", ".yml", ".json"}
+
+
+def texts(names: Sequence[str], *, recursive: bool) -> Iterator[tuple[str, str]]:
+    """(where, text) of every file that is named; `-` is stdin, a folder its files."""
+    for name in names:
+        path = Path(name)
+        if name == "-":
+            yield "stdin", sys.stdin.read()
+        elif path.is_dir():
+            found = sorted(path.rglob("*") if recursive else path.glob("*"))
+            yield from ((str(file), _read(file)) for file in found if file.suffix in SUFFIXES and file.is_file())
+        else:
+            yield name, _read(path)
+
+
+def documents_of(names: Sequence[str], *, recursive: bool) -> Iterator[Mapping[str, Any]]:
+    """Every document in them. Raises DocumentError for a text that is not YAML, UserError for one that is no object."""
+    from cotenant.api.yamltext import read_documents
+
+    for where, text in texts(names, recursive=recursive):
+        for document in read_documents(text, where):
+            if not isinstance(document.body, Mapping):
+                raise UserError(f"{where}:{document.line}: the document must be an object with fields")
+            yield document.body
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
