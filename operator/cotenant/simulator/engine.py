@@ -1,8 +1,8 @@
 """Plays a scenario: time jumps from event to event, every decision is made by the same `schedule` as in the operator.
 
 The world is as simple as the question allows: a job trains for `train_s` on any placement, an evicted job loses what it
-did since its last checkpoint (`checkpoint_s` apart), starting costs `start_s`, an elastic job trains in proportion to its
-width.
+did since its last checkpoint (`checkpoint_s` apart), starting costs `start_s`, an elastic job trains in proportion to
+its width.
 """
 
 from __future__ import annotations
