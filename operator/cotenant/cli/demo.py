@@ -1,0 +1,18 @@
+"""`cotenant demo`: three jobs of two tenants share two simulated GPUs on a real Kubernetes on this machine."""
+
+import argparse
+from pathlib import Path
+
+
+def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = verbs.add_parser("demo", help="two tenants share two GPUs on a Kubernetes of this machine")
+    parser.add_argument("--keep", action="store_true", help="leave the cluster up and print its kubeconfig")
+    parser.add_argument("--name", default="demo", help="name of the local cluster (default: demo)")
+    parser.add_argument("--still", type=Path, metavar="FILE.svg", help="write a picture of the decisive moment")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from cotenant_local.demo import story
+
+    return story.run(story.Options(keep=args.keep, name=args.name, still=args.still))
