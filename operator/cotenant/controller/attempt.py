@@ -31,8 +31,9 @@ class Program:
     volumes: tuple[Mapping[str, Any], ...] = ()
     mounts: tuple[Mapping[str, Any], ...] = ()
     code: Mapping[str, Any] | None = None
-    """A volume source; mounted read-only at names.CODE_PATH."""
+    """Mounted read-only at names.CODE_PATH: `source`, a volume source, and perhaps `subPath`."""
     workers_min: int = 0
+    platform: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,8 @@ class Attempt:
     """Per worker."""
     memory_mib: int
     """Per worker."""
+    grace_s: int = 30
+    """Seconds between SIGTERM and SIGKILL."""
     gpus: Mapping[str, GpuFacts] = field(default_factory=dict)
 
     def pod_name(self, node_rank: int) -> str:

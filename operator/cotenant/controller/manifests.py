@@ -8,9 +8,11 @@ built here.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from cotenant import contract, names
+from cotenant.api import environment
 from cotenant.controller.attempt import Attempt, placement_to_json
 from cotenant.controller.isolation import IsolationPath
 from cotenant.controller.kube import Document
@@ -18,12 +20,6 @@ from cotenant.controller.settings import Settings
 from cotenant.core.model import WHOLE, GpuGrant
 
 USER = 65532
-RESERVED_ENV = frozenset({
-    "RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-    "TF_CONFIG", "CUDA_VISIBLE_DEVICES", "LD_PRELOAD", "POD_IP",
-})  # fmt: skip
-RESERVED_PREFIXES = ("COTENANT_", "NVIDIA_", "RAY_", "JAX_COORDINATOR", "TORCHELASTIC_", "HOROVOD_")
-"""Not the tenant's to set: they say which GPUs, which ranks and whose cluster this is."""
 
 
 def pod(attempt: Attempt, node_rank: int, settings: Settings, path: IsolationPath) -> Document:
@@ -42,7 +38,7 @@ def pod(attempt: Attempt, node_rank: int, settings: Settings, path: IsolationPat
         "subdomain": attempt.job,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": settings.grace_s,
+        "terminationGracePeriodSeconds": attempt.grace_s,
         "affinity": {"nodeAffinity": _only_on(placement.node)},
         "tolerations": settings.toleration_list,
         "securityContext": {
@@ -91,8 +87,9 @@ def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contrac
         collective=program.collective,
         precision=program.precision,
         checkpoint=program.checkpoint,
-        grace_s=settings.grace_s,
+        grace_s=attempt.grace_s,
         workers_min=program.workers_min,
+        platform=dict(program.platform),
     )
 
 
@@ -149,7 +146,8 @@ def _env(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str,
 
 
 def reserved(name: str) -> bool:
-    return name in RESERVED_ENV or name.startswith(RESERVED_PREFIXES)
+    """Refused at the door already; a document from an older CRD is held to the same table."""
+    return any(re.fullmatch(row.names, name) for row in environment.DENIED)
 
 
 def _resources(attempt: Attempt, node_rank: int, settings: Settings) -> dict[str, Any]:
@@ -177,17 +175,20 @@ def _volumes(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[
     return [
         {"name": "cotenant-tmp", "emptyDir": scratch},
         {"name": "cotenant-shm", "emptyDir": shm},
-        {"name": "cotenant-code", **(attempt.program.code or {"emptyDir": {}})},
+        {"name": "cotenant-code", **(attempt.program.code["source"] if attempt.program.code else {"emptyDir": {}})},
         *(dict(volume) for volume in attempt.program.volumes),
     ]
 
 
 def _mounts(attempt: Attempt) -> list[dict[str, Any]]:
-    code = {"name": "cotenant-code", "mountPath": names.CODE_PATH}
+    code: dict[str, Any] = {"name": "cotenant-code", "mountPath": names.CODE_PATH}
+    if attempt.program.code is not None:
+        code["readOnly"] = True
+        code |= {key: value for key, value in attempt.program.code.items() if key == "subPath"}
     return [
         {"name": "cotenant-tmp", "mountPath": "/tmp"},
         {"name": "cotenant-shm", "mountPath": "/dev/shm"},
-        code | ({"readOnly": True} if attempt.program.code else {}),
+        code,
         *(dict(mount) for mount in attempt.program.mounts),
     ]
 

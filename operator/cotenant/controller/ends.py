@@ -1,0 +1,124 @@
+"""How an attempt ended, judged from the exits of its pods; `steps` asks.
+
+When one pod fails, its peers fail too, with codes that only say that they lost a peer. So the exits are ranked by how
+much they explain, and a short pause lets the pod that knows speak before the one that merely noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cotenant import names
+from cotenant.api.jobstatus import ExitStatus
+from cotenant.controller.pods import PodFacts
+
+SETTLE_S = 5.0
+"""How long the exit of one pod waits for those of the others."""
+
+
+class End(StrEnum):
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    """By a fault of the job's own: counts against `retries`."""
+    HOPELESS = "Hopeless"
+    """The same, and another attempt would end the same way."""
+    FAULT = "Fault"
+    """By a fault of the platform."""
+    LEFT = "Left"
+    """Somebody else took a pod away: a drain, an eviction, `kubectl delete pod`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    kind: End
+    exit: ExitStatus
+    pod: PodFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntil:
+    """Not yet: look again then."""
+
+    at: float
+
+
+def judge(pods: Mapping[int, PodFacts], size: int, now: float) -> Ending | WaitUntil | None:
+    """`pods` by node rank; `size` is how many there should be. None: nobody has ended."""
+    ended = {rank: pod for rank, pod in pods.items() if pod.exit is not None}
+    if not ended:
+        return None
+    failed = [pod for pod in ended.values() if pod.exit and pod.exit.code != 0]
+    first = min((pod.exit.at for pod in ended.values() if pod.exit and pod.exit.at), default=now)
+    everybody = len(ended) == size
+    if not everybody and now < first + SETTLE_S and (failed or 0 in ended):
+        return WaitUntil(first + SETTLE_S)
+    if failed:
+        culprit = min(failed, key=_explains)
+        return Ending(kind=_kind(_code(culprit)), exit=exit_status(culprit), pod=culprit)
+    if 0 in ended:
+        return Ending(kind=End.COMPLETED, exit=exit_status(ended[0]), pod=ended[0])
+    return None
+
+
+def lost(pod_name: str, node: str, now: float) -> Ending:
+    """A pod of a running gang is simply not there any more."""
+    message = f"pod {pod_name} on node {node} disappeared while the job was running"
+    return Ending(kind=End.LEFT, exit=ExitStatus(code=-1, reason="PodLost", message=message, node=node, at=now))
+
+
+def exit_status(pod: PodFacts) -> ExitStatus:
+    if pod.exit is None:
+        raise ValueError(f"pod {pod.name} has not ended")
+    told = pod.exit.termination
+    at = pod.exit.at or None
+    if told is None:
+        return ExitStatus(
+            code=pod.exit.code,
+            reason=pod.exit.reason or "Error",
+            message=_unexplained(pod.name, pod.exit.code, pod.exit.reason),
+            node=pod.node,
+            at=at,
+        )
+    return ExitStatus(
+        code=told.code,
+        reason=told.reason,
+        message=told.message,
+        rank=told.rank,
+        signal=told.signal,
+        node=pod.node,
+        tail=told.tail,
+        at=at,
+    )
+
+
+def _unexplained(name: str, code: int, reason: str) -> str:
+    if reason == "OOMKilled":
+        return f"pod {name} used more memory than it has; ask for more in spec.resources.memory"
+    if code == -1:
+        return f"pod {name} was ended by the platform ({reason})"
+    return f"pod {name} ended with {code} and left no message"
+
+
+def _code(pod: PodFacts) -> int:
+    return pod.exit.code if pod.exit else 0
+
+
+def _kind(code: int) -> End:
+    if code in names.PLATFORM_FAULTS or code == -1:
+        return End.FAULT
+    if code == names.EXIT_PREEMPTED:
+        return End.LEFT
+    return End.HOPELESS if code == names.EXIT_BAD_CONTRACT else End.FAILED
+
+
+_LITTLE = (names.EXIT_RAY_DIED, names.EXIT_RENDEZVOUS_TIMEOUT, -1, names.EXIT_PREEMPTED, names.EXIT_PEER_LOST)
+"""Codes that explain less than any other, the least last."""
+
+
+def _explains(pod: PodFacts) -> tuple[int, float, int]:
+    """The job's own codes first, of several the earliest, then the lower node rank."""
+    code = _code(pod)
+    rank = pod.worker.node_rank if pod.worker else 0
+    return _LITTLE.index(code) + 1 if code in _LITTLE else 0, pod.exit.at if pod.exit else 0.0, rank

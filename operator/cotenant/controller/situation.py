@@ -1,0 +1,79 @@
+"""One job's situation as a value, and the step that it calls for: what `steps` reads and what it returns.
+
+`world` puts the situation together from the mirror; `apply` carries the step out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cotenant.api.gpunodes import Violation
+from cotenant.api.jobstatus import ProgressStatus, TrainingJobStatus
+from cotenant.api.trainingjobs import TrainingJobSpec
+from cotenant.controller.pods import PodFacts
+from cotenant.core.lifecycle import Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """Everything about one job that a step depends on."""
+
+    name: str
+    status: TrainingJobStatus
+    spec: TrainingJobSpec | None
+    """None: the spec cannot be read; `problem` says why."""
+    problem: str = ""
+    generation: int = 0
+    pods: tuple[PodFacts, ...] = ()
+    """All pods of this job, whatever the attempt."""
+    milli: int = 0
+    """What its placement holds, in milli-GPU."""
+    violations: Mapping[str, Violation] = field(default_factory=dict)
+    """By uid of the pod."""
+    mismatch: str = ""
+    """A rank sees other GPUs than it was granted."""
+    idle_since: float | None = None
+    """Set: nothing has moved since then."""
+    progress: ProgressStatus | None = None
+    """The latest news from rank 0, when it is time to write it."""
+    refusal: str = ""
+    """The API server refused one of the job's objects for good."""
+    dead_nodes: frozenset[str] = frozenset()
+    """Nodes that are not ready: what runs there cannot be asked to end."""
+    now: float
+
+    @property
+    def phase(self) -> Phase:
+        return Phase(self.status.phase or Phase.PENDING)
+
+    @property
+    def gang(self) -> dict[int, PodFacts]:
+        """Pods of the running attempt, by node rank."""
+        number = self.status.attempts
+        return {pod.worker.node_rank: pod for pod in self.pods if pod.worker and pod.worker.attempt == number}
+
+    @property
+    def size(self) -> int:
+        return len(self.status.placement.nodes) if self.status.placement else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A Kubernetes Event about the job, said once its status is written."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    status: TrainingJobStatus | None = None
+    """None: nothing to write."""
+    note: Note | None = None
+    delete: tuple[PodFacts, ...] = ()
+    create: bool = False
+    """Pods of the placement are missing."""
+    delete_job: bool = False
+    look_again_at: float | None = None
