@@ -88,6 +88,7 @@ async def run(take: Take) -> None:
             loop.call_soon_threadsafe(tell, error)
 
     logging.getLogger("kopf").setLevel(logging.WARNING)
+    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # it warns of having no signals, as wanted
     threading.Thread(target=body, name="kopf", daemon=True).start()
     try:
         raise FeedStoppedError("the feed of Kubernetes events has ended") from await asyncio.shield(ended)

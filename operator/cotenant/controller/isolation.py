@@ -7,26 +7,16 @@ Device-plugin slots (path B) and resource claims (path C) are further implementa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from cotenant.api.jobstatus import Isolation
 from cotenant.controller.kube import Document
-from cotenant.core.model import NodePlacement, Placement
+from cotenant.core.model import NodePlacement
 
-
-class Isolation(StrEnum):
-    """What keeps a job inside its grant, weakest first; the published level is the weakest of its nodes."""
-
-    NONE = "None"
-    COOPERATIVE = "Cooperative"
-    WATCHED = "Watched"
-    HARD = "Hard"
-
-    @property
-    def strength(self) -> int:
-        return list(Isolation).index(self)
+STRENGTH: Final = tuple(Isolation)
+"""Weakest first; the published level of a job is the weakest of its nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +37,7 @@ class IsolationPath(Protocol):
     def render(self, placement: NodePlacement, pod: Document) -> Rendered:
         """The pod with exactly the GPUs of `placement` in it, and the objects that it needs beside it."""
 
-    def verify(self, placement: Placement, observed: Mapping[str, list[str]]) -> str:
+    def verify(self, placement: NodePlacement, observed: Mapping[str, Sequence[str]]) -> str:
         """Empty, or which rank sees other GPUs than it was granted; `observed` is rank → UUIDs, from inside."""
 
     def release(self, placement: NodePlacement) -> tuple[Document, ...]:
@@ -73,12 +63,15 @@ class RuntimePath:
         spec["containers"] = [container | {"env": container["env"] + env}, *others]
         return Rendered(pod | {"spec": spec})
 
-    def verify(self, placement: Placement, observed: Mapping[str, list[str]]) -> str:
-        granted = {str(r.rank): {g.uuid for g in r.gpus} for node in placement.nodes for r in node.ranks}
-        for rank, uuids in sorted(observed.items()):
-            if set(uuids) != granted.get(rank, set()):
-                want = ", ".join(sorted(granted.get(rank, set()))) or "no GPU"
-                return f"rank {rank} sees {', '.join(sorted(uuids)) or 'no GPU'} but was granted {want}"
+    def verify(self, placement: NodePlacement, observed: Mapping[str, Sequence[str]]) -> str:
+        for rank in placement.ranks:
+            seen = observed.get(str(rank.rank))
+            if seen is None or (not seen and self.node.simulated):
+                continue  # not told yet, or nothing there that could be seen
+            granted = {grant.uuid for grant in rank.gpus}
+            if set(seen) != granted:
+                said, given = ", ".join(sorted(seen)) or "no GPU", ", ".join(sorted(granted))
+                return f"rank {rank.rank} on node {placement.node} sees {said} but was granted {given}"
         return ""
 
     def release(self, placement: NodePlacement) -> tuple[Document, ...]:
@@ -99,4 +92,4 @@ def level(nodes: list[NodeIsolation]) -> Isolation:
 
 
 def _strength(one: Isolation) -> int:
-    return one.strength
+    return STRENGTH.index(one)

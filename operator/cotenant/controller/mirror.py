@@ -134,6 +134,15 @@ class Mirror:
         if gone:
             self._wake()
 
+    def gone(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
+        """The API server said that this object is not there."""
+        key = f"{namespace}/{name}" if namespace else name
+        self._bury(uid)
+        known = self._seen.get((resource.plural, key))
+        if known is not None and known[0] == uid:
+            self._drop(resource, key)
+            self._wake()
+
     def touch(self, key: JobKey) -> None:
         """Have the loop look at this job again."""
         self.changed.jobs.add(key)

@@ -26,6 +26,7 @@ class Worker:
     job_uid: str
     attempt: int
     node_rank: int
+    queue: str
     placement: NodePlacement | None
 
 
@@ -108,6 +109,7 @@ def _worker(metadata: Mapping[str, Any]) -> Worker | None:
         job_uid=labels[names.LABEL_JOB_UID],
         attempt=attempt,
         node_rank=node_rank,
+        queue=labels.get(names.LABEL_QUEUE, ""),
         placement=placement_from_json(annotation),
     )
 

@@ -40,6 +40,10 @@ class Patience:
     longest_pause_s: float = 5.0
 
 
+class NoClusterError(RuntimeError):
+    """Neither a service account nor a kubeconfig is there."""
+
+
 class RestKube:
     """The real client. Open it with `async with`."""
 
@@ -76,7 +80,8 @@ class RestKube:
                 items, _ = [], query.pop("continue", None)
                 continue
             if not reply.done:
-                raise UnreachableError(f"list of {resource.plural} refused ({reply.code}): {reply.message}")
+                hint = "; is its CustomResourceDefinition installed?" if reply.code == 404 else ""
+                raise UnreachableError(f"list of {resource.plural} refused ({reply.code}): {reply.message}{hint}")
             items += reply.document.get("items") or []
             metadata = reply.document["metadata"]
             if not metadata.get("continue"):
@@ -187,7 +192,10 @@ def load_configuration() -> Configuration:
     try:
         kubernetes.config.load_incluster_config(client_configuration=configuration)
     except kubernetes.config.ConfigException:
-        kubernetes.config.load_kube_config(client_configuration=configuration)
+        try:
+            kubernetes.config.load_kube_config(client_configuration=configuration)
+        except kubernetes.config.ConfigException as error:
+            raise NoClusterError(f"no cluster to talk to ({error}); set KUBECONFIG, or run in a pod") from error
     return configuration
 
 
@@ -215,7 +223,10 @@ def _tls(configuration: Configuration) -> ssl.SSLContext | bool:
 
 
 def _reply(code: int, raw: bytes) -> Reply:
-    document: Document = orjson.loads(raw) if raw else {}
+    try:
+        document: Document = orjson.loads(raw) if raw else {}
+    except orjson.JSONDecodeError:  # what is not an API object: the 404 of a resource that is not installed
+        document = {"message": raw[:200].decode(errors="replace").strip()}
     if code < 300:
         return Reply(Outcome.DONE, document, code=code)
     message = str(document.get("message", ""))

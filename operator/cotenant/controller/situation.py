@@ -39,6 +39,8 @@ class Situation:
     """The latest news from rank 0, when it is time to write it."""
     refusal: str = ""
     """The API server refused one of the job's objects for good."""
+    delay: str = ""
+    """Why its pods could not be made so far."""
     dead_nodes: frozenset[str] = frozenset()
     """Nodes that are not ready: what runs there cannot be asked to end."""
     now: float

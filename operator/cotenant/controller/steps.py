@@ -117,7 +117,7 @@ def _starting(s: Situation, settings: Settings) -> Step:
     admitted_at = (unix_seconds(s.status.placement.admitted_at) if s.status.placement else None) or s.now
     late_at = admitted_at + settings.start_timeout_s
     if len(gang) == s.size and all(pod.ready or pod.exit is not None for pod in gang.values()):
-        message = f"all {_pods(s.size)} are up, {_workers(s)} running"
+        message = f"{_workers(s)} running in {_pods(s.size)}"
         fields = {} if s.status.started_at else {"started_at": statuses.moment(s.now)}
         changed = statuses.moved(s.status, Event.WORKERS_READY, reason="Running", message=message, now=s.now, **fields)
         return Step(status=changed, note=Note(reason="Running", message=message), look_again_at=_deadline(s))
@@ -132,7 +132,7 @@ def _too_late(s: Situation, settings: Settings) -> Step:
     for node_rank, node in enumerate(s.status.placement.nodes if s.status.placement else ()):
         pod = s.gang.get(node_rank)
         if pod is None or not (pod.ready or pod.exit is not None):
-            blamed[node.node] = (pod.waiting if pod else "") or "the pod did not become ready"
+            blamed[node.node] = (pod.waiting if pod else s.delay) or "the pod did not become ready"
     why = "; ".join(f"{node}: {reason}" for node, reason in sorted(blamed.items()))
     message = f"not all pods were up within {settings.start_timeout_s:.0f} s ({why})"
     faults = s.status.faults + 1

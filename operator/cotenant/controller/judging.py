@@ -1,0 +1,85 @@
+"""Puts the situation of one job together from everything that is known, and asks `steps` what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cotenant.api.conversion import to_placement
+from cotenant.controller import progress as news
+from cotenant.controller.births import Births
+from cotenant.controller.mirror import JobRecord
+from cotenant.controller.progress import News, Progresses
+from cotenant.controller.settings import Settings
+from cotenant.controller.situation import Situation, Step
+from cotenant.controller.steps import next_step
+from cotenant.controller.world import World
+from cotenant.core.lifecycle import Phase
+from cotenant.core.model import JobKey, Placement
+
+
+@dataclass(slots=True, kw_only=True)
+class Judging:
+    world: World
+    births: Births
+    progresses: Progresses
+    settings: Settings
+    _busy_at: dict[JobKey, tuple[int, float]] = field(default_factory=dict)
+    """Jobs with an idle timeout: (attempt, when something was last seen to move)."""
+
+    def step(self, record: JobRecord, now: float) -> Step:
+        return next_step(self.situation(record, now), self.settings)
+
+    def situation(self, record: JobRecord, now: float) -> Situation:
+        readable = self.world.readable(record, now)
+        pods = self.world.mirror.pods_of(record.uid)
+        placement = to_placement(record.status.placement) if record.status.placement else None
+        latest = self.progresses.of(record)
+        return Situation(
+            name=record.name,
+            status=record.status,
+            spec=record.job.spec if record.job and not readable.problem else None,
+            problem=readable.problem,
+            generation=record.generation,
+            pods=tuple(pods.values()),
+            milli=self.world.milli(placement) if placement else 0,
+            violations=self.world.violations(pods),
+            mismatch=self._mismatch(placement, latest),
+            idle_since=self._idle_since(record, placement, latest, now),
+            progress=news.news_for(record.status.progress, latest.progress) if latest else None,
+            refusal=self.births.refusal(record),
+            delay=self.births.delay(record),
+            dead_nodes=self.world.dead_nodes() if record.status.phase is Phase.EVICTING else frozenset(),
+            now=now,
+        )
+
+    def _mismatch(self, placement: Placement | None, latest: News | None) -> str:
+        if placement is None or latest is None:
+            return ""
+        for node in placement.nodes:
+            if wrong := self.world.path(node.node).verify(node, latest.progress.observed_gpus):
+                return wrong
+        return ""
+
+    def _idle_since(
+        self, record: JobRecord, placement: Placement | None, latest: News | None, now: float
+    ) -> float | None:
+        """Since when neither the step nor the GPUs of the job have moved, as far as this leader has seen."""
+        if record.job is None or record.job.spec.idle_timeout is None or record.status.phase is not Phase.RUNNING:
+            self._busy_at.pop(record.key, None)
+            return None
+        attempt, busy_at = self._busy_at.get(record.key, (record.status.attempts, now))
+        if attempt != record.status.attempts or (placement is not None and self._busy_gpu(placement)):
+            busy_at = now
+        if latest is not None:
+            busy_at = max(busy_at, latest.moved_at)
+        self._busy_at[record.key] = (record.status.attempts, busy_at)
+        return busy_at
+
+    def _busy_gpu(self, placement: Placement) -> bool:
+        held = {gpu.uuid for node in placement.nodes for rank in node.ranks for gpu in rank.gpus}
+        for node in placement.nodes:
+            seen = self.world.mirror.gpu_nodes.get(node.node)
+            for gpu in seen.status.gpus if seen else ():
+                if gpu.uuid in held and gpu.used and gpu.used.utilization_percent:
+                    return True
+        return False

@@ -1,0 +1,164 @@
+"""Wires the operator together and watches over its parts: when one of them ends, all end, and the process says so.
+
+`run` is what `cotenant operator` calls. SIGTERM lets the writes under way finish, gives the Lease back and exits 0;
+anything else that ends exits 1, so that Kubernetes starts the pod anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from cotenant.controller import feed, probes
+from cotenant.controller.apply import Applier
+from cotenant.controller.births import Births
+from cotenant.controller.budgets import Budgets
+from cotenant.controller.judging import Judging
+from cotenant.controller.kube import Document, Kube, Resource, UnreachableError
+from cotenant.controller.leadership import Leadership
+from cotenant.controller.loop import Loop
+from cotenant.controller.metrics import Metrics
+from cotenant.controller.mirror import Mirror
+from cotenant.controller.notes import Notes
+from cotenant.controller.progress import Progresses
+from cotenant.controller.rest import RestKube
+from cotenant.controller.settings import Settings
+from cotenant.controller.verdicts import Verdicts
+from cotenant.controller.world import World
+from cotenant.core.scheduler import schedule
+
+log = logging.getLogger(__name__)
+
+STUCK_S = 60.0
+"""A loop that gave no sign of life for this long is dead to the kubelet."""
+
+
+class Operator:
+    """One replica."""
+
+    def __init__(self, kube: Kube, settings: Settings, metrics: Metrics) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.synced_at: float | None = None
+        self._kube = kube
+        self._awake = asyncio.Event()
+        self.mirror = Mirror(self._awake.set)
+        self.leadership = Leadership(
+            kube,
+            namespace=settings.namespace,
+            name=settings.lease_name,
+            identity=settings.identity,
+            on_change=self._led,
+        )
+        self.budgets = Budgets()
+        self.world = World(self.mirror, settings, self.budgets)
+        self.notes = Notes(kube, metrics, identity=settings.identity, per_second=settings.events_per_s)
+        self.progresses = Progresses(self.mirror, metrics, every_s=settings.progress_s)
+        self.loop = self._build_loop()
+
+    def _build_loop(self) -> Loop:
+        def leads() -> bool:
+            return self.leadership.leads
+
+        births = Births(self._kube, self.world, self.settings, leads)
+        applier = Applier(
+            kube=self._kube, world=self.world, births=births, notes=self.notes, metrics=self.metrics, leads=leads
+        )
+        return Loop(
+            world=self.world,
+            applier=applier,
+            judging=Judging(world=self.world, births=births, progresses=self.progresses, settings=self.settings),
+            schedule=schedule,
+            metrics=self.metrics,
+            settings=self.settings,
+            leads=leads,
+            refresh=self.resync,
+            verdicts=Verdicts(reword_s=self.settings.verdict_s),
+            planned=lambda snapshot, plan: None,
+            awake=self._awake,
+        )
+
+    async def resync(self) -> None:
+        """List everything: what the watches missed is found, what is gone is dropped."""
+        for resource in feed.WATCHED:
+            self.mirror.resync(resource, await self._kube.list(resource))
+        self.synced_at = time.monotonic()
+
+    async def keep_in_sync(self) -> None:
+        while True:
+            try:
+                await self.resync()
+                await asyncio.sleep(self.settings.resync_s)
+            except UnreachableError as error:
+                log.warning("listing failed: %s", error)
+                await asyncio.sleep(1.0)
+
+    def take(self, resource: Resource, document: Document, deleted: bool) -> None:
+        self.metrics.events_seen.labels(resource.plural).inc()
+        self.mirror.take(resource, document, deleted)
+
+    def alive(self) -> str:
+        silent = time.monotonic() - self.loop.beat
+        return f"the scheduling loop gave no sign of life for {silent:.0f} s" if silent > STUCK_S else ""
+
+    def ready(self) -> str:
+        return "" if self.synced_at is not None else "the cluster has not been listed yet"
+
+    def parts(self) -> dict[str, Coroutine[Any, Any, None]]:
+        return {
+            "feed": feed.run(self.take),
+            "leadership": self.leadership.run(),
+            "loop": self.loop.run(),
+            "resync": self.keep_in_sync(),
+            "events": self.notes.run(),
+            "progress": self.progresses.run(),
+        }
+
+    def _led(self, leads: bool) -> None:
+        self.metrics.leader.set(int(leads))
+        self._awake.set()
+
+
+async def run(settings: Settings) -> int:
+    """Run until a signal (0) or until a part fails (1)."""
+    metrics = Metrics()
+    async with RestKube(in_flight=settings.writes_in_flight, on_call=metrics.count_call) as kube:
+        operator = Operator(kube, settings, metrics)
+        operator.loop.beat = time.monotonic()
+        server = await probes.serve(
+            settings.host, settings.port, alive=operator.alive, ready=operator.ready, metrics=metrics
+        )
+        stopped = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        try:
+            return await _supervise(operator, stopped)
+        finally:
+            await server.cleanup()
+
+
+async def _supervise(operator: Operator, stopped: asyncio.Event) -> int:
+    parts = {asyncio.create_task(part, name=name): name for name, part in operator.parts().items()}
+    asked = asyncio.create_task(stopped.wait(), name="signal")
+    done, _ = await asyncio.wait({asked, *parts}, return_when=asyncio.FIRST_COMPLETED)
+    failed = [task for task in parts if task in done]
+    for task in failed:  # never by themselves, unless by an error
+        log.critical("%s has ended; the operator stops", parts[task], exc_info=task.exception())
+    asked.cancel()
+    lease = [task for task, name in parts.items() if name == "leadership"]
+    others = [task for task, name in parts.items() if name != "leadership"]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await operator.loop.stop()  # the Lease is still held and renewed while the last writes end
+    for task in lease:
+        task.cancel()
+    try:
+        await asyncio.wait_for(operator.leadership.release(), timeout=3.0)
+    except (UnreachableError, TimeoutError) as error:
+        log.warning("the lease could not be given back: %s", error)
+    return 1 if failed else 0
