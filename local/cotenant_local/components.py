@@ -158,6 +158,7 @@ def proxy(plan: Plan) -> list[str]:
 
 def kubelet_configuration(state: State, node: NodePlan) -> dict[str, Any]:
     pki = state.pki
+    withheld = {"ephemeral-storage": str(node.withheld_bytes)} if node.withheld_bytes else {}
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -182,16 +183,17 @@ def kubelet_configuration(state: State, node: NodePlan) -> dict[str, Any]:
         "cgroupDriver": "cgroupfs",
         "cgroupsPerQOS": False,
         "enforceNodeAllocatable": [],
+        "systemReserved": withheld,
         "failCgroupV1": False,
         "failSwapOn": False,
         "oomScoreAdj": 0,
-        "localStorageCapacityIsolation": False,
+        "localStorageCapacityIsolation": True,
         "makeIPTablesUtilChains": False,
         "nodeLeaseDurationSeconds": 10,
         "nodeStatusUpdateFrequency": "5s",
         "serializeImagePulls": False,
         # The disk and memory belong to the user of the machine, who may run them low without losing pods for it.
-        "evictionHard": {"memory.available": "1Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+        "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100,
         "shutdownGracePeriod": "0s",
     }

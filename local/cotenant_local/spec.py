@@ -43,6 +43,8 @@ class Node(Strict):
     cpu: int | None = Field(default=None, ge=1, le=4096)
     """Whole CPUs; the machine's when absent."""
     memory: str | None = None
+    ephemeral_storage: str | None = Field(default=None, alias="ephemeralStorage")
+    """Of the disk below the state folder; all of it when absent, and never more."""
     pods: int = Field(default=110, ge=1, le=250)
     zone: str | None = None
     labels: dict[str, str] = {}
@@ -57,6 +59,13 @@ class Node(Strict):
     def _enough_memory(cls, value: str | None) -> str | None:
         if value is not None and quantities.to_bytes(value) < 64 * 2**20:
             raise ValueError("is less than 64Mi")
+        return value
+
+    @field_validator("ephemeral_storage")
+    @classmethod
+    def _amount(cls, value: str | None) -> str | None:
+        if value is not None:
+            quantities.to_bytes(value)
         return value
 
     @field_validator("taints")

@@ -68,6 +68,8 @@ class NodePlan:
     pods: int
     cpu: int | None
     memory_bytes: int | None
+    withheld_bytes: int
+    """How much of the disk the node does not offer."""
     manifest: dict[str, Any]
     """The Node object that is made before its kubelet starts: labels, taints, annotations, range of pod addresses."""
     resources: dict[str, int]

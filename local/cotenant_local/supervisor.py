@@ -23,7 +23,7 @@ from cotenant_local.control import Control
 from cotenant_local.machines import Machines
 from cotenant_local.processes import Death, Processes, Service
 from cotenant_local.spec import Addresses
-from cotenant_local.state import Plan, State
+from cotenant_local.state import NodePlan, Plan, State
 
 API_DEADLINE, NODE_DEADLINE = 90.0, 120.0
 POLL = 0.05
@@ -69,9 +69,7 @@ class Supervisor:
         self.start("forward", [str(self.plan.programs / "forward"), target], self.listeners[:1])
         await asyncio.to_thread(bootstrap.dns, self.api)
         self.start("coredns", components.dns(self.plan, self.state))
-        for node in self.plan.nodes:
-            await asyncio.to_thread(bootstrap.node, self.api, node)
-            await self.machines.start(node.name)
+        await asyncio.gather(*(self.join(node) for node in self.plan.nodes))
         for node in self.plan.nodes:
             ready = functools.partial(bootstrap.node_ready, self.api, node.name)
             await self.until(ready, NODE_DEADLINE, f"node {node.name} to be ready")
@@ -80,6 +78,10 @@ class Supervisor:
         self.ready = True
         self.lifeline.send(ready=True, seconds=round(time.monotonic() - begun, 1))
         self.note(f"ready after {time.monotonic() - begun:.1f} s")
+
+    async def join(self, node: NodePlan) -> None:
+        await asyncio.to_thread(bootstrap.node, self.api, node)
+        await self.machines.start(node.name)
 
     def has_default_account(self) -> bool:
         """The first object that only a working controller manager makes; without it no pod is admitted."""
