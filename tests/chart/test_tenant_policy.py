@@ -18,6 +18,7 @@ Document = dict[str, Any]
 Change = Callable[[Document], None]
 OPERATOR = "system:serviceaccount:cotenant-system:cotenant-operator"
 TENANT = {"Impersonate-User": "alice", "Impersonate-Group": "system:masters"}
+RUNTIME_CLASSES = ("nvidia", "nvidia-cdi")
 TEAM, ORDINARY = "policy-team", "policy-ordinary"
 SECURITY = {
     "allowPrivilegeEscalation": False,
@@ -100,7 +101,12 @@ def server(policies: "Cluster") -> Iterator[Server]:
     }
     server.core.create_namespaced_pod(TEAM, plain)
     server.core.create_namespaced_pod(TEAM, granted, _headers={"Impersonate-User": OPERATOR})
+    classes = kubernetes.client.NodeV1Api(server.storage)
+    for name in RUNTIME_CLASSES:  # else the server's own check of the name comes first
+        classes.create_runtime_class({"metadata": {"name": name}, "handler": "nvidia"})
     yield server
+    for name in RUNTIME_CLASSES:
+        classes.delete_runtime_class(name)
     for namespace in (TEAM, ORDINARY):
         server.core.delete_namespace(namespace)
 
@@ -109,7 +115,7 @@ def wait_until_in_force(server: Server) -> None:
     """A policy holds a moment after it was made."""
     deadline = time.monotonic() + 30
     pod = make_pod()
-    with_spec(runtimeClassName="nvidia")(pod)
+    with_spec(nodeName="gpu-1")(pod)
     while "ValidatingAdmissionPolicy" not in server.create(pod):
         assert time.monotonic() < deadline, "the policy does not come into force"
 
