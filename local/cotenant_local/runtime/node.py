@@ -11,6 +11,7 @@ from cotenant_local.runtime.containers import Container, Containers, StateError
 from cotenant_local.runtime.launcher import Launcher
 from cotenant_local.runtime.sandboxes import Sandbox, Sandboxes
 from cotenant_local.runtime.streaming.server import StreamServer
+from cotenant_local.runtime.usage import Meter
 
 PROGRAMS = {"ip": "iproute2", "nsenter": "util-linux"}
 
@@ -29,6 +30,7 @@ class Node:
     sandboxes: Sandboxes
     containers: Containers
     streams: StreamServer
+    meter: Meter
 
     @classmethod
     def open(cls, config: RuntimeConfig) -> "Node":
@@ -40,7 +42,7 @@ class Node:
         launcher.start()
         sandboxes = Sandboxes(config, launcher)
         containers, streams = Containers(config, launcher), StreamServer(launcher)
-        node = cls(config, launcher, images.load(config.catalogue), sandboxes, containers, streams)
+        node = cls(config, launcher, images.load(config.catalogue), sandboxes, containers, streams, Meter())
         node.containers.recover()
         return node
 
@@ -72,6 +74,7 @@ class Node:
         await self.stop_sandbox(sandbox)
         for container in self.containers.of(sandbox):
             await self.containers.remove(container)
+        self.containers.cgroups.remove(sandbox.id)
         self.sandboxes.remove(sandbox)
 
     def storage(self) -> Path:

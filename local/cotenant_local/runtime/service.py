@@ -159,6 +159,17 @@ class RuntimeService:
         return proto.pb.PortForwardResponse(url=self.node.streams.address("portforward", sandbox, request))
 
     @answers
+    async def UpdateContainerResources(self, request: Any) -> Any:  # noqa: N802
+        self.node.containers.update(self.node.container(request.container_id), request.linux)
+        return proto.pb.UpdateContainerResourcesResponse()
+
+    @answers
+    async def UpdatePodSandboxResources(self, request: Any) -> Any:  # noqa: N802
+        """Pods have no limits of their own here: their containers' hold."""
+        self.node.sandbox(request.pod_sandbox_id)
+        return proto.pb.UpdatePodSandboxResourcesResponse()
+
+    @answers
     async def UpdateRuntimeConfig(self, request: Any) -> Any:  # noqa: N802
         asked = request.runtime_config.network_config.pod_cidr
         if asked and asked != self.node.config.pod_cidr:

@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 from cotenant_local.runtime import proto, users
+from cotenant_local.runtime.cgroups import Group, unenforced
 from cotenant_local.runtime.images import PATH, Image
 
 NONROOT_NAMES = {"root": (0, 0), "nonroot": (65532, 65532), "nobody": (65534, 65534)}
@@ -46,6 +47,7 @@ class Place:
     pid_namespace: str
     """"new", a path, or "" for the sandbox's own."""
     log_directory: str
+    group: Group | None = None
 
 
 def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
@@ -53,6 +55,9 @@ def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
     security = config.linux.security_context
     _refuse(config, security)
     process, notes = _process(config, image, place)
+    group = place.group
+    if group is None and (missing := unenforced(config.linux.resources)):
+        notes.append(missing)
     base = f"/proc/{place.sandbox_pid}/ns/"
     return {
         "folder": place.folder,
@@ -60,7 +65,7 @@ def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
         "namespaces": {**{kind: base + kind for kind in ("net", "uts", "ipc")}, "pid": place.pid_namespace},
         "readonly_root": security.readonly_rootfs,
         "privileged": security.privileged,
-        "binds": _image_binds(image) + _mounts(config.mounts),
+        "binds": _image_binds(image) + (group.shown() if group else []) + _mounts(config.mounts),
         "devices": [{"source": d.host_path, "target": d.container_path} for d in config.devices],
         "shm": place.shm,
         "folders": FOLDERS,
@@ -73,8 +78,9 @@ def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
         "stdin": config.stdin,
         "stdin_once": config.stdin_once,
         "log_path": os.path.join(place.log_directory, config.log_path) if config.log_path else "",
-        "cgroup_files": [],
-        "oom_file": "",
+        "cgroup_files": group.files() if group else [],
+        "oom_file": group.oom_file if group else "",
+        "cgroup_folder": bool(group and not group.unified),
         "notes": notes,
     }
 
