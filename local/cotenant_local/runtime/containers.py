@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.runtime import cgroups, proto, records, shims, spec
+from cotenant_local.runtime import cdi, cgroups, proto, records, shims, spec
 from cotenant_local.runtime.cgroups import Cgroups, Group
 from cotenant_local.runtime.config import RuntimeConfig
 from cotenant_local.runtime.images import Image
@@ -163,6 +163,7 @@ class Containers:
             pid_namespace=pid_namespace,
             log_directory=sandbox.config.log_directory,
             group=group,
+            devices=cdi.edits((device.name for device in config.CDI_devices), self.config.cdi_dirs),
         )
 
     async def start(self, container: Container) -> None:

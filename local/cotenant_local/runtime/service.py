@@ -47,7 +47,7 @@ class RuntimeService:
 
     @answers
     async def RunPodSandbox(self, request: Any) -> Any:  # noqa: N802
-        sandbox = await self.node.sandboxes.run(request.config, request.runtime_handler)
+        sandbox = await self.node.run_sandbox(request.config, request.runtime_handler)
         return proto.pb.RunPodSandboxResponse(pod_sandbox_id=sandbox.id)
 
     @answers
