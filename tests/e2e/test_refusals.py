@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-
-from tests.e2e.conftest import Document, Tenancy, training_job
+from tests.e2e.tenancy import Document, Tenancy, training_job
 
 pytestmark = pytest.mark.cluster
 
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.cluster
         ({"gpu": {"count": 1, "memory": "16Gi"}}, "spec.gpu"),
         ({"workers": 0}, "spec.workers"),
         ({"runtime": {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}}, "spec.runtime.env"),
-        ({"gpus": 3}, "spec.gpus"),
+        ({"gpus": 3}, "gpus"),
     ],
     ids=str,
 )

@@ -1,4 +1,4 @@
-"""The leading operator is killed at random moments while jobs come and go: nothing is lost, doubled or overcommitted."""
+"""The leader is killed at random moments while jobs come and go: nothing is lost, doubled or overcommitted."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-
-from tests.e2e.conftest import SYSTEM, Document, Tenancy, training_job
+from tests.e2e.tenancy import SYSTEM, Document, Tenancy, training_job
 from tests.e2e.test_isolation import held_mib
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
