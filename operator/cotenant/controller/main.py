@@ -25,6 +25,7 @@ from cotenant.controller.metrics import Metrics
 from cotenant.controller.mirror import Mirror
 from cotenant.controller.notes import Notes
 from cotenant.controller.progress import Progresses
+from cotenant.controller.queue_statuses import QueueBooks
 from cotenant.controller.rest import RestKube
 from cotenant.controller.settings import Settings
 from cotenant.controller.verdicts import Verdicts
@@ -58,6 +59,14 @@ class Operator:
         self.world = World(self.mirror, settings, self.budgets)
         self.notes = Notes(kube, metrics, identity=settings.identity, per_second=settings.events_per_s)
         self.progresses = Progresses(self.mirror, metrics, every_s=settings.progress_s)
+        self.queue_books = QueueBooks(
+            kube=kube,
+            mirror=self.mirror,
+            budgets=self.budgets,
+            metrics=metrics,
+            leads=lambda: self.leadership.leads,
+            every_s=settings.queue_s,
+        )
         self.loop = self._build_loop()
 
     def _build_loop(self) -> Loop:
@@ -78,7 +87,7 @@ class Operator:
             leads=leads,
             refresh=self.resync,
             verdicts=Verdicts(reword_s=self.settings.verdict_s),
-            planned=lambda snapshot, plan: None,
+            planned=self.queue_books.planned,
             awake=self._awake,
         )
 
@@ -115,6 +124,7 @@ class Operator:
             "loop": self.loop.run(),
             "resync": self.keep_in_sync(),
             "events": self.notes.run(),
+            "queues": self.queue_books.run(),
             "progress": self.progresses.run(),
         }
 
