@@ -115,9 +115,9 @@ def controller_manager(plan: Plan, state: State) -> list[str]:
         f"--cluster-cidr={Addresses.PODS}",
         f"--service-cluster-ip-range={Addresses.SERVICES}",
         "--allocate-node-cidrs=false",  # the Node objects already carry their ranges
-        # Kubelets here renew their lease every 2.5 s, so a lost node is noticed in 20 s.
+        # Kubelets here renew their lease every 2.5 s; a machine that is busy with everything else is not a lost node.
         "--node-monitor-period=2s",
-        "--node-monitor-grace-period=20s",
+        "--node-monitor-grace-period=30s",
         "--kube-api-qps=100",
         "--kube-api-burst=200",
         "--profiling=false",
