@@ -7,8 +7,8 @@ leader election among one, no root rights, several kubelets on one machine. Each
 import json
 from typing import Any
 
-from cotenant_local.certificates import write_secret
-from cotenant_local.spec import Addresses
+from cotenant_local.addresses import Addresses
+from cotenant_local.private_files import write_secret
 from cotenant_local.state import NodePlan, Plan, State
 
 CRI_SOCKET = "/run/cotenant/cri.sock"

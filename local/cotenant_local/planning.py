@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from cotenant_local import cgroups, quantities
+from cotenant_local.addresses import Addresses
 from cotenant_local.errors import LocalError
-from cotenant_local.spec import TAINT, Addresses, ClusterSpec, Node
+from cotenant_local.spec import TAINT, ClusterSpec, Node
 from cotenant_local.state import NodePlan, Plan, State
 
 SIMULATED_GPUS = "cotenant.dev/simulated-gpus"

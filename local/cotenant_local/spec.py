@@ -3,7 +3,6 @@
 Parsed once, at the door; everything behind it reads `ClusterSpec`. `docs/local-cluster.md` shows a file.
 """
 
-import ipaddress
 import re
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -108,25 +107,6 @@ class ClusterSpec(Strict):
         if len(names) > MAX_NODES:
             raise ValueError(f"nodes: {len(names)} are more than {MAX_NODES}")
         return self
-
-
-class Addresses:
-    """Who has which address inside a cluster. Every cluster has a network of its own, so all use the same."""
-
-    LAN = ipaddress.ip_network("10.89.0.0/24")
-    CONTROL_PLANE = "10.89.0.1"
-    SERVICES = "10.96.0.0/16"
-    API_SERVICE = "10.96.0.1"
-    DNS_SERVICE = "10.96.0.10"
-    PODS = "10.244.0.0/16"
-
-    @classmethod
-    def node(cls, index: int) -> str:
-        return str(cls.LAN[10 + index])
-
-    @classmethod
-    def pods(cls, index: int) -> str:
-        return f"10.244.{index + 1}.0/24"
 
 
 def uniform(nodes: int, gpus: int, gpu_class: str, gpu_memory: str) -> ClusterSpec:

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.certificates import write_secret
+from cotenant_local.private_files import write_secret
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from cotenant_local import bootstrap, components, network
-from cotenant_local.api import Api
+from cotenant_local.addresses import Addresses
+from cotenant_local.api import Api, ApiError
 from cotenant_local.channel import Channel
 from cotenant_local.control import Control
 from cotenant_local.machines import Machines
 from cotenant_local.processes import Death, Processes, Service
-from cotenant_local.spec import Addresses
 from cotenant_local.state import NodePlan, Plan, State
 
 API_DEADLINE, NODE_DEADLINE = 90.0, 120.0
-POLL = 0.05
+POLL = 0.1
 
 
 class StartError(Exception):
@@ -94,11 +94,17 @@ class Supervisor:
     async def until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
         """Waits for a condition; a component that dies meanwhile ends the wait with its last words."""
         deadline = time.monotonic() + seconds
-        while not await asyncio.to_thread(holds):
+        said = ""
+        while True:
+            try:
+                if await asyncio.to_thread(holds):
+                    return
+            except (ApiError, OSError) as error:
+                said = f" (the last answer was {error})"
             if self.failure.done():
                 self.failure.result()
             if time.monotonic() > deadline:
-                raise StartError(f"gave up waiting for {what} after {seconds:.0f} s; the logs are in {self.state.logs}")
+                raise StartError(f"waited {seconds:.0f} s for {what}{said}; the logs are in {self.state.logs}")
             await asyncio.sleep(POLL)
 
     async def node(self, action: str, name: str) -> None:

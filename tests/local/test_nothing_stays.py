@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from cotenant_local import control, lifecycle, spec
 from cotenant_local.machines import descendants
 from cotenant_local.state import State
