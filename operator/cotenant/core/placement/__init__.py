@@ -6,7 +6,8 @@ what is not there.
 """
 
 from cotenant.core.placement.bestfit import BestFit
+from cotenant.core.placement.fragmentation import Packing
 from cotenant.core.placement.scoring import Placer, Scorer, Scores
 from cotenant.core.placement.shapes import Demand, Shape
 
-__all__ = ["BestFit", "Demand", "Placer", "Scorer", "Scores", "Shape"]
+__all__ = ["BestFit", "Demand", "Packing", "Placer", "Scorer", "Scores", "Shape"]

@@ -1,0 +1,90 @@
+"""Our packing policy on an openb run: the ledger, the filter, the score cache and the scorer that `schedule` uses.
+
+Each pod is one worker of one job. The mix is learned from the pods that have arrived so far, placed or not, as a
+scheduler sees them in its queue and among what runs; nothing is known of the list. openb has one amount per share,
+so a share takes the same milli of memory (of a GPU with 1000 MiB) and of compute.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from openb import WHOLE, Machines
+from openb import Shape as Pod
+
+from cotenant.core.ledger import Ledger, Take
+from cotenant.core.model import Gpu, Node
+from cotenant.core.placement import Packing, Shape
+from cotenant.core.placement.fitting import Tenancy
+from cotenant.core.placement.room import Room
+
+_EVERYBODY = Tenancy(1)
+_NEVER = np.iinfo(np.int64).min
+
+
+def as_nodes(machines: Machines) -> list[Node]:
+    return [
+        Node(
+            name=f"node-{row:05}",
+            gpus=tuple(
+                Gpu(uuid=f"{row:05}-{slot}", gpu_class=machines.models[model], memory_mib=WHOLE, index=slot)
+                for slot in range(int((free > 0).sum()))
+            ),
+            cpu_milli=int(machines.cpu[row]),
+            memory_mib=int(machines.memory[row]),
+        )
+        for row, (free, model) in enumerate(zip(machines.free, machines.model, strict=True))
+    ]
+
+
+class Ours:
+    """One run. A new cycle, with the mix learned until then, begins every CYCLE arrivals, sooner at the start."""
+
+    CYCLE = 400
+
+    def __init__(self, machines: Machines, random_ties: np.random.Generator | None = None) -> None:
+        self._ledger = Ledger.of(as_nodes(machines))
+        self._ties = random_ties
+        self._seen: Counter[Shape] = Counter()
+        self._shapes: dict[Pod, Shape] = {}
+        self._cycle()
+
+    def _cycle(self) -> None:
+        demands = [(shape, float(self._seen[shape])) for shape in sorted(self._seen)]
+        self._room = Room(self._ledger, Packing().prepare(self._ledger, demands))
+
+    def place(self, pod: Pod) -> bool:
+        shape = self._shapes.get(pod)
+        if shape is None:
+            shape = self._shapes[pod] = as_shape(pod)
+        self._seen[shape] += 1
+        arrived = self._seen.total()
+        if arrived % self.CYCLE == 0 or arrived in {25, 50, 100, 200}:
+            self._cycle()
+        view = self._room.view(shape, _EVERYBODY)
+        score = np.where(view.capacity > 0, view.score, _NEVER)
+        row = int(score.argmax())
+        if view.capacity[row] <= 0:
+            return False
+        if self._ties is not None:
+            row = int(self._ties.choice(np.flatnonzero(score == score[row])))
+        columns = np.flatnonzero(view.fits[row])
+        columns = columns[np.argsort(-view.gpu[row, columns], kind="stable")][: pod.count]
+        milli = (pod.milli,) * len(columns)
+        self._ledger.take(Take(row, tuple(columns.tolist()), milli, milli, pod.cpu, pod.memory, _EVERYBODY.tenant))
+        return True
+
+    def sound(self) -> bool:
+        return self._ledger.sound()
+
+
+def as_shape(pod: Pod) -> Shape:
+    return Shape(
+        count=pod.count,
+        whole=not pod.is_share,
+        compute_milli=pod.milli if pod.is_share else 0,
+        cpu_milli=pod.cpu,
+        host_mib=pod.memory,
+        classes=pod.models,
+    )

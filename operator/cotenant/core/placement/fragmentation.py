@@ -1,0 +1,238 @@
+"""Places each worker where what is left of the node stays worth the most: the fragmentation gradient, with prices.
+
+Weng et al. (USENIX ATC 2023) score a placement by how much less of the node a random next pod could use. Two things
+are better here. The next pod is not the last: a residual is worth what can still be packed into it, at the prices of
+the learned mix (`prices`), as long as the node has CPU for it. And a place counts more where it is scarce (`scarcity`).
+
+    worth(node) = min_q [ Σ_gpu best_q(residual) + q · cpu ]   +   TRUST · Σ_m w_m · n_m(node)
+    score       = worth(after) − worth(before)
+
+`best_q(r)`: the most valuable shares that fit a residual r when each costs its price less q per milli-CPU; the minimum
+over q is the Lagrangian bound of packing GPUs and CPU of the node together, so a GPU without CPU beside it is worth
+nothing, and CPU is dear exactly where it is the shorter of the two. `n_m`: workers of shape m that the node takes by
+itself.
+Ties: least compute left, then least CPU left; never a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.core.inventory import BoolArray, IntArray
+from cotenant.core.ledger import Ledger
+from cotenant.core.model import WHOLE
+from cotenant.core.placement.mix import Mix
+from cotenant.core.placement.prices import UNIT, FloatArray, fill, prices
+from cotenant.core.placement.scarcity import place_worth
+from cotenant.core.placement.scoring import Scorer, Scores
+from cotenant.core.placement.shapes import Demand, Shape
+
+_CPU_PRICES = (0, 3, 9, 17, 34, 70, 140, 275, 700)
+"""The q that are tried, in percent of one GPU per CPU that a GPU has beside it on average."""
+_TRUST = 10
+"""Percent that the expected places weigh beside the packed worth."""
+_LEVELS = WHOLE + 1
+_NEVER = np.iinfo(np.int64).min // 4
+_CPU_BITS, _GPU_BITS = 10, 14
+"""Low bits of a score: ties by what is left of the node."""
+_MANY_ROWS = 48
+"""From here on it pays to judge rows that look alike once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """Rows to judge, as they are. `level` has one number per (kind, memory, compute) that a GPU can have free."""
+
+    kind: IntArray
+    """[R, G] offset of the kind in the tables."""
+    memory: IntArray
+    """[R, G] free, in milli of the GPU's memory."""
+    compute: IntArray
+    """[R, G] free."""
+    cpu: IntArray
+    host: IntArray
+
+    def take(self, rows: IntArray) -> _State:
+        return _State(self.kind[rows], self.memory[rows], self.compute[rows], self.cpu[rows], self.host[rows])
+
+
+class Packing:
+    """The placer: learns a mix once per cycle, then judges rows with tables."""
+
+    def prepare(self, ledger: Ledger, demands: Sequence[Demand]) -> Scorer:
+        return PackingScorer(ledger, Mix.of(demands, ledger.inventory))
+
+
+class PackingScorer:
+    """Scores under one mix, and under the scarcity of the ledger that it was made from.
+
+    Tables and sums hold integers as float64, far below 2^53: exact, and several times faster than int64.
+    """
+
+    def __init__(self, ledger: Ledger, mix: Mix) -> None:
+        self._mix = mix
+        self._kinds = np.array([max(1, kind.memory_mib) for kind in ledger.inventory.kinds] or [1], dtype=np.int64)
+        gpus = max(1, int((ledger.inventory.kind >= 0).sum()))
+        per_gpu = max(1, int(ledger.inventory.cpu.sum()) // gpus)
+        self._q = np.array([percent * UNIT // (100 * per_gpu) for percent in _CPU_PRICES], dtype=np.float64)
+        self._even = mix.even
+        price = _prices(mix)
+        self._by_compute = self._table(mix.compute, price)
+        self._by_memory = self._by_compute if self._even else self._table(mix.memory, price)
+        self._count = mix.count.astype(np.float64)
+        self._cpu = np.maximum(mix.cpu, 1).astype(np.float64)
+        self._host = np.maximum(mix.host, 1).astype(np.float64)
+        state = self._read(ledger, np.arange(len(ledger.inventory.nodes), dtype=np.int64))
+        places = self._places(self._features(state).sum(axis=1), self._bounds(state.cpu, state.host)).sum(axis=0)
+        free = int(np.minimum(state.memory, state.compute).sum())
+        self._place_worth = (place_worth(mix, places.astype(np.int64), free) * _TRUST // 100).astype(np.float64)
+
+    def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
+        node = np.full(len(rows), _NEVER, dtype=np.int64)
+        gpu = np.zeros(fit.shape, dtype=np.int64)
+        able = fit.sum(axis=1) >= shape.count
+        able &= (ledger.free_cpu[rows] >= shape.cpu_milli) & (ledger.free_host[rows] >= shape.host_mib)
+        chosen = np.flatnonzero(able)
+        if len(chosen):
+            state, fits = self._read(ledger, rows[chosen]), fit[chosen]
+            if len(chosen) < _MANY_ROWS:
+                node[chosen], gpu[chosen] = self._judge(ledger, shape, state, fits)
+            else:
+                first, same = _alike(state, fits)
+                one_node, one_gpu = self._judge(ledger, shape, state.take(first), fits[first])
+                node[chosen], gpu[chosen] = one_node[same], one_gpu[same]
+        return Scores(node=node, gpu=gpu)
+
+    def _judge(self, ledger: Ledger, shape: Shape, state: _State, fit: BoolArray) -> tuple[IntArray, IntArray]:
+        features = self._features(state)
+        held = features.sum(axis=1)
+        before = self._worth(held, state.cpu, self._bounds(state.cpu, state.host))
+        cpu = state.cpu - shape.cpu_milli
+        bounds = self._bounds(cpu, state.host - shape.host_mib)
+        gpu = np.zeros(fit.shape)
+        if not shape.count:
+            return _tied(self._worth(held, cpu, bounds) - before, state, cpu), gpu.astype(np.int64)
+        row, column = np.nonzero(fit)
+        loss = features[row, column] - self._left(ledger, shape, state, row, column)
+        if shape.count == 1:
+            gpu[row, column] = self._worth(held[row] - loss, cpu[row], bounds[row]) - before[row]
+            node = np.where(fit, gpu, _NEVER).max(axis=1)
+        else:
+            gpu[row, column] = -loss[:, 0]
+            inside = _first(np.where(fit, gpu, _NEVER), shape.count)[row, column]
+            lost = np.zeros_like(held)
+            np.add.at(lost, row[inside], loss[inside])
+            node = self._worth(held - lost, cpu, bounds) - before
+        return _tied(node, state, cpu), gpu.astype(np.int64)
+
+    def _read(self, ledger: Ledger, rows: IntArray) -> _State:
+        inventory = ledger.inventory
+        kind, usable = inventory.kind[rows], inventory.usable[rows]
+        memory = np.where(usable, ledger.free_memory[rows], 0) * WHOLE // self._kinds[kind]
+        compute = np.where(usable, ledger.free_compute[rows], 0)
+        return _State(
+            kind=kind * _LEVELS,
+            memory=np.maximum(memory, 0),
+            compute=np.maximum(compute, 0),
+            cpu=ledger.free_cpu[rows],
+            host=ledger.free_host[rows],
+        )
+
+    def _features(self, state: _State) -> FloatArray:
+        """[R, G, Q + M] of each GPU: packed worth for each q, then workers of each shape."""
+        return self._at(state.kind, state.memory, state.compute)
+
+    def _at(self, kind: IntArray, memory: IntArray, compute: IntArray) -> FloatArray:
+        features: FloatArray
+        if self._even:
+            features = self._by_compute[kind + np.minimum(memory, compute)]
+        else:
+            features = np.minimum(self._by_memory[kind + memory], self._by_compute[kind + compute])
+        return features
+
+    def _left(self, ledger: Ledger, shape: Shape, state: _State, row: IntArray, column: IntArray) -> FloatArray:
+        """[P, Q + M] features of GPUs once the shape lies on them."""
+        if shape.whole:
+            return np.zeros((len(row), self._by_compute.shape[1]))
+        mib, milli, _ = shape.needs(ledger.inventory)
+        kind = state.kind[row, column]
+        number = kind // _LEVELS
+        memory = state.memory[row, column] - -(-mib * WHOLE // self._kinds)[number]
+        compute = state.compute[row, column] - milli[number]
+        return self._at(kind, np.maximum(memory, 0), np.maximum(compute, 0))
+
+    def _bounds(self, cpu: IntArray, host: IntArray) -> FloatArray:
+        """[R, M] workers that the CPU and the host memory allow."""
+        bounds: FloatArray = np.minimum(cpu[:, None] / self._cpu, host[:, None] / self._host)
+        return np.maximum(np.floor(bounds), 0)
+
+    def _places(self, held: FloatArray, bounds: FloatArray) -> FloatArray:
+        places: FloatArray = np.minimum(np.floor(held[:, len(self._q) :] / self._count), bounds)
+        return places
+
+    def _worth(self, held: FloatArray, cpu: IntArray, bounds: FloatArray) -> FloatArray:
+        packed = (held[:, : len(self._q)] + cpu[:, None] * self._q).min(axis=1)
+        worth: FloatArray = packed + self._places(held, bounds) @ self._place_worth
+        return worth
+
+    def _table(self, sizes: IntArray, price: IntArray) -> FloatArray:
+        """[K · LEVELS, Q + M] features of a GPU with so much free, if only this dimension counted."""
+        mix = self._mix
+        tables = np.zeros((len(self._kinds), _LEVELS, len(self._q) + len(mix.shapes)))
+        level = np.arange(_LEVELS, dtype=np.int64)[:, None]
+        for kind in range(len(mix.allowed)):
+            usable = np.flatnonzero(mix.allowed[kind])
+            size = np.maximum(sizes[kind, usable], 1)
+            cpu = mix.cpu[usable] // mix.count[usable]
+            tables[kind, :, : len(self._q)] = _packed(size, price[usable], cpu, self._q).T
+            tables[kind, :, len(self._q) + usable] = (level // size).T
+        return tables.reshape(-1, tables.shape[-1])
+
+
+def _prices(mix: Mix) -> IntArray:
+    """[M] price of one GPU's part of each shape."""
+    size = mix.size
+    demand: dict[int, int] = {WHOLE: 1}
+    for milli, weight, count in zip(size.tolist(), mix.weight.tolist(), mix.count.tolist(), strict=True):
+        demand[milli] = demand.get(milli, 0) + weight * count
+    ordered = tuple(sorted(demand.items(), reverse=True))
+    by_size = dict(zip((milli for milli, _ in ordered), prices(ordered), strict=True))
+    return np.array([by_size[milli] for milli in size.tolist()], dtype=np.int64)
+
+
+def _packed(size: IntArray, price: IntArray, cpu: IntArray, q: FloatArray) -> FloatArray:
+    """[Q, LEVELS] the most valuable set of shares that fits each residual, net of CPU at each q."""
+    best = np.zeros((len(q), _LEVELS))
+    net = np.maximum(price - q[:, None] * cpu, 0.0)
+    for milli in np.unique(size):
+        best = fill(best, int(milli), net[:, size == milli].max(axis=1))
+    return best
+
+
+def _alike(state: _State, fit: BoolArray) -> tuple[IntArray, IntArray]:
+    """(first, same): one row of each look, and for each row its look. Exact: the whole look is the key."""
+    look = np.concatenate(
+        [state.kind, state.memory, state.compute, fit, state.cpu[:, None], state.host[:, None]], axis=1, dtype=np.int64
+    )
+    key = np.ascontiguousarray(look).view(np.dtype((np.void, look.shape[1] * look.itemsize))).ravel()
+    _, first, same = np.unique(key, return_index=True, return_inverse=True)
+    return first, same
+
+
+def _first(preference: FloatArray, count: int) -> BoolArray:
+    """[R, G] the `count` GPUs that will be taken: best first, ties to the lower column."""
+    order = np.argsort(-preference, axis=1, kind="stable")[:, :count]
+    taken = np.zeros(preference.shape, dtype=np.bool_)
+    np.put_along_axis(taken, order, values=True, axis=1)
+    return taken
+
+
+def _tied(gain: FloatArray, state: _State, cpu_left: IntArray) -> IntArray:
+    """The score: the gain, then least compute left, then least CPU left."""
+    compute = np.minimum(state.compute.sum(axis=1), (1 << _GPU_BITS) - 1)
+    cpu = np.minimum(cpu_left // WHOLE, (1 << _CPU_BITS) - 1)
+    tied: IntArray = (gain.astype(np.int64) << (_GPU_BITS + _CPU_BITS)) - (compute << _CPU_BITS) - cpu
+    return tied
