@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,13 @@ class Pod:
 
     def progress(self) -> Progress:
         return Progress.from_json(self.get("/progress"))
+
+    def rank_process(self, rank: int) -> int:
+        """Host pid of a rank that was started warm."""
+        for pid in self.processes("cotenant_worker.warm"):
+            if Path(f"/proc/{pid}/comm").read_text().strip() == f"rank-{rank}":
+                return pid
+        raise FileNotFoundError(f"rank {rank} does not run")
 
     def processes(self, needle: str) -> list[int]:
         """Host pids inside this pod whose command line holds `needle`."""
@@ -202,6 +209,16 @@ class World:
         shutil.rmtree(self.base, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def directory() -> Iterator[Path]:
+    """A directory that all pods share, as a volume would be; their /tmp is their own."""
+    path = Path(tempfile.mkdtemp(prefix="cotenant-shared-", dir="/var/tmp"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def run(*command: str, check: bool = True) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if check and done.returncode != 0:
@@ -212,7 +229,7 @@ def until(condition: Callable[[], Any], deadline_s: float, what: str) -> Any:
     """The first true value of `condition`; TimeoutError that says what was waited for."""
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
-        with contextlib.suppress(subprocess.CalledProcessError, json.JSONDecodeError, IndexError, FileNotFoundError):
+        with contextlib.suppress(subprocess.CalledProcessError, json.JSONDecodeError, IndexError, OSError):
             value = condition()
             if value:
                 return value

@@ -3,9 +3,11 @@
 The supervisor (PID 1) uses it in a thread; a full client would triple its memory.
 """
 
+import functools
 import http.client
 import json
 import ssl
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +22,32 @@ class ApiError(Exception):
 
 class Api:
     def __init__(self, host: str, port: int, pki: Path) -> None:
-        self._address = (host, port)
-        self._tls = ssl.create_default_context(cafile=str(pki / "ca.crt"))
-        self._tls.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+        tls = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+        tls.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+        # One connection per thread: a handshake for every question costs both ends more than the question.
+        self._threads = threading.local()
+        self._new = functools.partial(http.client.HTTPSConnection, host, port, context=tls, timeout=10)
+
+    @property
+    def _connection(self) -> http.client.HTTPSConnection:
+        if not hasattr(self._threads, "connection"):
+            self._threads.connection = self._new()
+        connection: http.client.HTTPSConnection = self._threads.connection
+        return connection
 
     def call(
         self, method: str, path: str, body: dict[str, Any] | None = None, *, kind: str = "application/json"
     ) -> Any:
         """The answer's document (or text); `ApiError` on a refusal, `OSError` where nobody answers."""
-        connection = http.client.HTTPSConnection(*self._address, context=self._tls, timeout=10)
+        payload = json.dumps(body).encode() if body is not None else None
         try:
-            payload = json.dumps(body).encode() if body is not None else None
+            connection = self._connection
             connection.request(method, path, payload, {"Content-Type": kind} if payload else {})
             answer = connection.getresponse()
             raw = answer.read()
-        except http.client.HTTPException as error:
+        except (http.client.HTTPException, OSError) as error:
+            self._connection.close()
             raise OSError(f"{method} {path}: {error!r}") from error
-        finally:
-            connection.close()
         try:
             document = json.loads(raw)
         except ValueError:

@@ -6,8 +6,8 @@ and the range of pod addresses are there from the first moment, and the kubelet 
 
 from typing import Any
 
+from cotenant_local.addresses import Addresses
 from cotenant_local.api import MERGE, Api
-from cotenant_local.spec import Addresses
 from cotenant_local.state import NodePlan
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -5,13 +5,14 @@ Called by `pki` before the sandbox starts. Files are readable by their owner onl
 
 import datetime
 import ipaddress
-import os
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from cotenant_local.private_files import write_secret
 
 LIFETIME = datetime.timedelta(days=3650)
 
@@ -74,15 +75,6 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
-
-
-def write_secret(path: Path, content: bytes) -> None:
-    """Whole or not at all: an interrupted start must not leave half a key for the next one."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.unlink(missing_ok=True)
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    unfinished.rename(path)
 
 
 def _name(common_name: str, groups: tuple[str, ...]) -> x509.Name:

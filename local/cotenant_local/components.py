@@ -7,8 +7,8 @@ leader election among one, no root rights, several kubelets on one machine. Each
 import json
 from typing import Any
 
-from cotenant_local.certificates import write_secret
-from cotenant_local.spec import Addresses
+from cotenant_local.addresses import Addresses
+from cotenant_local.private_files import write_secret
 from cotenant_local.state import NodePlan, Plan, State
 
 CRI_SOCKET = "/run/cotenant/cri.sock"
@@ -115,9 +115,9 @@ def controller_manager(plan: Plan, state: State) -> list[str]:
         f"--cluster-cidr={Addresses.PODS}",
         f"--service-cluster-ip-range={Addresses.SERVICES}",
         "--allocate-node-cidrs=false",  # the Node objects already carry their ranges
-        # Kubelets here renew their lease every 2.5 s, so a lost node is noticed in 20 s.
+        # Kubelets here renew their lease every 2.5 s; a machine that is busy with everything else is not a lost node.
         "--node-monitor-period=2s",
-        "--node-monitor-grace-period=20s",
+        "--node-monitor-grace-period=30s",
         "--kube-api-qps=100",
         "--kube-api-burst=200",
         "--profiling=false",
@@ -158,6 +158,7 @@ def proxy(plan: Plan) -> list[str]:
 
 def kubelet_configuration(state: State, node: NodePlan) -> dict[str, Any]:
     pki = state.pki
+    withheld = {"ephemeral-storage": str(node.withheld_bytes)} if node.withheld_bytes else {}
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -182,16 +183,17 @@ def kubelet_configuration(state: State, node: NodePlan) -> dict[str, Any]:
         "cgroupDriver": "cgroupfs",
         "cgroupsPerQOS": False,
         "enforceNodeAllocatable": [],
+        "systemReserved": withheld,
         "failCgroupV1": False,
         "failSwapOn": False,
         "oomScoreAdj": 0,
-        "localStorageCapacityIsolation": False,
+        "localStorageCapacityIsolation": True,
         "makeIPTablesUtilChains": False,
         "nodeLeaseDurationSeconds": 10,
         "nodeStatusUpdateFrequency": "5s",
         "serializeImagePulls": False,
         # The disk and memory belong to the user of the machine, who may run them low without losing pods for it.
-        "evictionHard": {"memory.available": "1Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+        "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100,
         "shutdownGracePeriod": "0s",
     }

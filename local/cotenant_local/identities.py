@@ -9,8 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.certificates import Authority, signing_key, write_secret
-from cotenant_local.spec import Addresses
+from cotenant_local.addresses import Addresses
+from cotenant_local.certificates import Authority, signing_key
+from cotenant_local.private_files import write_secret
 from cotenant_local.state import Plan, State
 
 API_INSIDE = f"https://{Addresses.CONTROL_PLANE}:6443"

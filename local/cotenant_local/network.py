@@ -7,7 +7,7 @@ the machines' addresses. `isolate` is a fault: packets between a node and the AP
 import subprocess
 from pathlib import Path
 
-from cotenant_local.spec import Addresses
+from cotenant_local.addresses import Addresses
 from cotenant_local.state import NodePlan
 
 BRIDGE = "lan0"

@@ -60,16 +60,18 @@ class Node:
     def furnish(self) -> None:
         """/run is new with every start, as after a reboot; /var/lib/kubelet is the node's disk and outlives it."""
         disk = self.state.node(self.own.name)
-        for folder in (disk / "kubelet", disk / "log", self.logs):
+        shutil.rmtree(disk / "cri", ignore_errors=True)  # no container outlives the machine
+        for folder in (disk / "kubelet", disk / "log", disk / "cri", self.logs):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The state folder may lie below one of the places that are replaced: by its descriptor it stays reachable.
-        kubelet, log = (os.open(disk / name, os.O_PATH | os.O_DIRECTORY) for name in ("kubelet", "log"))
-        stage = self.state.node(self.own.name) / "stage"
+        places = {"/var/lib/kubelet": "kubelet", "/var/lib/cotenant": "cri", "/var/log/pods": "log"}
+        sources = {target: os.open(disk / name, os.O_PATH | os.O_DIRECTORY) for target, name in places.items()}
+        stage = disk / "stage"
         for place in (Path("/run"), Path("/var/lib"), Path("/var/log")):
             overlay_folder(place, stage)
-        for target, source in ((Path("/var/lib/kubelet"), kubelet), (Path("/var/log/pods"), log)):
-            target.mkdir(exist_ok=True)
-            bind(Path(f"/proc/self/fd/{source}"), target)
+        for target, source in sources.items():
+            Path(target).mkdir(exist_ok=True)
+            bind(Path(f"/proc/self/fd/{source}"), Path(target))
             os.close(source)
         Path("/var/log/containers").mkdir(exist_ok=True)
         shutil.rmtree(stage, ignore_errors=True)
@@ -90,7 +92,7 @@ class Node:
         return {
             "node": self.own.name,
             "socket": components.CRI_SOCKET,
-            "state_dir": str(RUN / "cri"),
+            "state_dir": "/var/lib/cotenant",  # on a disk, which the kubelet measures
             "pod_cidr": self.own.pod_cidr,
             "node_address": self.own.address,
             "catalogue": str(self.plan.catalogue),

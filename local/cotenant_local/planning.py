@@ -6,14 +6,16 @@ belong to the outside and are handed in.
 
 import contextlib
 import json
+import shutil
 import socket
 import sys
 from pathlib import Path
 from typing import Any
 
 from cotenant_local import cgroups, quantities
+from cotenant_local.addresses import Addresses
 from cotenant_local.errors import LocalError
-from cotenant_local.spec import TAINT, Addresses, ClusterSpec, Node
+from cotenant_local.spec import TAINT, ClusterSpec, Node
 from cotenant_local.state import NodePlan, Plan, State
 
 SIMULATED_GPUS = "cotenant.dev/simulated-gpus"
@@ -25,7 +27,8 @@ def plan(name: str, spec: ClusterSpec, state: State, programs: Path, stubs: Path
     listeners = [_listen(spec.api_port or _previous_port(state))]
     listeners += [_listen(forward.port) for forward in spec.forwards]
     ports = [listener.getsockname()[1] for listener in listeners]
-    nodes = tuple(_node(node, index) for index, node in enumerate(spec.nodes))
+    disk = shutil.disk_usage(state.folder).total
+    nodes = tuple(_node(node, index, disk) for index, node in enumerate(spec.nodes))
     planned = Plan(
         name=name,
         programs=programs,
@@ -40,7 +43,7 @@ def plan(name: str, spec: ClusterSpec, state: State, programs: Path, stubs: Path
     return planned, listeners
 
 
-def _node(node: Node, index: int) -> NodePlan:
+def _node(node: Node, index: int, disk: int) -> NodePlan:
     labels = dict(node.labels)
     annotations = dict(node.annotations)
     if node.zone:
@@ -61,9 +64,22 @@ def _node(node: Node, index: int) -> NodePlan:
         pods=node.pods,
         cpu=node.cpu,
         memory_bytes=quantities.to_bytes(node.memory) if node.memory else None,
+        withheld_bytes=_withheld(node, disk),
         manifest={"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec},
         resources=node.resources,
     )
+
+
+def _withheld(node: Node, disk: int) -> int:
+    if node.ephemeral_storage is None:
+        return 0
+    asked = quantities.to_bytes(node.ephemeral_storage)
+    if asked > disk:
+        raise LocalError(
+            f"node {node.name}: ephemeralStorage {node.ephemeral_storage} is more than the disk of the cluster's "
+            f"folder has ({disk // 2**30}Gi); ask for less, or put the folder on a larger disk with --state."
+        )
+    return disk - asked
 
 
 def _taint(text: str) -> dict[str, str]:

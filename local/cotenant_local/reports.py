@@ -11,6 +11,8 @@ from cotenant_local.errors import LocalError
 from cotenant_local.state import State
 
 FOLLOW_SECONDS = 0.2
+LAST_LINES, LINE_WIDTH = 3, 160
+"""Of a dead component's log in `status`; `logs` has all of it."""
 
 
 def as_json(status: dict[str, Any]) -> str:
@@ -42,7 +44,7 @@ def _components(components: dict[str, Any], skip: set[str]) -> list[str]:
         rows.append(f"  {name:24} {here}{again}")
         if death := component["lastDeath"]:
             rows.append(f"    last death {_ago(death['at'])} ago: {death['how']}; its log ended:")
-            rows += [f"      {line}" for line in death["last_lines"].splitlines()]
+            rows += [f"      {line[:LINE_WIDTH]}" for line in death["last_lines"].splitlines()[-LAST_LINES:]]
     return rows
 
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.certificates import write_secret
+from cotenant_local.private_files import write_secret
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +68,8 @@ class NodePlan:
     pods: int
     cpu: int | None
     memory_bytes: int | None
+    withheld_bytes: int
+    """How much of the disk the node does not offer."""
     manifest: dict[str, Any]
     """The Node object that is made before its kubelet starts: labels, taints, annotations, range of pod addresses."""
     resources: dict[str, int]

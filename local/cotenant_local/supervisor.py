@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from cotenant_local import bootstrap, components, network
-from cotenant_local.api import Api
+from cotenant_local.addresses import Addresses
+from cotenant_local.api import Api, ApiError
 from cotenant_local.channel import Channel
 from cotenant_local.control import Control
 from cotenant_local.machines import Machines
 from cotenant_local.processes import Death, Processes, Service
-from cotenant_local.spec import Addresses
-from cotenant_local.state import Plan, State
+from cotenant_local.state import NodePlan, Plan, State
 
 API_DEADLINE, NODE_DEADLINE = 90.0, 120.0
-POLL = 0.05
+POLL = 0.1
 
 
 class StartError(Exception):
@@ -69,9 +69,7 @@ class Supervisor:
         self.start("forward", [str(self.plan.programs / "forward"), target], self.listeners[:1])
         await asyncio.to_thread(bootstrap.dns, self.api)
         self.start("coredns", components.dns(self.plan, self.state))
-        for node in self.plan.nodes:
-            await asyncio.to_thread(bootstrap.node, self.api, node)
-            await self.machines.start(node.name)
+        await asyncio.gather(*(self.join(node) for node in self.plan.nodes))
         for node in self.plan.nodes:
             ready = functools.partial(bootstrap.node_ready, self.api, node.name)
             await self.until(ready, NODE_DEADLINE, f"node {node.name} to be ready")
@@ -80,6 +78,10 @@ class Supervisor:
         self.ready = True
         self.lifeline.send(ready=True, seconds=round(time.monotonic() - begun, 1))
         self.note(f"ready after {time.monotonic() - begun:.1f} s")
+
+    async def join(self, node: NodePlan) -> None:
+        await asyncio.to_thread(bootstrap.node, self.api, node)
+        await self.machines.start(node.name)
 
     def has_default_account(self) -> bool:
         """The first object that only a working controller manager makes; without it no pod is admitted."""
@@ -92,11 +94,17 @@ class Supervisor:
     async def until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
         """Waits for a condition; a component that dies meanwhile ends the wait with its last words."""
         deadline = time.monotonic() + seconds
-        while not await asyncio.to_thread(holds):
+        said = ""
+        while True:
+            try:
+                if await asyncio.to_thread(holds):
+                    return
+            except (ApiError, OSError) as error:
+                said = f" (the last answer was {error})"
             if self.failure.done():
                 self.failure.result()
             if time.monotonic() > deadline:
-                raise StartError(f"gave up waiting for {what} after {seconds:.0f} s; the logs are in {self.state.logs}")
+                raise StartError(f"waited {seconds:.0f} s for {what}{said}; the logs are in {self.state.logs}")
             await asyncio.sleep(POLL)
 
     async def node(self, action: str, name: str) -> None:

@@ -6,8 +6,12 @@ in whole GPUs where a name says `gpus`, and in milli where it says `milli`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
+from cotenant.core import DEFAULT, ClusterState, Policy, schedule
+from cotenant.core.events import JobGone, JobSeen, NodeSeen, QueueSeen
 from cotenant.core.model import (
     WHOLE,
     Gpu,
@@ -22,6 +26,7 @@ from cotenant.core.model import (
     RankPlacement,
     Snapshot,
 )
+from cotenant.core.plan import Action, Admit, Evict, Plan
 
 
 def make_node(
@@ -132,3 +137,70 @@ def make_snapshot(
     *, nodes: list[Node], queues: list[Queue], jobs: list[Job], now: float = 1_000.0, **changes: Any
 ) -> Snapshot:
     return Snapshot(now=now, nodes=tuple(nodes), queues=tuple(queues), jobs=tuple(jobs), **changes)
+
+
+class ToyCluster:
+    """A cluster that does what plans say, one step at a time: what is evicted leaves in the next step, resizes too.
+
+    Time is a number; nothing sleeps. `cycle` decides once and carries the plan out, `quiet` repeats that until a plan
+    has no actions and nobody is leaving any more.
+    """
+
+    def __init__(
+        self, nodes: Iterable[Node], queues: Iterable[Queue], jobs: Iterable[Job] = (), policy: Policy = DEFAULT
+    ) -> None:
+        self.state = ClusterState()
+        self.policy = policy
+        self.now = 0.0
+        self.jobs: dict[str, Job] = {}
+        self.history: list[Action] = []
+        for node in nodes:
+            self.state.observe(NodeSeen(node))
+        for queue in queues:
+            self.state.observe(QueueSeen(queue))
+        for job in jobs:
+            self.see(job)
+
+    def see(self, job: Job) -> None:
+        self.jobs[job.key] = job
+        self.state.observe(JobSeen(job))
+
+    def end(self, key: str) -> None:
+        """The job has finished or was deleted."""
+        self.jobs.pop(key, None)
+        self.state.observe(JobGone(key))
+
+    def snapshot(self) -> Snapshot:
+        return self.state.snapshot(self.now)
+
+    def leave(self) -> None:
+        """Everybody who was asked to leave is gone now."""
+        for job in list(self.jobs.values()):
+            if job.evicting:
+                self.see(replace(job, placement=None, admitted_at=None, evicting=False, leaving=None))
+            elif job.leaving is not None:
+                self.see(replace(job, leaving=None))
+
+    def cycle(self) -> Plan:
+        self.now += 1.0
+        plan = schedule(self.snapshot(), self.policy)
+        self.state.assume(plan)
+        self.history.extend(plan.actions)
+        for action in plan.actions:
+            job = self.jobs[action.job]
+            if isinstance(action, Admit):
+                self.see(replace(job, placement=action.placement, admitted_at=self.now))
+            elif isinstance(action, Evict):
+                self.see(replace(job, evicting=True))
+            else:
+                self.see(replace(job, placement=action.placement, leaving=job.placement))
+        return plan
+
+    def quiet(self, *, cycles: int = 200) -> Plan:
+        """Until nothing happens any more; raises if that takes more than `cycles`."""
+        for _ in range(cycles):
+            plan = self.cycle()
+            if not plan.actions and not any(job.evicting or job.leaving for job in self.jobs.values()):
+                return plan
+            self.leave()
+        raise AssertionError(f"not quiet after {cycles} cycles: {self.history[-6:]}")

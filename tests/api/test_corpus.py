@@ -1,6 +1,7 @@
 """Documents that must be taken and documents that must be refused, by the parser and by the real API server alike.
 
-A document of `bad/` names in its comment the field that every refusal has to name.
+A document of `bad/` names in its comment the field that every refusal has to name (`server:` where the API server stops
+at an earlier step and says it in words of its own).
 """
 
 from __future__ import annotations
@@ -8,12 +9,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cotenant.api.documents import check
 from cotenant.api.errors import DocumentError
 from cotenant.api.yamltext import read_documents
+
+if TYPE_CHECKING:
+    from conftest import Server
 
 HERE = Path(__file__).parent
 
@@ -74,3 +79,25 @@ def test_the_parser_refuses_what_is_bad_and_names_the_field(entry: Entry) -> Non
     assert problems
     assert entry.refused is not None
     assert any(names_field(problem, entry.refused) for problem in problems), problems
+
+
+def kind_of(text: str) -> str:
+    found = re.search(r'kind"?: "?(\w+)', text)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("entry", GOOD, ids=lambda entry: entry.id)
+def test_the_api_server_takes_what_is_good(entry: Entry, server: Server) -> None:
+    answer = server.dry_run(entry.text, kind_of(entry.text))
+    assert (answer.status, answer.message) == (201, "")
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("entry", BAD, ids=lambda entry: entry.id)
+def test_the_api_server_refuses_what_is_bad_and_names_the_field(entry: Entry, server: Server) -> None:
+    answer = server.dry_run(entry.text, kind_of(entry.text))
+    assert answer.status in {400, 422}, answer.body
+    otherwise = re.search(r"(?m)^# server: (.*)", entry.text)
+    assert names_field(answer.message, otherwise[1] if otherwise else str(entry.refused)), answer.message

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cotenant import names
+
 _COLLATERAL = re.compile(
     r"closed by peer|reset by peer|Broken pipe|ncclRemoteError|ncclSystemError|remote process exited"
     r"|Connection refused|Socket Timeout|DistNetworkError|DistStoreError|connectFullMesh|Coordination service"
@@ -109,13 +111,23 @@ def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
         name = signals.Signals(exit_.signal).name
         killed = exit_.signal in (signals.SIGKILL, signals.SIGTERM)
         message = f"rank {exit_.rank} was ended by {name}" + ("" if killed else f": {last}")
-        return Cause("UserError", exit_.rank, 128 + exit_.signal, exit_.signal, message, tail, killed=killed)
+        code = own_code(128 + exit_.signal)
+        return Cause("UserError", exit_.rank, code, exit_.signal, message, tail, killed=killed)
     code = exit_.code or 1
-    if code in (83, 84):
+    if code == names.EXIT_QUOTA and last.startswith("cotenant:"):
         return Cause("Quota", exit_.rank, code, None, f"rank {exit_.rank}: {last}", tail, restartable=False)
     if any(_MEMORY.search(line) for line in tail):
         line = next(line for line in reversed(tail) if _MEMORY.search(line))
         message = f"rank {exit_.rank} ran out of GPU memory (its limit is its share): {line.strip()}"
         return Cause("OutOfGPUMemory", exit_.rank, code, None, message, tail)
     blame = " (all failures blame a peer; this one was the first)" if collateral else ""
-    return Cause("UserError", exit_.rank, code, None, f"rank {exit_.rank} ended with {code}{blame}: {last}", tail)
+    said, code = code, own_code(code)
+    note = f" (reported as {code}: {said} has a meaning of ours)" if said != code else ""
+    message = f"rank {exit_.rank} ended with {said}{note}{blame}: {last}"
+    return Cause("UserError", exit_.rank, code, None, message, tail)
+
+
+def own_code(code: int) -> int:
+    """A program's exit code that cannot be taken for one of ours."""
+    reserved = {*names.PLATFORM_FAULTS, names.EXIT_QUOTA, names.EXIT_BAD_CONTRACT, names.EXIT_PREEMPTED}
+    return 79 if code in reserved else code

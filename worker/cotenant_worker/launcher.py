@@ -177,6 +177,7 @@ class Launcher:
         if role == "actor":
             self.board.mark("actor attached", time.monotonic() - self.began)
             self._relay = channel
+            self.ray.joined = True
             for event in self._outbox:
                 channel.send(event)
             self._outbox.clear()

@@ -104,8 +104,8 @@ def _first_on_path(directory: str) -> None:
 def _print_exception(error: BaseException) -> None:
     """Like the interpreter, without our frames on top; a hook of the user's is honoured."""
     trace = error.__traceback__
-    ours = str(Path(__file__).parent)
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith((ours, "<frozen importlib")):
+    ours = (str(Path(__file__).parent), "<frozen importlib", importlib.__file__)
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(ours):
         trace = trace.tb_next
     if sys.excepthook is not sys.__excepthook__:
         sys.excepthook(type(error), error, trace)

@@ -92,7 +92,11 @@ class LocalRanks:
     async def _fork(self, request: dict[str, Any], output: int) -> int | None:
         """The pid of a rank forked from the warm process; None when there is none or it failed."""
         warm = self._warm
-        if warm is None or not warm.child.alive:
+        if warm is None:
+            return None
+        if not warm.child.alive:
+            self.retire_warm()
+            self.warm_up()
             return None
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError, TimeoutError, ValueError):
@@ -103,6 +107,7 @@ class LocalRanks:
                 pid = int(json.loads(await loop.sock_recv(warm.control, 1 << 16))["pid"])
                 return pid or None
         self.retire_warm()
+        self.warm_up()  # for the next start; this one does not wait again
         return None
 
     def retire_warm(self) -> None:

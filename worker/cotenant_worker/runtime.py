@@ -27,6 +27,8 @@ class RayRuntime:
     nursery: Nursery
     inherited: Mapping[str, str]
     ip: str
+    joined: bool = False
+    """The driver has reached this pod's actor."""
     _node: Child | None = None
     _driver: Child | None = None
     _log: Path = field(default_factory=lambda: layout.state_dir() / "ray.log")
@@ -93,6 +95,9 @@ class RayRuntime:
     def _ray_ended(self) -> Ended:
         assert self._node is not None
         code = self._node.exit.result() if self._node.exit.done() else "?"
+        if not self.head and not self.joined:
+            message = f"this pod could not join the job's Ray cluster: `ray start` ended with {code}: {self.tail()}"
+            return names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", message
         if not self.head:
             message = f"`ray start` ended with {code}: the head {self.contract.pods[0].host} is gone. {self.tail()}"
             return names.EXIT_PEER_LOST, "PeerLost", message

@@ -28,3 +28,8 @@ system:serviceaccount:{{ .Release.Namespace }}:cotenant-operator
 {{- define "cotenant.agentUser" -}}
 system:serviceaccount:{{ include "cotenant.agentNamespace" . }}:cotenant-agent
 {{- end }}
+
+{{/* A setting as text: whole numbers stay whole however large they are. */}}
+{{- define "cotenant.setting" -}}
+{{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ . | int64 }}{{ else }}{{ . }}{{ end }}
+{{- end }}

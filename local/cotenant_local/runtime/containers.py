@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.runtime import proto, records, shims, spec
+from cotenant_local.runtime import cdi, cgroups, proto, records, shims, spec
+from cotenant_local.runtime.cgroups import Cgroups, Group
 from cotenant_local.runtime.config import RuntimeConfig
 from cotenant_local.runtime.images import Image
 from cotenant_local.runtime.launcher import Launcher, LaunchError
@@ -39,6 +40,7 @@ class Container:
     groups: list[int]
     log_path: str
     notes: list[str]
+    group: Group | None = None
     started: dict[str, Any] | None = None
     exit: dict[str, Any] | None = None
     watcher: "asyncio.Task[None] | None" = None
@@ -72,13 +74,17 @@ class Containers:
         self.launcher = launcher
         self.folder = config.state_dir / "containers"
         self.ids = IdMap.here()
+        self.cgroups = Cgroups(config.cgroup_parent)
         self.all: dict[str, Container] = {}
         self.changed: list[asyncio.Queue[tuple[int, Container]]] = []
 
     def recover(self) -> None:
         """After a start: takes up what an earlier runtime left. Call inside the event loop."""
         for folder, message, meta in records.each(self.folder, proto.pb.ContainerConfig):
-            container = Container(folder.name, folder, message, **meta)
+            container = Container(folder.name, folder, message, **{name: meta[name] for name in META})
+            if meta["group"]:
+                folders = {name: Path(path) for name, path in meta["group"].items()}
+                container.group = Group(folders, self.cgroups.unified)
             container.exit = records.read(folder / "exit.json")
             container.started = records.read(folder / "started.json")
             self.all[container.id] = container
@@ -98,10 +104,19 @@ class Containers:
         """Raises RefusedError for what cannot be honoured."""
         name = records.new_id()
         folder = self.folder / name
-        place = self._place(config, sandbox, folder)
+        resources = config.linux.resources
+        group = self.cgroups.make(sandbox.id, name, resources) if self.cgroups else None
+        try:
+            return self._record(config, sandbox, image, self._place(config, sandbox, folder, group))
+        except BaseException:
+            self.cgroups.remove(sandbox.id, name)
+            raise
+
+    def _record(self, config: Any, sandbox: Sandbox, image: Image, place: spec.Place) -> Container:
+        folder, group = Path(place.folder), place.group
         document = spec.build(config, image, place)
         process = document["process"]
-        meta = {
+        meta: dict[str, Any] = {
             "sandbox_id": sandbox.id,
             "image_id": image.id,
             "created_at": time.time_ns(),
@@ -115,14 +130,16 @@ class Containers:
         (folder / "root").mkdir()
         records.write(folder / "spec.json", document)
         (folder / "config.pb").write_bytes(config.SerializeToString())
-        records.write(folder / "meta.json", meta)
-        container = self.all[name] = Container(name, folder, config, **meta)
+        paths = {name: str(path) for name, path in group.folders.items()} if group else None
+        records.write(folder / "meta.json", {**meta, "group": paths})
+        container = Container(folder.name, folder, config, **meta, group=group)
+        self.all[container.id] = container
         for note in container.notes:
             log.warning("container %s: %s", config.metadata.name, note)
         self._tell(proto.pb.CONTAINER_CREATED_EVENT, container)
         return container
 
-    def _place(self, config: Any, sandbox: Sandbox, folder: Path) -> spec.Place:
+    def _place(self, config: Any, sandbox: Sandbox, folder: Path, group: Group | None) -> spec.Place:
         pb = proto.pb
         options = config.linux.security_context.namespace_options
         pid_namespace = "new"
@@ -145,6 +162,8 @@ class Containers:
             shm="/dev/shm" if sandbox.options.ipc == pb.NODE else str(sandbox.shm),
             pid_namespace=pid_namespace,
             log_directory=sandbox.config.log_directory,
+            group=group,
+            devices=cdi.edits((device.name for device in config.CDI_devices), self.config.cdi_dirs),
         )
 
     async def start(self, container: Container) -> None:
@@ -190,8 +209,18 @@ class Containers:
     async def remove(self, container: Container) -> None:
         await self.stop(container, 0)
         self.all.pop(container.id, None)
+        self.cgroups.remove(container.sandbox_id, container.id)
         records.remove(container.folder)
         self._tell(proto.pb.CONTAINER_DELETED_EVENT, container)
+
+    def update(self, container: Container, resources: Any) -> None:
+        """New limits for a container, kept over a restart; raises LimitError."""
+        if container.group is not None:
+            cgroups.apply(container.group, resources)
+        elif missing := cgroups.unenforced(resources):
+            log.warning("container %s: %s", container.config.metadata.name, missing)
+        container.config.linux.resources.MergeFrom(resources)
+        (container.folder / "config.pb").write_bytes(container.config.SerializeToString())
 
     def _tell(self, kind: int, container: Container) -> None:
         for queue in self.changed:

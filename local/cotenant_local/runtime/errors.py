@@ -7,6 +7,8 @@ from typing import Any
 
 import grpc
 
+from cotenant_local.runtime.cdi import CdiError
+from cotenant_local.runtime.cgroups import LimitError
 from cotenant_local.runtime.containers import StateError
 from cotenant_local.runtime.launcher import LaunchError
 from cotenant_local.runtime.network import NetworkError
@@ -17,6 +19,8 @@ log = logging.getLogger(__name__)
 CODES = {
     RefusedError: grpc.StatusCode.INVALID_ARGUMENT,
     StateError: grpc.StatusCode.FAILED_PRECONDITION,
+    CdiError: grpc.StatusCode.INVALID_ARGUMENT,
+    LimitError: grpc.StatusCode.INVALID_ARGUMENT,
     KeyError: grpc.StatusCode.NOT_FOUND,
     TimeoutError: grpc.StatusCode.DEADLINE_EXCEEDED,
     LaunchError: grpc.StatusCode.UNKNOWN,

@@ -83,12 +83,12 @@ def container_status(container: Container) -> Any:
     )
 
 
-def chosen_sandboxes(sandboxes: Iterable[Sandbox], chosen: Any) -> list[Sandbox]:
+def chosen_sandboxes(sandboxes: Iterable[Sandbox], chosen: Any, *, by_state: bool = True) -> list[Sandbox]:
     return [
         sandbox
         for sandbox in sandboxes
         if (not chosen.id or sandbox.id.startswith(chosen.id))
-        and (not chosen.HasField("state") or chosen.state.state == sandbox_state(sandbox))
+        and (not by_state or not chosen.HasField("state") or chosen.state.state == sandbox_state(sandbox))
         and _matches(sandbox.config.labels, chosen.label_selector)
     ]
 

@@ -5,12 +5,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.runtime import images
+from cotenant_local.runtime import hostports, images
 from cotenant_local.runtime.config import RuntimeConfig
 from cotenant_local.runtime.containers import Container, Containers, StateError
 from cotenant_local.runtime.launcher import Launcher
 from cotenant_local.runtime.sandboxes import Sandbox, Sandboxes
 from cotenant_local.runtime.streaming.server import StreamServer
+from cotenant_local.runtime.usage import Meter
 
 PROGRAMS = {"ip": "iproute2", "nsenter": "util-linux"}
 
@@ -29,6 +30,7 @@ class Node:
     sandboxes: Sandboxes
     containers: Containers
     streams: StreamServer
+    meter: Meter
 
     @classmethod
     def open(cls, config: RuntimeConfig) -> "Node":
@@ -40,7 +42,7 @@ class Node:
         launcher.start()
         sandboxes = Sandboxes(config, launcher)
         containers, streams = Containers(config, launcher), StreamServer(launcher)
-        node = cls(config, launcher, images.load(config.catalogue), sandboxes, containers, streams)
+        node = cls(config, launcher, images.load(config.catalogue), sandboxes, containers, streams, Meter())
         node.containers.recover()
         return node
 
@@ -54,6 +56,18 @@ class Node:
             return container
         raise KeyError(f"container {name} is not known to this node")
 
+    async def run_sandbox(self, config: Any, handler: str) -> Sandbox:
+        sandbox = await self.sandboxes.run(config, handler)
+        if hostports.ports(sandbox):
+            others = [other for other in self.sandboxes.all.values() if other.ready and other is not sandbox]
+            try:
+                hostports.check(sandbox, others)
+                await hostports.write([*others, sandbox])
+            except BaseException:
+                await self.remove_sandbox(sandbox)
+                raise
+        return sandbox
+
     def create(self, config: Any, sandbox: Sandbox) -> Container:
         """A container in a sandbox; raises RefusedError for what cannot be honoured."""
         image = self.catalogue.find(config.image.image)
@@ -66,12 +80,16 @@ class Node:
     async def stop_sandbox(self, sandbox: Sandbox) -> None:
         for container in self.containers.of(sandbox):
             await self.containers.stop(container, 0)
+        held = sandbox.ready and hostports.ports(sandbox)
         await self.sandboxes.stop(sandbox)
+        if held:
+            await hostports.write([other for other in self.sandboxes.all.values() if other.ready])
 
     async def remove_sandbox(self, sandbox: Sandbox) -> None:
         await self.stop_sandbox(sandbox)
         for container in self.containers.of(sandbox):
             await self.containers.remove(container)
+        self.containers.cgroups.remove(sandbox.id)
         self.sandboxes.remove(sandbox)
 
     def storage(self) -> Path:

@@ -13,20 +13,20 @@ from cotenant_local.runtime.config import RuntimeConfig
 from cotenant_local.runtime.image_service import ImageService
 from cotenant_local.runtime.node import Node
 from cotenant_local.runtime.service import RuntimeService
+from cotenant_local.runtime.stats_service import StatsService
 
 log = logging.getLogger(__name__)
 MESSAGE_BYTES = 32 << 20  # ExecSync may answer with twice 16 MiB less its frame
 
 
-class NotProvided:
-    """Calls of the interface that a service lacks answer UNIMPLEMENTED, as generated servicers do."""
+class Joined:
+    """One servicer out of several; what none of them has answers UNIMPLEMENTED, as the generated one does."""
 
-    def __init__(self, service: object, base: type) -> None:
-        self.service = service
-        self.fallback = base()
+    def __init__(self, generated: object, *services: object) -> None:
+        self.services = (*services, generated)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.service, name, None) or getattr(self.fallback, name)
+        return getattr(next(service for service in self.services if hasattr(service, name)), name)
 
 
 async def serve(config: RuntimeConfig) -> None:
@@ -38,9 +38,9 @@ async def serve(config: RuntimeConfig) -> None:
     await node.streams.start(config.stream_address)
     options = [("grpc.max_send_message_length", MESSAGE_BYTES), ("grpc.max_receive_message_length", MESSAGE_BYTES)]
     server = grpc.aio.server(options=options)
-    runtime = NotProvided(RuntimeService(node), proto.rpc.RuntimeServiceServicer)
+    runtime = Joined(proto.rpc.RuntimeServiceServicer(), RuntimeService(node), StatsService(node))
     proto.rpc.add_RuntimeServiceServicer_to_server(runtime, server)
-    images = NotProvided(ImageService(node), proto.rpc.ImageServiceServicer)
+    images = Joined(proto.rpc.ImageServiceServicer(), ImageService(node))
     proto.rpc.add_ImageServiceServicer_to_server(images, server)
     config.socket.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):

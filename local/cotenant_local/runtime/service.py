@@ -47,7 +47,7 @@ class RuntimeService:
 
     @answers
     async def RunPodSandbox(self, request: Any) -> Any:  # noqa: N802
-        sandbox = await self.node.sandboxes.run(request.config, request.runtime_handler)
+        sandbox = await self.node.run_sandbox(request.config, request.runtime_handler)
         return proto.pb.RunPodSandboxResponse(pod_sandbox_id=sandbox.id)
 
     @answers
@@ -157,6 +157,17 @@ class RuntimeService:
         if not sandbox.ready:
             raise StateError(f"pod sandbox {sandbox.id} is not running")
         return proto.pb.PortForwardResponse(url=self.node.streams.address("portforward", sandbox, request))
+
+    @answers
+    async def UpdateContainerResources(self, request: Any) -> Any:  # noqa: N802
+        self.node.containers.update(self.node.container(request.container_id), request.linux)
+        return proto.pb.UpdateContainerResourcesResponse()
+
+    @answers
+    async def UpdatePodSandboxResources(self, request: Any) -> Any:  # noqa: N802
+        """Pods have no limits of their own here: their containers' hold."""
+        self.node.sandbox(request.pod_sandbox_id)
+        return proto.pb.UpdatePodSandboxResourcesResponse()
 
     @answers
     async def UpdateRuntimeConfig(self, request: Any) -> Any:  # noqa: N802

@@ -8,6 +8,8 @@ import os
 from typing import Any
 
 from cotenant_local.runtime import proto, users
+from cotenant_local.runtime.cdi import Edits
+from cotenant_local.runtime.cgroups import Group, unenforced
 from cotenant_local.runtime.images import PATH, Image
 
 NONROOT_NAMES = {"root": (0, 0), "nonroot": (65532, 65532), "nobody": (65534, 65534)}
@@ -46,6 +48,9 @@ class Place:
     pid_namespace: str
     """"new", a path, or "" for the sandbox's own."""
     log_directory: str
+    group: Group | None = None
+    devices: Edits = dataclasses.field(default_factory=Edits)
+    """Of the CDI devices that the container was given."""
 
 
 def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
@@ -53,6 +58,10 @@ def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
     security = config.linux.security_context
     _refuse(config, security)
     process, notes = _process(config, image, place)
+    group = place.group
+    mounts = _in_order([*_mounts(config.mounts), *place.devices.mounts])
+    if group is None and (missing := unenforced(config.linux.resources)):
+        notes.append(missing)
     base = f"/proc/{place.sandbox_pid}/ns/"
     return {
         "folder": place.folder,
@@ -60,8 +69,8 @@ def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
         "namespaces": {**{kind: base + kind for kind in ("net", "uts", "ipc")}, "pid": place.pid_namespace},
         "readonly_root": security.readonly_rootfs,
         "privileged": security.privileged,
-        "binds": _image_binds(image) + _mounts(config.mounts),
-        "devices": [{"source": d.host_path, "target": d.container_path} for d in config.devices],
+        "binds": _image_binds(image) + (group.shown() if group else []) + mounts,
+        "devices": [*_devices(config.devices), *place.devices.devices],
         "shm": place.shm,
         "folders": FOLDERS,
         "files": _files(process, place),
@@ -73,8 +82,9 @@ def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
         "stdin": config.stdin,
         "stdin_once": config.stdin_once,
         "log_path": os.path.join(place.log_directory, config.log_path) if config.log_path else "",
-        "cgroup_files": [],
-        "oom_file": "",
+        "cgroup_files": group.files() if group else [],
+        "oom_file": group.oom_file if group else "",
+        "cgroup_folder": bool(group and not group.unified),
         "notes": notes,
     }
 
@@ -108,13 +118,14 @@ def _process(config: Any, image: Image, place: Place) -> tuple[dict[str, Any], l
     security = config.linux.security_context
     uid, gid = _user(security, image)
     notes = []
-    groups, missing = place.ids.groups(dict.fromkeys([*security.supplemental_groups, gid]))
+    groups, missing = place.ids.groups(dict.fromkeys([*security.supplemental_groups, *place.devices.groups, gid]))
     mapped = not place.ids.has(uid, gid)
     if missing := [group for group in missing if group != gid]:  # its own group is shown either way
         notes.append(f"groups {missing} are not shown: the cluster runs as an ordinary user, who owns every volume")
     try:
         added, dropped = security.capabilities.add_capabilities, security.capabilities.drop_capabilities
-        kept = users.capabilities(added, dropped, privileged=security.privileged)
+        have = place.ids.capabilities
+        kept = users.capabilities(added, dropped, privileged=security.privileged, have=have)
     except users.UnknownCapabilityError as error:
         raise RefusedError(str(error)) from error
     args = [*(config.command or image.entrypoint), *(config.args or (() if config.command else image.args))]
@@ -159,7 +170,7 @@ def _environment(config: Any, image: Image, place: Place, uid: int) -> dict[str,
         env["TERM"] = "xterm"
     for entry in config.envs:
         env[entry.key] = entry.value.decode("utf-8", "surrogateescape")
-    return env
+    return env | place.devices.env  # a device's environment is not for the tenant to override
 
 
 def _image_binds(image: Image) -> list[dict[str, Any]]:
@@ -176,10 +187,8 @@ def _host_links() -> dict[str, str]:
 
 
 def _mounts(mounts: Any) -> list[dict[str, Any]]:
-    """Parents before children, so that none hides another."""
     pb = proto.pb
     kinds = {pb.PROPAGATION_HOST_TO_CONTAINER: "slave", pb.PROPAGATION_BIDIRECTIONAL: "shared"}
-    ordered = sorted(mounts, key=lambda mount: mount.container_path.rstrip("/").count("/"))
     return [
         {
             "source": os.path.realpath(mount.host_path),
@@ -188,8 +197,23 @@ def _mounts(mounts: Any) -> list[dict[str, Any]]:
             "recursive_readonly": mount.recursive_read_only,
             "propagation": kinds.get(mount.propagation, "private"),
         }
-        for mount in ordered
+        for mount in mounts
     ]
+
+
+def _in_order(mounts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Parents before children, so that none hides another."""
+    return sorted(mounts, key=lambda mount: mount["target"].rstrip("/").count("/"))
+
+
+def _devices(devices: Any) -> list[dict[str, str]]:
+    """Of device plugins. A folder stands for all device nodes in it, as for other runtimes."""
+    found = []
+    for device in devices:
+        if not os.path.exists(device.host_path):
+            raise RefusedError(f"device {device.host_path} is not on this node")
+        found.append({"source": device.host_path, "target": device.container_path})
+    return found
 
 
 def _files(process: dict[str, Any], place: Place) -> dict[str, str]:

@@ -23,11 +23,23 @@ DEFAULT = frozenset(DEFAULT_NAMES.split())
 
 
 class UnknownCapabilityError(ValueError):
-    """A pod names a capability that Linux does not have."""
+    """A pod names a capability that Linux does not have, or this machine does not give."""
 
 
-def capabilities(add: Iterable[str], drop: Iterable[str], *, privileged: bool) -> list[int]:
-    """The numbers of what is kept: the default set, less what is dropped, plus what is added."""
+def available() -> frozenset[str]:
+    """What this process may hand on; a machine that is itself a container may lack some."""
+    status = Path("/proc/self/status").read_text()
+    mask = int(next(line.split()[1] for line in status.splitlines() if line.startswith("CapPrm:")), 16)
+    return frozenset(name for name, number in NUMBERS.items() if mask >> number & 1)
+
+
+def capabilities(
+    add: Iterable[str], drop: Iterable[str], *, privileged: bool, have: frozenset[str] = frozenset(CAPABILITIES)
+) -> list[int]:
+    """The numbers of what is kept: the default set, less what is dropped, plus what is added.
+
+    "All", and the default set, mean all that there is; a capability that is added by name must be there.
+    """
     everything = frozenset(CAPABILITIES)
     kept = set(everything if privileged else DEFAULT)
     dropped, added = _names(drop), _names(add)
@@ -35,7 +47,9 @@ def capabilities(add: Iterable[str], drop: Iterable[str], *, privileged: bool) -
     kept |= everything if "ALL" in added else added
     if unknown := sorted((dropped | added) - everything - {"ALL"}):
         raise UnknownCapabilityError(f"unknown capabilities {', '.join(unknown)}")
-    return sorted(NUMBERS[name] for name in kept)
+    if lacking := sorted(added - {"ALL"} - have):
+        raise UnknownCapabilityError(f"this machine does not have the capabilities {', '.join(lacking)} to give")
+    return sorted(NUMBERS[name] for name in kept & have)
 
 
 def _names(names: Iterable[str]) -> set[str]:
@@ -49,10 +63,12 @@ class IdMap:
     uids: tuple[tuple[int, int], ...]
     gids: tuple[tuple[int, int], ...]
     may_set_groups: bool
+    capabilities: frozenset[str] = frozenset(CAPABILITIES)
 
     @classmethod
     def here(cls) -> "IdMap":
-        return cls(_ranges("uid_map"), _ranges("gid_map"), Path("/proc/self/setgroups").read_text().strip() == "allow")
+        may_set_groups = Path("/proc/self/setgroups").read_text().strip() == "allow"
+        return cls(_ranges("uid_map"), _ranges("gid_map"), may_set_groups, available())
 
     def has(self, uid: int, gid: int) -> bool:
         return _inside(uid, self.uids) and _inside(gid, self.gids)

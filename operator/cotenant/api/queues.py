@@ -12,7 +12,6 @@ from cotenant.api.fields import (
     DNS_LABEL,
     GpuAmount,
     GpuHours,
-    Int,
     Label,
     LabelValue,
     Str,
@@ -20,6 +19,7 @@ from cotenant.api.fields import (
     cel_text,
     keyed_by,
     text,
+    whole,
 )
 from cotenant.api.jobstatus import Condition
 from cotenant.api.metadata import ObjectMeta
@@ -149,7 +149,7 @@ class QueueSpec(Model):
     """Namespaces whose jobs may use the queue, by name."""
     namespace_selector: NamespaceSelector | None = None
     """And those that this selects."""
-    weight: Int = Field(default=1, ge=1, le=1000)
+    weight: Annotated[int, *whole(1, 1000)] = 1
     """Its part of what is idle, against its siblings."""
     quotas: Annotated[tuple[QuotaLine, ...], Field(max_length=64)] = ()
     """What is granted. Nothing granted is nothing allowed."""

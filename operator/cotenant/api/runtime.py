@@ -13,13 +13,13 @@ from cotenant.api.fields import (
     Bool,
     CpuAmount,
     HostMemory,
-    Int,
     ObjectName,
     Str,
     bounded,
     cel_text,
     keyed_by,
     text,
+    whole,
 )
 from cotenant.api.rules import Model, Rule
 
@@ -211,7 +211,7 @@ class Volume(Model):
 
 
 class ParameterServer(Model):
-    servers: Annotated[Int, Field(ge=1, le=64)] = 1
+    servers: Annotated[int, *whole(1, 64)] = 1
     """Server processes among which the parameters are divided."""
     update: Update = Update.SYNCHRONOUS
     """Whether a server waits for every worker's gradients before it steps."""

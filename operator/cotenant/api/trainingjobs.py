@@ -16,13 +16,13 @@ from cotenant.api.fields import (
     DeviceMemory,
     Duration,
     Fraction,
-    Int,
     Label,
     LabelValue,
     ObjectName,
     Str,
     bounded,
     cel_text,
+    whole,
 )
 from cotenant.api.jobstatus import TrainingJobStatus
 from cotenant.api.metadata import ObjectMeta
@@ -42,7 +42,7 @@ _RELATIVE = r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$"
 class GpuAsk(Model):
     """GPUs of one worker: whole ones by `count`, or a share of one by `memory` or `memoryFraction`."""
 
-    count: Int | None = Field(default=None, ge=1, le=MAX_GPUS_PER_WORKER)
+    count: Annotated[int, *whole(1, MAX_GPUS_PER_WORKER)] | None = None
     """Whole GPUs per worker, all on one node."""
     memory: DeviceMemory | None = None
     """A share of one GPU, by memory."""
@@ -127,15 +127,15 @@ class Checkpoint(Model):
 class TrainingJobSpec(Model):
     queue: Label
     """The Queue that answers for the job; it must serve the job's namespace."""
-    priority: Int | None = Field(default=None, ge=-1_000_000_000, le=1_000_000_000)
+    priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
     """Order inside the queue, higher first; a higher one may preempt a lower. Default: 0."""
     priority_class_name: ObjectName | None = None
     """Take the priority of this PriorityClass instead."""
     suspend: Bool = False
     """True: hold the job back; a running one saves a checkpoint and gives its GPUs up."""
-    workers: Int = Field(default=1, ge=1, le=MAX_WORKERS)
+    workers: Annotated[int, *whole(1, MAX_WORKERS)] = 1
     """Ranks of the job. They start together or not at all."""
-    min_workers: Int | None = Field(default=None, ge=1, le=MAX_WORKERS)
+    min_workers: Annotated[int, *whole(1, MAX_WORKERS)] | None = None
     """Elastic: the job may start with, and shrink to, this many workers. Default: all of them."""
     gpu: GpuAsk
     resources: Resources = Resources()
@@ -150,7 +150,7 @@ class TrainingJobSpec(Model):
     grace_period: Duration = 30
     """Time to save a checkpoint when the job has to leave."""
     checkpoint: Checkpoint | None = None
-    retries: Int = Field(default=0, ge=0, le=100)
+    retries: Annotated[int, *whole(0, 100)] = 0
     """How often it is started again after a fault of its own. Faults of the platform and evictions do not count."""
     ttl_after_finished: Delay | None = None
     """The job is deleted this long after it has finished. Default: kept."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -33,7 +33,10 @@ class Born(StrEnum):
 
 @dataclass(slots=True)
 class _Trouble:
+    uid: str
     attempt: int
+    around: bool = False
+    """What stands beside the pods is made."""
     refused: str = ""
     delayed: str = ""
 
@@ -62,20 +65,26 @@ class Births:
     async def bring(self, record: JobRecord) -> Born:
         if record.job is None or record.status.placement is None:
             return Born.ALL
-        self._troubles[record.key] = trouble = _Trouble(record.status.attempts)
+        trouble = self._troubles.get(record.key)
+        if trouble is None or (trouble.uid, trouble.attempt) != (record.uid, record.status.attempts):
+            trouble = self._troubles[record.key] = _Trouble(record.uid, record.status.attempts)
         attempt = attempt_of(
             record.job, record.status.placement, record.status.attempts, self.world.gpus, self.settings
         )
-        around = await asyncio.gather(
-            self._one(NETWORK_POLICIES, side_objects.network_policy(attempt, self.settings), trouble),
-            self._one(SERVICES, side_objects.service(attempt), trouble),
-            self._one(SECRETS, side_objects.token_secret(attempt, secrets.token_hex(32)), trouble),
-        )
-        born = _worst(list(around))
+        if not trouble.around:
+            born = _worst(
+                await asyncio.gather(
+                    self._one(NETWORK_POLICIES, side_objects.network_policy(attempt, self.settings), trouble),
+                    self._one(SERVICES, side_objects.service(attempt), trouble),
+                    self._one(SECRETS, side_objects.token_secret(attempt, secrets.token_hex(32)), trouble),
+                )
+            )
+            if born is not Born.ALL:
+                return born
+            trouble.around = True
+        born = _worst(await asyncio.gather(*self._pods(record, attempt, trouble)))
         if born is Born.ALL:
-            born = _worst(list(await asyncio.gather(*self._pods(record, attempt, trouble))))
-        if born is Born.ALL:
-            self.forget(record.key)
+            trouble.delayed = ""
         return born
 
     def _pods(self, record: JobRecord, attempt: Attempt, trouble: _Trouble) -> list[Coroutine[Any, Any, Born]]:
@@ -128,7 +137,7 @@ class Births:
         return Born.LATER
 
 
-def _worst(outcomes: list[Born]) -> Born:
+def _worst(outcomes: Sequence[Born]) -> Born:
     for bad in (Born.REFUSED, Born.LATER):
         if bad in outcomes:
             return bad

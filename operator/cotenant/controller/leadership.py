@@ -75,7 +75,8 @@ class Leadership:
         """Try for ever; cancel to stop. Failure to reach the server costs leadership, never the process."""
         while True:
             try:
-                await asyncio.wait_for(self.step(), timeout=self._times.renew_deadline_s)
+                async with asyncio.timeout(self._times.renew_deadline_s):
+                    await self.step()
             except (UnreachableError, TimeoutError) as error:
                 log.warning("lease %s/%s cannot be renewed: %s", self._namespace, self._name, error)
             self._announce()

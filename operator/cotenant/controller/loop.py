@@ -8,6 +8,7 @@ lead keep their mirror warm and do nothing else.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine
@@ -73,11 +74,11 @@ class Loop:
         pause = min([self.settings.tick_s, *(at - now for at in self._due.values())])
         if not self.leads():
             pause = min(pause, 0.5)
-        try:
-            await asyncio.wait_for(self.awake.wait(), timeout=max(0.0, pause))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, pause)):
+                await self.awake.wait()
+        if self.awake.is_set():
             await asyncio.sleep(self.settings.batch_window_s)
-        except TimeoutError:
-            pass
         self.awake.clear()
 
     async def _take_over(self) -> None:

@@ -25,7 +25,8 @@ from cotenant.controller.metrics import Metrics
 from cotenant.controller.mirror import Mirror
 from cotenant.controller.notes import Notes
 from cotenant.controller.progress import Progresses
-from cotenant.controller.rest import RestKube
+from cotenant.controller.queue_statuses import QueueBooks
+from cotenant.controller.rest import Patience, RestKube
 from cotenant.controller.settings import Settings
 from cotenant.controller.verdicts import Verdicts
 from cotenant.controller.world import World
@@ -33,6 +34,7 @@ from cotenant.core.scheduler import schedule
 
 log = logging.getLogger(__name__)
 
+STOP_S = 5.0
 STUCK_S = 60.0
 """A loop that gave no sign of life for this long is dead to the kubelet."""
 
@@ -40,7 +42,8 @@ STUCK_S = 60.0
 class Operator:
     """One replica."""
 
-    def __init__(self, kube: Kube, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, kube: Kube, lease_kube: Kube, settings: Settings, metrics: Metrics) -> None:
+        """`lease_kube` has a connection of its own: a thousand writes in a queue must not delay the Lease's renewal."""
         self.settings = settings
         self.metrics = metrics
         self.synced_at: float | None = None
@@ -48,7 +51,7 @@ class Operator:
         self._awake = asyncio.Event()
         self.mirror = Mirror(self._awake.set)
         self.leadership = Leadership(
-            kube,
+            lease_kube,
             namespace=settings.namespace,
             name=settings.lease_name,
             identity=settings.identity,
@@ -58,6 +61,14 @@ class Operator:
         self.world = World(self.mirror, settings, self.budgets)
         self.notes = Notes(kube, metrics, identity=settings.identity, per_second=settings.events_per_s)
         self.progresses = Progresses(self.mirror, metrics, every_s=settings.progress_s)
+        self.queue_books = QueueBooks(
+            kube=kube,
+            mirror=self.mirror,
+            budgets=self.budgets,
+            metrics=metrics,
+            leads=lambda: self.leadership.leads,
+            every_s=settings.queue_s,
+        )
         self.loop = self._build_loop()
 
     def _build_loop(self) -> Loop:
@@ -78,7 +89,7 @@ class Operator:
             leads=leads,
             refresh=self.resync,
             verdicts=Verdicts(reword_s=self.settings.verdict_s),
-            planned=lambda snapshot, plan: None,
+            planned=self.queue_books.planned,
             awake=self._awake,
         )
 
@@ -115,6 +126,7 @@ class Operator:
             "loop": self.loop.run(),
             "resync": self.keep_in_sync(),
             "events": self.notes.run(),
+            "queues": self.queue_books.run(),
             "progress": self.progresses.run(),
         }
 
@@ -126,8 +138,12 @@ class Operator:
 async def run(settings: Settings) -> int:
     """Run until a signal (0) or until a part fails (1)."""
     metrics = Metrics()
-    async with RestKube(in_flight=settings.writes_in_flight, on_call=metrics.count_call) as kube:
-        operator = Operator(kube, settings, metrics)
+    hasty = Patience(attempts=2, call_s=3.0)
+    async with (
+        RestKube(in_flight=settings.writes_in_flight, on_call=metrics.count_call) as kube,
+        RestKube(in_flight=2, on_call=metrics.count_call, patience=hasty) as lease_kube,
+    ):
+        operator = Operator(kube, lease_kube, settings, metrics)
         operator.loop.beat = time.monotonic()
         server = await probes.serve(
             settings.host, settings.port, alive=operator.alive, ready=operator.ready, metrics=metrics
@@ -153,12 +169,13 @@ async def _supervise(operator: Operator, stopped: asyncio.Event) -> int:
     others = [task for task, name in parts.items() if name != "leadership"]
     for task in others:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.wait(others, timeout=STOP_S)
     await operator.loop.stop()  # the Lease is still held and renewed while the last writes end
     for task in lease:
         task.cancel()
     try:
-        await asyncio.wait_for(operator.leadership.release(), timeout=3.0)
+        async with asyncio.timeout(3.0):
+            await operator.leadership.release()
     except (UnreachableError, TimeoutError) as error:
         log.warning("the lease could not be given back: %s", error)
     return 1 if failed else 0

@@ -37,7 +37,6 @@ class Metrics:
         )
         self.gpus = gauge("cotenant_gpu_milli", "Milli-GPUs held.", ["queue", "gpu_class"])
         self.capacity = gauge("cotenant_gpu_capacity_milli", "Milli-GPUs on ready nodes.", ["gpu_class"])
-        self.gpu_seconds = counter("cotenant_gpu_seconds", "GPU-seconds held by jobs.", ["queue"])
         self.events_dropped = counter("cotenant_events_dropped", "Kubernetes Events not written (rate limit).")
         self.polls = counter("cotenant_progress_polls", "Progress polls of rank 0, by outcome.", ["outcome"])
 

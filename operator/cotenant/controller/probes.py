@@ -29,7 +29,7 @@ async def serve(host: str, port: int, *, alive: Check, ready: Check, metrics: Me
     app.router.add_get("/healthz", answer(alive))  # type: ignore[arg-type]
     app.router.add_get("/readyz", answer(ready))  # type: ignore[arg-type]
     app.router.add_get("/metrics", scrape)
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     await web.TCPSite(runner, host, port).start()
     return runner

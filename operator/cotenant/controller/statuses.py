@@ -22,6 +22,7 @@ from cotenant.api.jobstatus import (
     UsageStatus,
 )
 from cotenant.api.quantities import show_decimal, show_memory
+from cotenant.api.rules import StatusModel
 from cotenant.api.trainingjobs import TrainingJobSpec
 from cotenant.core.lifecycle import HOLDING, TERMINAL, Event, Phase, step
 from cotenant.core.model import Placement
@@ -225,7 +226,7 @@ def exit_message(exit_status: ExitStatus) -> str:
     return f"{how}: {exit_status.message}" if exit_status.message else how
 
 
-def patch(raw: Mapping[str, Any], status: TrainingJobStatus) -> dict[str, Any]:
+def patch(raw: Mapping[str, Any], status: StatusModel) -> dict[str, Any]:
     """The JSON merge patch of `.status`; empty when there is nothing to write."""
     return _difference(raw, status.to_document())
 

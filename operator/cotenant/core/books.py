@@ -14,6 +14,7 @@ from cotenant.core.inventory import Inventory
 from cotenant.core.ledger import Ledger, Take
 from cotenant.core.model import WHOLE, GpuGrant, Job, Placement
 from cotenant.core.placement import Scorer
+from cotenant.core.placement.fitting import fits_exactly
 from cotenant.core.placement.room import Room
 from cotenant.core.quota import Bucket, QueueTree
 from cotenant.core.usage import Charge, Usage
@@ -52,6 +53,12 @@ class Books:
             self.ledger.give(take)
         self.usage.charge(holding.charge, -1)
         self._log.append((holding, False))
+
+    def fits(self, holding: Holding, *, whole: bool) -> bool:
+        """Exactly this holding, on top of what is held: room on every GPU and no limit broken."""
+        return self.usage.within_limits(holding.charge) and all(
+            fits_exactly(self.ledger, take, whole=whole) for take in holding.takes
+        )
 
     def trial(self) -> Trial:
         return Trial(self, len(self._log))

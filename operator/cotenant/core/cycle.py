@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from cotenant.core.books import Books, Holding, holding_of
-from cotenant.core.fairness import Shares
+from cotenant.core.fairness import Shares, charge_entitled
 from cotenant.core.inventory import Inventory
 from cotenant.core.ledger import Ledger
 from cotenant.core.model import Job, JobKey, Placement, Snapshot
-from cotenant.core.placed import either, placement_of
+from cotenant.core.placed import either, placement_of, without
 from cotenant.core.placement import Demand
 from cotenant.core.placement.gang import place
 from cotenant.core.placement.shapes import worker_shape
@@ -24,6 +25,9 @@ from cotenant.core.policy import Policy
 from cotenant.core.quota import Bucket, QueueTree
 from cotenant.core.requests import Option, Request, RequestKey
 from cotenant.core.usage import Headroom, Usage
+
+if TYPE_CHECKING:
+    from cotenant.core.victims import Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +79,11 @@ class Cycle:
     evicted: dict[JobKey, Evict] = field(default_factory=dict)
     resized: dict[JobKey, Resize] = field(default_factory=dict)
     verdicts: dict[JobKey, Verdict] = field(default_factory=dict)
+    promises: dict[JobKey, Placement] = field(default_factory=dict)
+    shrunk: dict[JobKey, frozenset[int]] = field(default_factory=dict)
+    """Elastic job → ranks that this cycle asked to leave."""
+    covered: dict[int, frozenset[tuple[JobKey, bool]]] = field(default_factory=dict)
+    candidates: dict[tuple[object, ...], tuple[list[Unit], list[Unit]]] = field(default_factory=dict)
     entitled_waits: bool = False
     """A job inside its guarantee found no place in this cycle."""
     _later: Books | None = None
@@ -146,6 +155,8 @@ class Cycle:
                 continue
             placement = placement_of(picks, ask.shape, self.inventory)
             found = Found(option, placement, holding_of(request.job, placement, self.inventory, self.tree))
+            if not request.job.preemptible and not self.confined(books, request, found.holding):
+                continue
             if request.ranked or len(request.options) == 1:
                 return found
             score = books.room.view(ask.shape, ask.tenancy, distinct=ask.distinct).score
@@ -154,16 +165,31 @@ class Cycle:
                 best = rank, found
         return None if best is None else best[1]
 
-    def admit(self, job: Job, found: Found) -> None:
+    def confined(self, books: Books, request: Request, holding: Holding) -> bool:
+        """Inside every guarantee on the path: what cannot be taken back is never lent."""
+        return all(charge_entitled(books.usage, step, holding.charge) for step in self.tree.paths[request.queue])
+
+    def hold(self, found: Found) -> None:
+        """Take room that is free now."""
         self.now.hold(found.holding)
         if self._later is not None:
             self._later.hold(found.holding)
+
+    def admit(self, job: Job, found: Found) -> None:
+        self.hold(found)
         self.admitted[job.key] = Admit(job=job.key, placement=found.placement)
 
-    def promise(self, found: Found) -> None:
+    def promise(self, job: JobKey, found: Found) -> None:
         """Hold a place that becomes free when those who leave have left."""
         self.now.hold(found.holding)
         self.open_later().hold(found.holding)
+        self.promises[job] = found.placement
+
+    def shrunk_placement(self, job: Job) -> Placement:
+        """The job's placement without the workers that this cycle asked to leave."""
+        if job.placement is None:
+            raise ValueError(f"job {job.key} holds nothing")
+        return without(job.placement, self.shrunk.get(job.key, frozenset()))
 
     def plan(self) -> Plan:
         return Plan(
@@ -173,6 +199,7 @@ class Cycle:
                 *(self.admitted[key] for key in sorted(self.admitted)),
             ),
             verdicts={key: self.verdicts[key] for key in sorted(self.verdicts)},
+            promises={key: self.promises[key] for key in sorted(self.promises)},
         )
 
 

@@ -202,4 +202,6 @@ class Snapshot:
     jobs: tuple[Job, ...] = ()
     """Pending jobs and jobs that hold a placement. Finished, suspended and invalid jobs are not here."""
     usage_history: tuple[tuple[str, float], ...] = field(default=())
-    """Queue → decayed milli-GPU-seconds, as kept by the state between cycles."""
+    """Queue → decayed milli-GPU-seconds of borrowing, as kept by the state between cycles."""
+    promises: tuple[tuple[JobKey, Placement], ...] = ()
+    """Places that an earlier plan is making free for jobs that still wait (`Plan.promises`)."""

@@ -38,6 +38,13 @@ def without(placement: Placement, ranks: Collection[int]) -> Placement:
     )
 
 
+def only(placement: Placement, rank: int) -> Placement:
+    """Just one worker of it."""
+    return renumbered(
+        [(part.node, [worker.gpus for worker in part.ranks if worker.rank == rank]) for part in placement.nodes]
+    )
+
+
 def joined(placement: Placement, more: Placement) -> Placement:
     """The placement after workers were added: first those of nodes that it has, then new nodes."""
     nodes: dict[str, list[tuple[GpuGrant, ...]]] = {}

@@ -90,3 +90,6 @@ class Plan:
     actions: tuple[Action, ...] = ()
     verdicts: Mapping[JobKey, Verdict] = field(default_factory=dict)
     """Exactly one for every job that is pending and not admitted by this plan."""
+    promises: Mapping[JobKey, Placement] = field(default_factory=dict)
+    """Waiting jobs whose place is being made free. `ClusterState.assume` keeps them for the next snapshot, so that
+    nobody else is given what was evicted for them."""

@@ -108,6 +108,16 @@ class QueueTree:
             ),
         )
 
+    def fork(self, asking: int, holding: int) -> tuple[int, int] | None:
+        """The children of the lowest common ancestor on either path; None where one queue is above the other."""
+        mine, theirs = self.paths[asking], self.paths[holding]
+        common = 0
+        while common < min(len(mine), len(theirs)) and mine[-1 - common] == theirs[-1 - common]:
+            common += 1
+        if common in (len(mine), len(theirs)):
+            return None
+        return mine[-1 - common], theirs[-1 - common]
+
     def path_lines(self, queue: int, bucket: Bucket) -> tuple[Line, ...] | None:
         """Lines from the queue to its root that cover the bucket; None where one of them grants nothing there."""
         key = (queue, bucket)

@@ -5,32 +5,37 @@ The controller, the simulator, the what-if and the explanation all call this one
 
 from __future__ import annotations
 
-from cotenant.core.cycle import Cycle, Refusal
+from cotenant.core.carryover import evict_the_lost, keep_promises
+from cotenant.core.cycle import Cycle, Found, Refusal
+from cotenant.core.elastic import grow
+from cotenant.core.eviction import make_room
 from cotenant.core.fairness import entitled
 from cotenant.core.model import Job, Snapshot
 from cotenant.core.ordering import Lineup
-from cotenant.core.plan import Plan, Reason
+from cotenant.core.plan import Plan
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.refusals import resolve
 from cotenant.core.requests import Request, key_of
-from cotenant.core.waiting import explain
+from cotenant.core.waiting import explain, room_is_made
 
 
 def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     """Decide one cycle: who starts where, who leaves for whom, and why everybody else waits."""
     cycle = Cycle.open(snapshot, policy)
     lineup = Lineup(cycle.tree, cycle.now.usage, cycle.shares, lambda queue, job: _entitled(cycle, queue, job))
-    lineup.fill(_able(cycle))
+    evict_the_lost(cycle)
+    lineup.fill(_able(cycle, keep_promises(cycle)))
     while (job := lineup.next()) is not None:
         judge(cycle, job)
         lineup.settle()
+    grow(cycle)
     return cycle.plan()
 
 
-def _able(cycle: Cycle) -> list[Job]:
-    """Pending jobs that could ever start; the others get their verdict here."""
+def _able(cycle: Cycle, jobs: list[Job]) -> list[Job]:
+    """Jobs that could ever start; the others get their verdict here."""
     able = []
-    for job in cycle.pending:
+    for job in jobs:
         request = resolve(cycle, job)
         if isinstance(request, Refusal):
             cycle.verdicts[job.key] = request.verdict(job.key)
@@ -56,25 +61,19 @@ def judge(cycle: Cycle, job: Job) -> None:
         if found is not None:
             cycle.admit(job, found)
             return
-        if _promised(cycle, job, request):
+        coming = _find_later(cycle, job, request) or make_room(cycle, job, request)
+        if coming is not None:
+            cycle.verdicts[job.key] = room_is_made(coming.placement).verdict(job.key)
             return
+        cycle.entitled_waits = cycle.entitled_waits or _entitled(cycle, request.queue, job)
         refusal = cycle.refused[key] = explain(cycle, request)
     if refusal is not None:
         cycle.verdicts[job.key] = refusal.verdict(job.key)
 
 
-def _promised(cycle: Cycle, job: Job, request: Request) -> bool:
-    """A place that is free once those who are leaving have left."""
-    later = cycle.later
-    if later is None:
-        return False
-    found = cycle.find(later, request, request.workers)
-    if found is None:
-        return False
-    cycle.promise(found)
-    nodes = ", ".join(part.node for part in found.placement.nodes[:3])
-    cycle.verdicts[job.key] = Refusal(
-        reason=Reason.WAITING_FOR_EVICTION,
-        message=f"Room is being made on {nodes}: it starts as soon as the jobs that were asked to leave are gone.",
-    ).verdict(job.key)
-    return True
+def _find_later(cycle: Cycle, job: Job, request: Request) -> Found | None:
+    """A place that is free once those who are already leaving have left."""
+    found = None if cycle.later is None else cycle.find(cycle.later, request, request.workers)
+    if found is not None:
+        cycle.promise(job.key, found)
+    return found

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cotenant.core.events import ClusterEvent, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen
-from cotenant.core.model import Job, JobKey, Node, Queue, Snapshot
+from cotenant.core.model import Job, JobKey, Node, Placement, Queue, Snapshot
 from cotenant.core.plan import Action, Admit, Evict, Plan
 
 
@@ -32,6 +32,7 @@ class ClusterState:
         self._observed: dict[JobKey, Job] = {}
         self._assumed: dict[JobKey, _Assumed] = {}
         self._effective: dict[JobKey, Job] = {}
+        self._promises: dict[JobKey, Placement] = {}
         self._now = 0.0
 
     def observe(self, event: ClusterEvent) -> None:
@@ -53,6 +54,7 @@ class ClusterState:
 
     def assume(self, plan: Plan) -> None:
         """Note every action as if it were done; facts that follow confirm it."""
+        self._promises = dict(plan.promises)
         for action in plan.actions:
             if action.job in self._observed:
                 self._assumed[action.job] = _Assumed(action, since=self._now)
@@ -82,6 +84,7 @@ class ClusterState:
             nodes=tuple(self._nodes.values()),
             queues=tuple(self._queues.values()),
             jobs=tuple(self._effective.values()),
+            promises=tuple(sorted((key, place) for key, place in self._promises.items() if key in self._effective)),
         )
 
     def _job_seen(self, job: Job, version: int) -> None:
@@ -112,4 +115,4 @@ def _overlay(job: Job, assumed: _Assumed) -> Job:
         return replace(job, evicting=job.placement is not None)
     if isinstance(action, Admit):
         return replace(job, placement=action.placement, admitted_at=assumed.since, evicting=False)
-    return replace(job, placement=action.placement)
+    return replace(job, placement=action.placement, leaving=job.leaving or job.placement)

@@ -95,10 +95,34 @@ class Usage:
                     if line.matches(bucket):
                         self.lines[line.number] += sign * milli
                         self.memory[line.number] += sign * mib
-        if charge.user:
-            for step in path:
+        for step in path:
+            if self.tree.queues[step].user_limit is not None:
                 key = (step, charge.user)
                 self.users[key] = self.users.get(key, 0) + sign * total
+
+    def within_limits(self, charge: Charge) -> bool:
+        """Whether the charge, on top of what is held, breaks no limit of any line or user."""
+        if charge.queue < 0:
+            return False
+        added: dict[int, tuple[int, int]] = {}
+        for bucket, milli, mib in charge.amounts:
+            lines = self.tree.path_lines(charge.queue, bucket)
+            if lines is None:
+                return False
+            for line in lines:
+                before = added.get(line.number, (0, 0))
+                added[line.number] = before[0] + milli, before[1] + mib
+        for number, (milli, mib) in added.items():
+            quota = self.tree.lines[number].quota
+            if quota.limit is not None and self.lines[number] + milli > quota.limit:
+                return False
+            if quota.memory_limit_mib is not None and self.memory[number] + mib > quota.memory_limit_mib:
+                return False
+        for step in self.tree.paths[charge.queue]:
+            limit = self.tree.queues[step].user_limit
+            if limit is not None and self.users.get((step, charge.user), 0) + charge.milli > limit:
+                return False
+        return True
 
     def held(self, queue: int) -> int:
         return sum(self.classes[queue].values())

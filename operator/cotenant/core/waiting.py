@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from cotenant.core.cycle import Cycle, Refusal, headroom, idle_of
-from cotenant.core.model import WHOLE
+from cotenant.core.model import WHOLE, Placement
 from cotenant.core.placement.gang import most
 from cotenant.core.plan import Reason
 from cotenant.core.refusals import exceeded
@@ -39,6 +39,17 @@ def explain(cycle: Cycle, request: Request) -> Refusal:
     if blocked is None:
         return _no_room(cycle, request, request.options[0])
     return exceeded(Reason.WAITING_FOR_QUOTA, request, blocked[1], blocked[2])
+
+
+def room_is_made(placement: Placement) -> Refusal:
+    """A place is promised, and those who hold it were asked to leave."""
+    nodes = ", ".join(part.node for part in placement.nodes[:3])
+    more = f" and {len(placement.nodes) - 3} more" if len(placement.nodes) > 3 else ""
+    return Refusal(
+        reason=Reason.WAITING_FOR_EVICTION,
+        message=f"Room is being made on {nodes}{more}; it starts as soon as those who were asked to leave are gone.",
+        evidence=(("nodes", nodes + more),),
+    )
 
 
 def _zones_short(request: Request, zones: dict[str, int], option: Option) -> str | None:

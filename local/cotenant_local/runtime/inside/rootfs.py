@@ -124,6 +124,8 @@ def _kernel_files(spec: dict[str, Any]) -> None:
         syscalls.mount("sysfs", "/sys", quiet | sys_mode)
     except OSError:  # not owner of the network namespace: show the sandbox's
         syscalls.bind(OLD + "/sys", "/sys", readonly=not spec["privileged"])
+    if spec["cgroup_folder"]:  # version 1 has a folder per controller, which a fresh sysfs lacks
+        syscalls.mount("tmpfs", "/sys/fs/cgroup", quiet, "mode=0755,size=64k")
     syscalls.mount("tmpfs", "/dev", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0755,size=64k")
     for name in ("pts", "shm", "mqueue"):
         os.mkdir("/dev/" + name)

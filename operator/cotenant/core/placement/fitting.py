@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.core.inventory import BoolArray, IntArray
-from cotenant.core.ledger import Ledger
+from cotenant.core.ledger import Ledger, Take
 from cotenant.core.model import Sharing
 from cotenant.core.placement.shapes import Shape
 
@@ -69,6 +69,26 @@ def capacity(ledger: Ledger, shape: Shape, rows: IntArray, fits: BoolArray, *, d
     if shape.host_mib:
         room = np.minimum(room, ledger.free_host[rows] // shape.host_mib)
     return np.maximum(room, 0).astype(np.int64)
+
+
+def fits_exactly(ledger: Ledger, take: Take, *, whole: bool) -> bool:
+    """Exactly these amounts on exactly these GPUs: is there room, and may they be shared so?"""
+    row, inventory = take.row, ledger.inventory
+    if not inventory.ready[row] or ledger.free_cpu[row] < take.cpu or ledger.free_host[row] < take.host:
+        return False
+    wanted: dict[int, tuple[int, int]] = {}
+    for column, memory, compute in zip(take.columns, take.memory, take.compute, strict=True):
+        before = wanted.get(column, (0, 0))
+        wanted[column] = before[0] + memory, before[1] + compute
+    rows = np.array([row])
+    shareable = _may_share(ledger, rows, ledger.holders[rows], Tenancy(take.tenant, take.sharing))[0]
+    for column, (memory, compute) in wanted.items():
+        at = (row, column)
+        if not inventory.usable[at] or not shareable[column] or (whole and ledger.holders[at]):
+            return False
+        if ledger.free_memory[at] < memory or ledger.free_compute[at] < compute:
+            return False
+    return True
 
 
 def per_gpu(ledger: Ledger, shape: Shape, rows: IntArray) -> IntArray:

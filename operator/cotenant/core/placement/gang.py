@@ -37,12 +37,18 @@ class Ask:
     topology: Topology | None = None
     zone_room: dict[str, int] = field(default_factory=dict)
     """Zones in which quotas allow only so many workers."""
+    avoid: frozenset[tuple[int, int]] = frozenset()
+    """(row, column) of GPUs that the job's other ranks lie on."""
 
 
 def room_for(room: Room, ask: Ask) -> IntArray:
     """[N] workers that each row takes, under everything but the queue's total."""
     view = room.view(ask.shape, ask.tenancy, distinct=ask.distinct)
-    return np.where(ask.allowed, view.capacity, 0)
+    found = np.where(ask.allowed, view.capacity, 0)
+    for row in {row for row, _ in ask.avoid}:
+        left = sum(1 for column in np.flatnonzero(view.fits[row]) if (row, int(column)) not in ask.avoid)
+        found[row] = min(int(found[row]), left // max(1, ask.shape.count))
+    return found
 
 
 def most(room: Room, ask: Ask) -> int:
@@ -104,7 +110,7 @@ def _pick(room: Room, ask: Ask, row: int, workers: int) -> Pick:
     single = room.view(ask.shape, ask.tenancy, distinct=ask.distinct)
     view = room.view(ask.shape.times(workers), ask.tenancy, distinct=ask.distinct) if merged else single
     wanted = view.gpu[row]
-    columns = [int(column) for column in np.flatnonzero(single.fits[row])]
+    columns = [int(column) for column in np.flatnonzero(single.fits[row]) if (row, int(column)) not in ask.avoid]
     columns.sort(key=lambda column: (-wanted[column], column))
     count = ask.shape.count
     if not ask.distinct and not ask.shape.whole:

@@ -1,0 +1,173 @@
+"""Making room: a smallest set of victims that lets one job start, proven on the books before anybody is asked to leave.
+
+Search, per order of victims: release one after the other in doubling steps until the job fits (releasing more never
+hurts, so the shortest sufficient prefix is found by bisection); place the job; then give back, dearest first, every
+victim whose own GPUs are still free. What remains is minimal: no single victim of it could stay. Two orders are tried:
+by lost work, and node by node with the cheapest node first; the one that loses less work wins. Surplus of elastic jobs
+alone is tried first. If all candidates together do not suffice, nothing happens: no eviction is ever issued in vain.
+
+After Kueue's minimal preemption sets and KAI-Scheduler's scenario solver; here the answer "impossible" is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cotenant.core.books import Books
+from cotenant.core.cycle import Cycle, Found
+from cotenant.core.fairness import charge_entitled
+from cotenant.core.model import Job, JobKey
+from cotenant.core.plan import Evict, EvictionKind, Resize
+from cotenant.core.requests import Request
+from cotenant.core.victims import Unit, candidates
+from cotenant.core.words import counted, gpus
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sacrifice:
+    """Victims and the place that they make."""
+
+    units: tuple[Unit, ...]
+    found: Found
+
+    @property
+    def cost(self) -> tuple[int, int]:
+        return sum(unit.lost for unit in self.units), len(self.units)
+
+
+def make_room(cycle: Cycle, job: Job, request: Request) -> Found | None:
+    """Ask the cheapest sufficient victims to leave and hold the place for the job; None where nobody can or may."""
+    surplus, whole = candidates(cycle, request)
+    best: Sacrifice | None = None
+    for stage in (whole[:0], whole):
+        orders = [[*surplus, *stage]]
+        if stage and request.workers * request.job.gpu.count > 1:
+            orders.append([*surplus, *_by_node(stage)])
+        if best is None and orders[0]:
+            tried = [sacrifice for order in orders if (sacrifice := _search(cycle, request, order)) is not None]
+            best = min(tried, key=lambda sacrifice: sacrifice.cost, default=None)
+    if best is None:
+        return None
+    _carry_out(cycle, job, best)
+    return best.found
+
+
+def _search(cycle: Cycle, request: Request, units: Sequence[Unit]) -> Sacrifice | None:
+    books = cycle.open_later()
+    with books.trial():
+        enough = _shortest_prefix(cycle, books, request, units)
+        if enough is None:
+            return None
+        found = cycle.find(books, request, request.workers)
+        if found is None:
+            return None
+        books.hold(found.holding)
+        needed = _needed(books, units[:enough])
+        if not _justified(cycle, books, request, found, needed):
+            return None
+        return Sacrifice(tuple(needed), found)
+
+
+def _shortest_prefix(cycle: Cycle, books: Books, request: Request, units: Sequence[Unit]) -> int | None:
+    """Fewest units from the front after whose release the job fits; they are released on return."""
+    low, high, step = 0, 0, 1
+    while True:
+        mark = books.mark
+        for unit in units[high : high + step]:
+            books.release(unit.holding)
+        low, high, step = high, min(high + step, len(units)), step * 2
+        if cycle.find(books, request, request.workers) is not None:
+            break
+        if high == len(units):
+            return None
+    while high - low > 1:
+        books.back_to(mark)
+        middle = (low + high) // 2
+        for unit in units[low:middle]:
+            books.release(unit.holding)
+        if cycle.find(books, request, request.workers) is None:
+            low, mark = middle, books.mark
+        else:
+            high = middle
+    books.back_to(mark)
+    for unit in units[low:high]:
+        books.release(unit.holding)
+    return high
+
+
+def _needed(books: Books, units: Sequence[Unit]) -> list[Unit]:
+    """Who has to leave after all; the others are held again. Surplus never stays where its job's minimum leaves."""
+    needed: list[Unit] = []
+    leaving: set[JobKey] = set()
+    for unit in reversed(units):
+        if unit.job.key not in leaving and books.fits(unit.holding, whole=not unit.job.gpu.is_share):
+            books.hold(unit.holding)
+            continue
+        needed.append(unit)
+        if unit.rank is None:
+            leaving.add(unit.job.key)
+    return needed
+
+
+def _justified(cycle: Cycle, books: Books, request: Request, found: Found, units: Sequence[Unit]) -> bool:
+    """With the real placement, every queue in whose name something is reclaimed is still inside its guarantee."""
+    tree = cycle.tree
+    for unit in units:
+        if unit.kind is not EvictionKind.RECLAIMED or unit.rank is not None:
+            continue
+        fork = tree.fork(request.queue, tree.number[unit.job.queue])
+        if fork is None:
+            return False
+        with books.trial():
+            books.release(found.holding)
+            if not charge_entitled(books.usage, fork[0], found.holding.charge):
+                return False
+    return True
+
+
+def _by_node(units: Sequence[Unit]) -> list[Unit]:
+    """Node by node, the node first whose GPUs cost the least work per milli-GPU; on a node in the given order."""
+    lost: dict[int, int] = {}
+    milli: dict[int, int] = {}
+    first: dict[int, list[Unit]] = {}
+    for unit in units:
+        for take in unit.holding.takes:
+            lost[take.row] = lost.get(take.row, 0) + unit.lost
+            milli[take.row] = milli.get(take.row, 0) + sum(take.compute)
+            first.setdefault(take.row, []).append(unit)
+    ordered: dict[int, Unit] = {}
+    for row in sorted(first, key=lambda row: (lost[row] * 1000 // max(1, milli[row]), -milli[row], row)):
+        for unit in first[row]:
+            ordered.setdefault(id(unit), unit)
+    return list(ordered.values())
+
+
+def _carry_out(cycle: Cycle, job: Job, sacrifice: Sacrifice) -> None:
+    books = cycle.open_later()
+    for unit in sacrifice.units:
+        books.release(unit.holding)
+        if unit.rank is None:
+            why = _why(cycle, job, unit)
+            cycle.evicted[unit.job.key] = Evict(job=unit.job.key, kind=unit.kind, in_favour_of=job.key, message=why)
+        else:
+            cycle.shrunk[unit.job.key] = cycle.shrunk.get(unit.job.key, frozenset()) | {unit.rank}
+    for unit in sacrifice.units:
+        gone = cycle.shrunk.get(unit.job.key, frozenset())
+        if unit.job.key in cycle.evicted:
+            cycle.resized.pop(unit.job.key, None)
+        elif gone:
+            cycle.resized[unit.job.key] = Resize(
+                job=unit.job.key,
+                placement=cycle.shrunk_placement(unit.job),
+                message=f"Gives back {counted(len(gone), 'surplus worker')} so that {job.key} can start.",
+            )
+    cycle.promise(job.key, sacrifice.found)
+
+
+def _why(cycle: Cycle, job: Job, unit: Unit) -> str:
+    if unit.kind is EvictionKind.PREEMPTED:
+        higher = f"priority {job.priority} above {unit.job.priority}"
+        return f"Makes room for {job.key}, which has {higher} in queue {job.queue}."
+    milli = gpus(unit.holding.charge.milli)
+    return f"Queue {unit.job.queue} had borrowed these {milli} GPU; queue {job.queue} needs them back for {job.key}."

@@ -1,0 +1,184 @@
+"""Who may be asked to leave for whom, and in which order: least lost work first.
+
+*Preempt* takes from jobs of the same queue with lower priority. *Reclaim* takes from other queues what they borrow.
+Let l be the lowest common ancestor of the two queues, and r and v its children on either path. Reclaim is allowed at l
+if the beneficiary keeps r inside its guarantee, and the victim is not *covered* at v.
+Covered at v: walking v's jobs from the oldest admission on, v's guarantee has room for it (jobs that do not fit are
+passed over; surplus workers of elastic jobs come after every job's minimum).
+
+Why reclaim cannot ping-pong, on trees as well: let Φ be the sum of covered milli-GPU, over all queues of the tree. The
+victim is uncovered at v, so v's sum does not fall, and above l both lie in the same subtrees. The beneficiary keeps r
+inside its guarantee, so all of r's jobs are covered and r's sum grows by the whole job. So a reclaim raises Φ at its
+level; admissions into free room come last in the walk and displace nobody; Φ is bounded by the guarantees. Without
+arrivals and departures reclaims therefore end. Preemption raises the priorities that run in one queue, and never acts
+for a job outside its guarantee while a job inside its guarantee waits, so the two cannot feed each other.
+
+Surplus of an elastic job yields before any job is evicted: to any job of its own queue, and to other queues where it
+is borrowed. Cost of a victim: milli-GPU × seconds since its last checkpoint (or start) plus the cost of one restart.
+Example: 2 GPUs, checkpoint 300 s ago, restart 60 s → 720 GPU-seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cotenant.core.books import Holding, holding_of
+from cotenant.core.cycle import Cycle
+from cotenant.core.fairness import entitled
+from cotenant.core.model import Job, JobKey, Placement
+from cotenant.core.placed import only, without
+from cotenant.core.plan import EvictionKind
+from cotenant.core.quota import Bucket, Line, QueueTree
+from cotenant.core.requests import Request
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """One thing that can leave: a whole job, or one surplus worker of an elastic one."""
+
+    job: Job
+    holding: Holding
+    kind: EvictionKind
+    lost: int
+    """Milli-GPU-seconds of work."""
+    rank: int | None = None
+    """Of the surplus worker; None for the whole job."""
+
+    @property
+    def order(self) -> tuple[int, bool, int, float, str, int]:
+        """Least lost work, then borrowers before the own queue, lower priority, the newest."""
+        own_queue = self.kind is EvictionKind.PREEMPTED
+        newest = -(self.job.admitted_at or 0.0)
+        return self.lost, own_queue, self.job.priority, newest, self.job.key, -(self.rank or 0)
+
+
+def candidates(cycle: Cycle, request: Request) -> tuple[list[Unit], list[Unit]]:
+    """(surplus workers, minimum parts of jobs) that may leave for this request, each in order. A job whose minimum part
+    leaves takes its surplus with it."""
+    levels = _levels(cycle, request)
+    preempts = request.queue in levels or not cycle.entitled_waits
+    key = (request.queue, request.job.priority, levels, preempts)
+    known = cycle.candidates.get(key)
+    if known is None:
+        surplus: list[Unit] = []
+        whole: list[Unit] = []
+        for job in cycle.running.values():
+            if not job.evicting and job.leaving is None and job.queue in cycle.tree.number:
+                kind, may_shrink, may_leave = _relation(cycle, request, job, levels, preempts)
+                if may_shrink:
+                    surplus.extend(_surplus(cycle, job, kind))
+                if may_leave and job.preemptible and not _protected(cycle, job):
+                    whole.append(_minimum(cycle, job, kind))
+        known = sorted(surplus, key=lambda unit: unit.order), sorted(whole, key=lambda unit: unit.order)
+        cycle.candidates[key] = known
+    gone, shrunk = cycle.evicted, cycle.shrunk
+    return (
+        [unit for unit in known[0] if unit.job.key not in gone and unit.rank not in shrunk.get(unit.job.key, ())],
+        [unit for unit in known[1] if unit.job.key not in gone],
+    )
+
+
+def _relation(
+    cycle: Cycle, request: Request, job: Job, levels: frozenset[int], preempts: bool
+) -> tuple[EvictionKind, bool, bool]:
+    """(in which way, may its surplus leave, may it leave altogether)."""
+    queue = cycle.tree.number[job.queue]
+    if queue == request.queue:
+        return EvictionKind.PREEMPTED, True, preempts and job.priority < request.job.priority
+    fork = cycle.tree.fork(request.queue, queue)
+    if fork is None:
+        return EvictionKind.RECLAIMED, False, False
+    below = _covered_at(cycle, fork[1])
+    may_leave = fork[0] in levels and (job.key, False) not in below
+    return EvictionKind.RECLAIMED, may_leave or (job.key, True) not in below, may_leave
+
+
+def _levels(cycle: Cycle, request: Request) -> frozenset[int]:
+    """Queues on the request's path that stay inside their guarantee with it."""
+    usage = cycle.open_later().usage
+    return frozenset(
+        step
+        for step in cycle.tree.paths[request.queue]
+        if any(entitled(usage, step, option.buckets, request.workers * option.milli) for option in request.options)
+    )
+
+
+def _protected(cycle: Cycle, job: Job) -> bool:
+    queue = cycle.tree.queues[cycle.tree.number[job.queue]]
+    least = max(cycle.policy.protected_runtime_s, queue.protected_runtime_s)
+    return least > 0 and job.admitted_at is not None and cycle.snapshot.now - job.admitted_at < least
+
+
+def lost_work(cycle: Cycle, job: Job, milli: int) -> int:
+    """Milli-GPU-seconds: what was not saved, and one restart."""
+    since = max(job.admitted_at or job.submitted_at, job.last_checkpoint_at or 0.0)
+    restart = cycle.policy.restart_cost_s if job.restart_cost_s is None else job.restart_cost_s
+    return milli * (max(0, int(cycle.snapshot.now - since)) + restart)
+
+
+def _surplus(cycle: Cycle, job: Job, kind: EvictionKind) -> Iterable[Unit]:
+    """Workers above the minimum, the last ranks first."""
+    placement = job.placement
+    if placement is None or placement.workers <= job.workers_min:
+        return
+    for rank in range(placement.workers - 1, job.workers_min - 1, -1):
+        holding = holding_of(job, only(placement, rank), cycle.inventory, cycle.tree)
+        yield Unit(job, holding, kind, lost_work(cycle, job, holding.charge.milli), rank)
+
+
+def _minimum(cycle: Cycle, job: Job, kind: EvictionKind) -> Unit:
+    """The whole job, without the surplus workers, which are units of their own."""
+    holding = cycle.held(job)
+    placement = job.placement
+    if placement is not None and placement.workers > job.workers_min:
+        rest = without(placement, range(job.workers_min, placement.workers))
+        holding = holding_of(job, rest, cycle.inventory, cycle.tree)
+    return Unit(job, holding, kind, lost_work(cycle, job, holding.charge.milli))
+
+
+def _covered_at(cycle: Cycle, queue: int) -> frozenset[tuple[JobKey, bool]]:
+    known = cycle.covered.get(queue)
+    if known is None:
+        tree = cycle.tree
+        inside = [
+            job
+            for job in cycle.running.values()
+            if not job.evicting and job.queue in tree.number and queue in tree.paths[tree.number[job.queue]]
+        ]
+        known = cycle.covered[queue] = covered(cycle, queue, inside)
+    return known
+
+
+def covered(cycle: Cycle, queue: int, jobs: Iterable[Job]) -> frozenset[tuple[JobKey, bool]]:
+    """(job, is this its surplus?) that the queue's guarantee has room for, oldest admission first."""
+    ordered = sorted(jobs, key=lambda job: (job.admitted_at or 0.0, job.key))
+    tree = cycle.tree
+    room = {line.number: line.guaranteed for line in tree.lines_of[queue] if line.quota.guaranteed}
+    found: set[tuple[JobKey, bool]] = set()
+    for extra in (False, True):
+        for job in ordered:
+            placement: Placement | None = job.placement
+            workers = placement.workers if placement is not None else 0
+            part = workers - job.workers_min if extra else min(workers, job.workers_min)
+            if part <= 0:
+                continue
+            amounts = {bucket: -(-milli * part // workers) for bucket, milli, _ in cycle.held(job).charge.amounts}
+            if _claim(tree, queue, room, amounts):
+                found.add((job.key, extra))
+    return frozenset(found)
+
+
+def _claim(tree: QueueTree, queue: int, room: dict[int, int], amounts: dict[Bucket, int]) -> bool:
+    needs: dict[int, int] = {}
+    for bucket, milli in amounts.items():
+        lines: list[Line] = [line for line in tree.lines_of[queue] if line.number in room and line.matches(bucket)]
+        if not lines:
+            return False
+        for line in lines:
+            needs[line.number] = needs.get(line.number, 0) + milli
+    if any(room[number] < milli for number, milli in needs.items()):
+        return False
+    for number, milli in needs.items():
+        room[number] -= milli
+    return True

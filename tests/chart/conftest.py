@@ -1,0 +1,77 @@
+"""The chart, rendered by Helm, and installed on the local cluster."""
+
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from cotenant_local.lifecycle import Cluster
+
+CHART = Path(__file__).parents[2] / "charts" / "cotenant"
+NAMESPACE = "cotenant-system"
+
+Objects = dict[tuple[str, str], dict[str, Any]]
+Render = Callable[..., Objects]
+
+
+@pytest.fixture(scope="session")
+def helm() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Helm without a cluster, from the build cache."""
+    from cotenant_local import build
+
+    program = build.programs() / "controlplane"
+
+    def run(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [program, "helm", *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def render(helm: Callable[..., subprocess.CompletedProcess[str]]) -> Render:
+    """`render({...values})` → the objects by (kind, name)."""
+
+    def rendered(values: Mapping[str, Any] | None = None) -> Objects:
+        document = yaml.safe_dump(dict(values or {}))
+        done = helm("template", "release", str(CHART), "--namespace", NAMESPACE, "--values", "-", stdin=document)
+        if done.returncode:
+            raise ValueError(done.stderr)
+        found = [each for each in yaml.safe_load_all(done.stdout) if each]
+        return {(each["kind"], each["metadata"]["name"]): each for each in found}
+
+    return rendered
+
+
+@pytest.fixture(scope="module")
+def policies(api_server: "Cluster") -> Iterator["Cluster"]:
+    """A cluster with the chart's policies in force; the operator and the agents are not needed for them."""
+    with installed(api_server, {"operator": {"replicas": 1}, "agent": {"simulate": True}}, wait=False):
+        yield api_server
+
+
+class installed:  # noqa: N801 - reads as a clause: with installed(cluster, values)
+    """The chart on a cluster, for the length of a `with` block. Fails with what Helm said."""
+
+    def __init__(self, cluster: "Cluster", values: Mapping[str, Any], *, wait: bool) -> None:
+        self._cluster, self._values, self._wait = cluster, values, wait
+        self._release = f"cotenant-{uuid.uuid4().hex[:6]}"
+
+    def _helm(self, *arguments: str, stdin: str | None = None) -> None:
+        command = self._cluster.command("helm", *arguments, "--namespace", NAMESPACE)
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=180)
+        assert done.returncode == 0, done.stderr
+
+    def __enter__(self) -> None:
+        wait = ["--wait", "--timeout", "2m"] if self._wait else []
+        arguments = ["install", self._release, str(CHART), "--create-namespace", *wait, "--values", "-"]
+        self._helm(*arguments, stdin=yaml.safe_dump(dict(self._values)))
+
+    def __exit__(self, *_: object) -> None:
+        self._helm("uninstall", self._release, "--wait")

@@ -1,0 +1,128 @@
+"""The rights that the chart grants are the rights that the code uses: neither fewer nor more.
+
+What the code uses is read from its source: each call of a Kubernetes verb with a named resource, each watched resource.
+A call with a resource that cannot be read from the source fails the test, so that nothing slips by.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from cotenant.controller import feed, kube
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).parents[2]
+Render = Callable[..., dict[tuple[str, str], dict[str, Any]]]
+RESOURCES = {name: value for name, value in vars(kube).items() if isinstance(value, kube.Resource)}
+
+
+class Right(NamedTuple):
+    group: str
+    resource: str
+    verb: str
+
+
+def granted(role: dict[str, Any]) -> set[Right]:
+    return {
+        Right(group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def calls_in(path: Path) -> Iterator[tuple[ast.Call, str]]:
+    """Calls of a verb on something that is called kube: `self._kube.patch(…)`, `kube.create(…)`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        owner = node.func.value
+        name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+        if name.lstrip("_") == "kube" and node.func.attr in {"list", "get", "create", "patch", "delete"}:
+            yield node, node.func.attr
+
+
+def handed_around_in(path: Path) -> set[str]:
+    """Resources that the module passes to its own functions: those that a parameter `resource` can be."""
+    source = path.read_text()
+    if "in feed.WATCHED" in source:
+        return {name for name, value in RESOURCES.items() if value in feed.WATCHED}
+    firsts = [n.args[0] for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call) and n.args]
+    return {first.id for first in firsts if isinstance(first, ast.Name) and first.id in RESOURCES}
+
+
+def operator_uses() -> Iterator[Right]:
+    for resource in feed.WATCHED:
+        yield Right(resource.group, resource.plural, "list")
+        yield Right(resource.group, resource.plural, "watch")
+    for path in sorted((ROOT / "operator" / "cotenant" / "controller").glob("*.py")):
+        if path.name in {"kube.py", "rest.py"}:
+            continue
+        for call, verb in calls_in(path):
+            first = call.args[0]
+            assert isinstance(first, ast.Name), f"{path.name}:{call.lineno}: which resource is {ast.unparse(first)}?"
+            candidates = {first.id} if first.id in RESOURCES else handed_around_in(path)
+            assert candidates, f"{path.name}:{call.lineno}: which resource is {first.id}?"
+            sub = next((k.value for k in call.keywords if k.arg == "subresource"), None)
+            suffix = f"/{sub.value}" if isinstance(sub, ast.Constant) and sub.value else ""
+            for resource in (RESOURCES[name] for name in candidates):
+                yield Right(resource.group, resource.plural + suffix, verb)
+
+
+def test_the_operator_may_do_what_it_does_and_nothing_else(render: Render) -> None:
+    objects = render()
+    everywhere = granted(objects["ClusterRole", "cotenant-operator"])
+    at_home = granted(objects["Role", "cotenant-operator"])
+    assert {right.resource for right in at_home} == {"leases"}
+    assert sorted(everywhere | at_home) == sorted(set(operator_uses()))
+
+
+METHODS = {
+    "read_node": [Right("", "nodes", "get")],
+    "read_runtime_class": [Right("node.k8s.io", "runtimeclasses", "get")],
+    "list_pod_for_all_namespaces": [Right("", "pods", "list"), Right("", "pods", "watch")],
+    "create_cluster_custom_object": [Right("cotenant.dev", "gpunodes", "create")],
+    "get_cluster_custom_object": [Right("cotenant.dev", "gpunodes", "get")],
+    "patch_cluster_custom_object": [Right("cotenant.dev", "gpunodes", "patch")],
+    "patch_cluster_custom_object_status": [Right("cotenant.dev", "gpunodes/status", "patch")],
+}
+
+
+def test_the_agent_may_do_what_it_does_and_nothing_else(render: Render) -> None:
+    tree = ast.parse((ROOT / "worker" / "cotenant_agent" / "cluster.py").read_text())
+    used = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Attribute)
+        and node.value.attr in {"_core", "_custom", "_classes"}
+        and node.attr != "api_client"
+    }
+    rights = {right for method in used for right in METHODS[method]}
+    assert granted(render()["ClusterRole", "cotenant-agent"]) == rights
+
+
+def test_the_agent_reads_one_runtime_class_only(render: Render) -> None:
+    rules = render({"agent": {"runtimeClass": "gpu"}})["ClusterRole", "cotenant-agent"]["rules"]
+    (rule,) = [rule for rule in rules if rule["resources"] == ["runtimeclasses"]]
+    assert rule["resourceNames"] == ["gpu"]
+
+
+def test_every_binding_names_an_account_of_the_chart(render: Render) -> None:
+    for values in ({}, {"agent": {"namespace": "gpu"}}):
+        objects = render(values)
+        accounts = {
+            (name, each["metadata"]["namespace"]) for (kind, name), each in objects.items() if kind == "ServiceAccount"
+        }
+        bound = {
+            (subject["name"], subject["namespace"])
+            for (kind, _), each in objects.items()
+            if kind in {"ClusterRoleBinding", "RoleBinding"}
+            for subject in each["subjects"]
+        }
+        assert bound == accounts

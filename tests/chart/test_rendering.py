@@ -1,0 +1,299 @@
+"""What the chart renders, from which values, and which values it refuses."""
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cotenant import names
+from cotenant.api.environment import DENIED
+from cotenant.controller.settings import Settings
+
+pytestmark = pytest.mark.cluster
+
+CHART = Path(__file__).parents[2] / "charts" / "cotenant"
+Render = Callable[..., dict[tuple[str, str], dict[str, Any]]]
+SET_BY_THE_CHART = {
+    "namespace": "COTENANT_NAMESPACE",
+    "identity": "COTENANT_IDENTITY",
+    "worker_image": "COTENANT_WORKER_IMAGE",
+    "runtime_class": "COTENANT_RUNTIME_CLASS",
+    "tolerations": "COTENANT_TOLERATIONS",
+    "image_pull_secrets": "COTENANT_IMAGE_PULL_SECRETS",
+}
+FIXED = {"lease_name", "port", "host"}
+"""Settings that the chart leaves at their defaults, because RBAC, probes and Services rely on them."""
+
+
+def pod_of(workload: Mapping[str, Any]) -> Any:
+    return workload["spec"]["template"]["spec"]
+
+
+def container_of(workload: Mapping[str, Any]) -> Any:
+    (container,) = pod_of(workload)["containers"]
+    return container
+
+
+def env_of(workload: Mapping[str, Any]) -> dict[str, Any]:
+    return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in container_of(workload)["env"]}
+
+
+def test_by_default_these_objects_and_no_others(render: Render) -> None:
+    assert sorted(render()) == [
+        ("ClusterRole", "cotenant-agent"),
+        ("ClusterRole", "cotenant-operator"),
+        ("ClusterRole", "cotenant-queue-viewer"),
+        ("ClusterRole", "cotenant-tenant-edit"),
+        ("ClusterRole", "cotenant-tenant-view"),
+        ("ClusterRoleBinding", "cotenant-agent"),
+        ("ClusterRoleBinding", "cotenant-operator"),
+        ("DaemonSet", "cotenant-agent"),
+        ("Deployment", "cotenant-operator"),
+        ("PodDisruptionBudget", "cotenant-operator"),
+        ("Role", "cotenant-operator"),
+        ("RoleBinding", "cotenant-operator"),
+        ("Service", "cotenant-operator"),
+        ("ServiceAccount", "cotenant-agent"),
+        ("ServiceAccount", "cotenant-operator"),
+        ("ValidatingAdmissionPolicy", "cotenant-agent-own-node"),
+        ("ValidatingAdmissionPolicy", "cotenant-tenant-namespaces"),
+        ("ValidatingAdmissionPolicy", "cotenant-tenant-pods"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-agent-own-node"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-namespaces"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-pods"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "gone", "new"),
+    [
+        pytest.param(
+            {"agent": {"enabled": False}},
+            {"cotenant-agent", "cotenant-agent-own-node"},
+            set(),
+            id="no agent",
+        ),
+        pytest.param(
+            {"admission": {"enabled": False}},
+            {"cotenant-tenant-namespaces", "cotenant-tenant-pods"},
+            set(),
+            id="no admission policies",
+        ),
+        pytest.param(
+            {"admission": {"requireRestricted": False}},
+            {"cotenant-tenant-namespaces"},
+            set(),
+            id="no rule for namespaces",
+        ),
+        pytest.param(
+            {"tenants": {"aggregateRoles": False}},
+            {"cotenant-tenant-edit", "cotenant-tenant-view"},
+            set(),
+            id="no roles",
+        ),
+        pytest.param({"queues": [{"name": "team-a"}]}, set(), {("Queue", "team-a")}, id="a queue"),
+        pytest.param(
+            {"tenants": {"queueViewers": ["system:authenticated"]}},
+            set(),
+            {("ClusterRoleBinding", "cotenant-queue-viewer")},
+            id="queues for all to see",
+        ),
+        pytest.param(
+            {"metrics": {"monitors": True}},
+            set(),
+            {("ServiceMonitor", "cotenant-operator"), ("PodMonitor", "cotenant-agent")},
+            id="monitors",
+        ),
+        pytest.param(
+            {"agent": {"namespace": "gpu", "createNamespace": True}}, set(), {("Namespace", "gpu")}, id="a namespace"
+        ),
+        pytest.param(
+            {"operator": {"podDisruptionBudget": {"enabled": False}}}, {"PodDisruptionBudget"}, set(), id="no budget"
+        ),
+    ],
+)
+def test_a_switch_changes_its_objects_and_no_others(
+    render: Render, values: dict[str, Any], gone: set[str], new: set[tuple[str, str]]
+) -> None:
+    usual = render().keys()
+    kept = {key for key in usual if key[1] not in gone and key[0] not in gone}
+    assert render(values).keys() == kept | new
+
+
+def test_every_pod_keeps_the_restricted_profile_but_for_the_hosts_paths(render: Render) -> None:
+    objects = render()
+    for workload in (objects["Deployment", "cotenant-operator"], objects["DaemonSet", "cotenant-agent"]):
+        pod, container = pod_of(workload), container_of(workload)
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+        # A Service named cotenant in the namespace would set COTENANT_PORT.
+        assert pod["enableServiceLinks"] is False
+        assert {"httpGet": {"path": "/healthz", "port": "http"}}.items() <= container["livenessProbe"].items()
+        assert {"httpGet": {"path": "/readyz", "port": "http"}}.items() <= container["readinessProbe"].items()
+
+
+def test_a_real_agent_sees_all_gpus_and_the_host_read_only(render: Render) -> None:
+    agent = render()["DaemonSet", "cotenant-agent"]
+    assert pod_of(agent)["runtimeClassName"] == "nvidia"
+    assert env_of(agent) == {
+        "NODE_NAME": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "NVIDIA_DRIVER_CAPABILITIES": "utility",
+    }
+    mounts = {m["mountPath"]: m.get("readOnly", False) for m in container_of(agent)["volumeMounts"]}
+    assert mounts == {
+        "/tmp": False,
+        "/host/proc": True,
+        "/host/sys/fs/cgroup": True,
+        "/host/etc/nvidia-container-runtime": True,
+        "/host/etc/cdi": True,
+        "/host/var/run/cdi": True,
+    }
+    assert container_of(agent)["args"] == ["--runtime-class=nvidia", "--poll=2"]
+
+
+def test_a_simulating_agent_touches_nothing_of_the_host(render: Render) -> None:
+    agent = render({"agent": {"simulate": True}})["DaemonSet", "cotenant-agent"]
+    assert "runtimeClassName" not in pod_of(agent)
+    assert [volume["name"] for volume in pod_of(agent)["volumes"]] == ["tmp"]
+    assert env_of(agent).keys() == {"NODE_NAME"}
+    assert container_of(agent)["args"] == ["--runtime-class=nvidia", "--poll=2", "--simulate"]
+
+
+@pytest.mark.parametrize(
+    ("values", "images"),
+    [
+        ({}, "ghcr.io/cotenant/{}:0.1.0"),
+        ({"image": {"registry": "registry.example/team", "tag": "1.2.3"}}, "registry.example/team/{}:1.2.3"),
+    ],
+)
+def test_the_three_images_come_from_one_place(render: Render, values: dict[str, Any], images: str) -> None:
+    objects = render(values)
+    operator, agent = objects["Deployment", "cotenant-operator"], objects["DaemonSet", "cotenant-agent"]
+    assert container_of(operator)["image"] == images.format("operator")
+    assert container_of(agent)["image"] == images.format("agent")
+    assert env_of(operator)["COTENANT_WORKER_IMAGE"] == images.format("worker")
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [(300, "300"), (2.5, "2.5"), (2_000_000, "2000000"), ("2.5", "2.5")],
+    ids=["whole", "fraction", "large", "text"],
+)
+def test_a_setting_reaches_the_operator_as_written(render: Render, given: object, want: str) -> None:
+    objects = render({"operator": {"settings": {"start_timeout_s": given}}})
+    assert env_of(objects["Deployment", "cotenant-operator"])["COTENANT_START_TIMEOUT_S"] == want
+
+
+def test_the_operator_accepts_every_variable_of_the_chart(render: Render) -> None:
+    environment = env_of(render()["Deployment", "cotenant-operator"])
+    assert environment.keys() == set(SET_BY_THE_CHART.values())
+    settings = Settings.read({key: value for key, value in environment.items() if isinstance(value, str)})
+    assert settings.toleration_list == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def test_the_schema_lists_every_setting_that_is_not_the_charts_own() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    listed = schema["properties"]["operator"]["properties"]["settings"]["properties"]
+    assert listed.keys() == {knob.name for knob in fields(Settings)} - SET_BY_THE_CHART.keys() - FIXED
+    about = {knob.name: knob.metadata["about"] for knob in fields(Settings)}
+    assert {name: entry["description"] for name, entry in listed.items()} == {name: about[name] for name in listed}
+
+
+def keys_of(values: Mapping[str, Any], prefix: str = "") -> set[str]:
+    found = set()
+    for key, value in values.items():
+        found.add(prefix + key)
+        if isinstance(value, dict):
+            found |= keys_of(value, f"{prefix}{key}.")
+    return found
+
+
+def test_the_schema_and_the_values_name_the_same_things() -> None:
+    values = keys_of(yaml.safe_load((CHART / "values.yaml").read_text()))
+
+    def schema_keys(schema: Mapping[str, Any], prefix: str = "") -> set[str]:
+        found = set()
+        for key, entry in schema.get("properties", {}).items():
+            found.add(prefix + key)
+            found |= schema_keys(entry, f"{prefix}{key}.")
+        return found
+
+    schema = schema_keys(json.loads((CHART / "values.schema.json").read_text()))
+    open_ended = {"operator.resources", "agent.resources", "operator.settings"}
+    inside = {key for key in values | schema if any(key.startswith(f"{name}.") for name in open_ended)}
+    assert values - inside == schema - inside - {"global"}
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({"operatr": {}}, "'operatr' not allowed"),
+        ({"operator": {"replicas": 0}}, "/operator/replicas"),
+        ({"operator": {"replicas": "two"}}, "/operator/replicas"),
+        ({"operator": {"settings": {"nonsense": 1}}}, "/operator/settings"),
+        ({"operator": {"settings": {"tick_s": -1}}}, "/operator/settings/tick_s"),
+        ({"operator": {"settings": {"tick_s": "soon"}}}, "/operator/settings/tick_s"),
+        ({"operator": {"settings": {"port": 1}}}, "/operator/settings"),
+        ({"agent": {"simulate": "yes"}}, "/agent/simulate"),
+        ({"agent": {"pollSeconds": 0}}, "/agent/pollSeconds"),
+        ({"agent": {"runtimeClass": "No Name"}}, "/agent/runtimeClass"),
+        ({"agent": {"tolerations": [{"operator": "exists"}]}}, "/agent/tolerations/0/operator"),
+        ({"agent": {"resources": {"limits": {"memory": "lots"}}}}, "/agent/resources/limits/memory"),
+        ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy"),
+        ({"queues": [{"spec": {}}]}, "missing property 'name'"),
+        ({"queues": [{"name": "Team A"}]}, "/queues/0/name"),
+        ({"queues": [{"name": "a", "quotas": []}]}, "/queues/0"),
+        ({"admission": {"actions": []}}, "/admission/actions"),
+        ({"admission": {"actions": ["Deny", "Warn"]}}, "/admission/actions"),
+        ({"metrics": {"interval": 30}}, "/metrics/interval"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_by_its_path(render: Render, values: dict[str, Any], where: str) -> None:
+    with pytest.raises(ValueError, match="don't meet the specifications of the schema") as refused:
+        render(values)
+    assert where in str(refused.value)
+
+
+def test_helm_finds_nothing_to_complain_about(helm: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    done = helm("lint", "--strict", "--quiet", str(CHART))
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_policy_denies_the_environment_that_the_api_denies(render: Render) -> None:
+    policy = render()["ValidatingAdmissionPolicy", "cotenant-tenant-pods"]
+    (rule,) = [v["expression"] for v in policy["spec"]["variables"] if v["name"] == "deniedEnv"]
+    assert f"r'{DENIED[0].names}|{DENIED[1].names}|^COTENANT_'" in rule
+
+
+def test_default_runtime_clusters_demand_that_every_container_gives_gpus_away(render: Render) -> None:
+    usual = render()["ValidatingAdmissionPolicy", "cotenant-tenant-pods"]["spec"]["validations"]
+    strict = render({"admission": {"nvidiaIsDefaultRuntime": True}})[
+        "ValidatingAdmissionPolicy", "cotenant-tenant-pods"
+    ]
+    (added,) = [rule for rule in strict["spec"]["validations"] if rule not in usual]
+    assert "set env NVIDIA_VISIBLE_DEVICES=void in every container" in added["message"]
+
+
+def test_names_and_ports_are_those_of_the_code(render: Render) -> None:
+    objects = render()
+    agent, operator = objects["DaemonSet", "cotenant-agent"], objects["Deployment", "cotenant-operator"]
+    assert container_of(agent)["ports"] == [{"name": "http", "containerPort": names.AGENT_PORT}]
+    assert container_of(operator)["ports"] == [{"name": "http", "containerPort": Settings().port}]
+    own_node = objects["ValidatingAdmissionPolicy", "cotenant-agent-own-node"]["spec"]["matchConstraints"]
+    assert own_node["resourceRules"][0]["apiGroups"] == [names.GROUP]
+    pods = json.dumps(objects["ValidatingAdmissionPolicy", "cotenant-tenant-pods"])
+    assert f"'{names.LABEL_MANAGED_BY}'" in pods
+    assert f"== '{names.MANAGED_BY}'" in pods
+    assert names.ANNOTATION_PLACEMENT.startswith(f"{names.GROUP}/")

@@ -1,0 +1,318 @@
+"""What must hold in every cluster: random trees, nodes and jobs, whole stories until nothing happens any more."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotenant.core import schedule
+from cotenant.core.model import (
+    GpuRequest,
+    Job,
+    Node,
+    Queue,
+    Quota,
+    Sharing,
+    Snapshot,
+    Topology,
+    TopologyMode,
+)
+from cotenant.core.placed import either
+from cotenant.core.plan import Admit, Evict, EvictionKind, Resize
+from cotenant.testing import ToyCluster, make_job, make_node
+
+CLASSES = ("A100", "H100")
+ZONES = ("east", "west")
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> list[Node]:
+    return [
+        replace(
+            make_node(
+                f"n{index}",
+                gpus=draw(st.integers(1, 4)),
+                gpu_class=draw(st.sampled_from(CLASSES)),
+                memory_mib=draw(st.sampled_from((40_000, 81_559))),
+                cpu_milli=draw(st.sampled_from((8_000, 64_000))),
+            ),
+            zone=draw(st.sampled_from(ZONES)),
+            rack=draw(st.sampled_from(("r1", "r2"))),
+            shared_by_queues=draw(st.booleans()),
+        )
+        for index in range(draw(st.integers(1, 5)))
+    ]
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> Quota:
+    guaranteed = draw(st.integers(0, 6)) * 1000
+    return Quota(
+        gpu_class=draw(st.sampled_from((None, None, *CLASSES))),
+        zone=draw(st.sampled_from((None, None, *ZONES))),
+        guaranteed=guaranteed,
+        limit=draw(st.sampled_from((None, None, 2_500, 8_000))),
+        lendable=draw(st.sampled_from((None, None, 0, 1_000))),
+        memory_limit_mib=draw(st.sampled_from((None, None, None, 200_000))),
+    )
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> list[Queue]:
+    found: list[Queue] = []
+    for index in range(draw(st.integers(1, 6))):
+        parent = draw(st.sampled_from([None, *[queue.name for queue in found]]))
+        found.append(
+            Queue(
+                name=f"q{index}",
+                parent=parent,
+                namespaces=frozenset({"ns"}),
+                weight=draw(st.integers(0, 3)),
+                quotas=tuple(draw(st.lists(lines(), min_size=1, max_size=2))),
+                user_limit=draw(st.sampled_from((None, None, None, 3_000))),
+                consolidation=draw(st.booleans()),
+            )
+        )
+    return found
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> GpuRequest:
+    sharing = draw(st.sampled_from(Sharing))
+    classes = draw(st.sampled_from(((), (), ("H100",), ("A100", "H100"))))
+    zones = draw(st.sampled_from(((), (), ("east",))))
+    kind = draw(st.sampled_from(("whole", "milli", "mib", "both")))
+    if kind == "whole":
+        return GpuRequest(count=draw(st.integers(1, 3)), classes=classes, zones=zones, sharing=sharing)
+    compute = draw(st.sampled_from((None, 100, 600))) if kind == "both" else None
+    if kind == "mib":
+        return GpuRequest(memory_mib=draw(st.sampled_from((1, 13_333, 39_999))), classes=classes, sharing=sharing)
+    return GpuRequest(
+        memory_milli=draw(st.sampled_from((1, 250, 333, 400, 500, 1000))),
+        compute_milli=compute,
+        classes=classes,
+        zones=zones,
+        sharing=sharing,
+    )
+
+
+@st.composite
+def jobs(draw: st.DrawFn, names: Sequence[str]) -> list[Job]:
+    found = []
+    for index in range(draw(st.integers(1, 10))):
+        low = draw(st.integers(1, 4))
+        found.append(
+            make_job(
+                f"j{index}",
+                queue=draw(st.sampled_from(names)),
+                namespace="ns",
+                gpu=draw(requests()),
+                workers=(low, low + draw(st.sampled_from((0, 0, 2)))),
+                at=float(draw(st.integers(0, 3))),
+                priority=draw(st.integers(0, 2)),
+                user=draw(st.sampled_from(("ann", "bob"))),
+                cpu_milli=draw(st.sampled_from((0, 1_000, 5_000))),
+                preemptible=draw(st.sampled_from((True, True, True, False))),
+                distinct_gpus=draw(st.sampled_from((True, True, False))),
+                expected_runtime_s=draw(st.sampled_from((None, 60, 3_600))),
+                topology=draw(
+                    st.sampled_from(
+                        (None, None, Topology("rack", TopologyMode.REQUIRED), Topology("zone", TopologyMode.PREFERRED))
+                    )
+                ),
+            )
+        )
+    return found
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[list[Node], list[Queue], list[Job]]:
+    tree = draw(queues())
+    return draw(nodes()), tree, draw(jobs([queue.name for queue in tree]))
+
+
+def check_nothing_is_overcommitted(nodes: list[Node], queues: list[Queue], jobs: list[Job]) -> None:
+    """Recounted from the placements, not from the scheduler's own books."""
+    gpu = {gpu.uuid: gpu for node in nodes for gpu in node.gpus}
+    node_of = {gpu.uuid: node for node in nodes for gpu in node.gpus}
+    memory: dict[str, int] = defaultdict(int)
+    compute: dict[str, int] = defaultdict(int)
+    cpu: dict[str, int] = defaultdict(int)
+    holders: dict[str, list[Job]] = defaultdict(list)
+    for job in jobs:
+        if job.placement is None:
+            continue
+        taken = either(job.placement, job.leaving)
+        ranks = [rank for part in taken.nodes for rank in part.ranks]
+        assert [rank.rank for rank in ranks] == list(range(len(ranks)))
+        uuids = [grant.uuid for rank in ranks for grant in rank.gpus]
+        assert len(uuids) == len(set(uuids)) or not job.distinct_gpus, "two ranks of one job on one GPU"
+        for part in taken.nodes:
+            cpu[part.node] += job.cpu_milli * len(part.ranks)
+            for rank in part.ranks:
+                for grant in rank.gpus:
+                    assert node_of[grant.uuid].name == part.node
+                    memory[grant.uuid] += grant.memory_mib
+                    compute[grant.uuid] += grant.compute_milli
+                    holders[grant.uuid].append(job)
+    for uuid, amount in memory.items():
+        assert amount <= gpu[uuid].memory_mib
+        assert compute[uuid] <= 1000
+    for node in nodes:
+        assert cpu[node.name] <= node.cpu_milli
+    for uuid, sharers in holders.items():
+        check_sharing(node_of[uuid], sharers)
+
+
+def check_sharing(node: Node, sharers: list[Job]) -> None:
+    keys, tenants = {job.key for job in sharers}, {job.queue for job in sharers}
+    modes = {job.gpu.sharing for job in sharers}
+    if len(keys) > 1:
+        assert Sharing.NEVER not in modes
+    if len(tenants) > 1:
+        assert node.shared_by_queues
+        assert modes == {Sharing.ANY}
+
+
+def check_limits(nodes: list[Node], queues: list[Queue], jobs: list[Job]) -> None:
+    where = {gpu.uuid: (gpu, node) for node in nodes for gpu in node.gpus}
+    parent = {queue.name: queue.parent for queue in queues}
+    used: dict[tuple[str, int], int] = defaultdict(int)
+    for job in jobs:
+        if job.placement is None:
+            continue
+        path, at = [], job.queue
+        while at is not None:
+            path.append(at)
+            at = parent[at]
+        for queue in queues:
+            if queue.name not in path:
+                continue
+            for number, quota in enumerate(queue.quotas):
+                for part in either(job.placement, job.leaving).nodes:
+                    for rank in part.ranks:
+                        for grant in rank.gpus:
+                            gpu, node = where[grant.uuid]
+                            if quota.gpu_class in (None, gpu.gpu_class) and quota.zone in (None, node.zone):
+                                used[queue.name, number] += max(
+                                    grant.compute_milli, -(-grant.memory_mib * 1000 // gpu.memory_mib)
+                                )
+    for queue in queues:
+        for number, quota in enumerate(queue.quotas):
+            assert quota.limit is None or used[queue.name, number] <= quota.limit
+
+
+@given(clusters())
+def test_every_story_ends_quietly_and_nothing_is_ever_overcommitted(
+    world: tuple[list[Node], list[Queue], list[Job]],
+) -> None:
+    nodes, queues, jobs = world
+    toy = ToyCluster(nodes, queues, jobs)
+    for _ in range(80):
+        plan = toy.cycle()
+        held = list(toy.jobs.values())
+        check_nothing_is_overcommitted(nodes, queues, held)
+        check_limits(nodes, queues, held)
+        if not plan.actions and not any(job.evicting or job.leaving for job in held):
+            break
+        toy.leave()
+    else:
+        raise AssertionError(f"still busy: {toy.history[-8:]}")
+
+
+@given(clusters())
+def test_every_pending_job_has_exactly_one_verdict_or_is_admitted_whole(
+    world: tuple[list[Node], list[Queue], list[Job]],
+) -> None:
+    nodes, queues, jobs = world
+    toy = ToyCluster(nodes, queues, jobs)
+    for _ in range(4):
+        waiting = {key for key, job in toy.jobs.items() if job.placement is None}
+        sizes = {key: (job.workers_min, job.workers_max) for key, job in toy.jobs.items()}
+        plan = toy.cycle()
+        admitted = {action.job for action in plan.actions if isinstance(action, Admit)}
+        assert admitted | set(plan.verdicts) == waiting
+        assert not admitted & set(plan.verdicts)
+        for action in plan.actions:
+            if isinstance(action, Admit | Resize):
+                low, high = sizes[action.job]
+                assert low <= action.placement.workers <= high
+        assert all(verdict.message for verdict in plan.verdicts.values())
+        toy.leave()
+
+
+@given(clusters(), st.randoms(use_true_random=False))
+def test_a_shuffled_snapshot_gives_the_same_plan(
+    world: tuple[list[Node], list[Queue], list[Job]], random: object
+) -> None:
+    nodes, queues, jobs = world
+    toy = ToyCluster(nodes, queues, jobs)
+    toy.cycle()
+    snapshot = toy.snapshot()
+
+    def shuffled(items: Sequence[object]) -> tuple[object, ...]:
+        copy = list(items)
+        random.shuffle(copy)  # type: ignore[attr-defined]
+        return tuple(copy)
+
+    other = Snapshot(
+        now=snapshot.now,
+        nodes=shuffled(snapshot.nodes),  # type: ignore[arg-type]
+        queues=shuffled(snapshot.queues),  # type: ignore[arg-type]
+        jobs=shuffled(snapshot.jobs),  # type: ignore[arg-type]
+        promises=snapshot.promises,
+    )
+    assert schedule(other) == schedule(snapshot)
+
+
+@given(clusters())
+def test_a_quiet_world_planned_again_gives_no_actions(world: tuple[list[Node], list[Queue], list[Job]]) -> None:
+    toy = ToyCluster(*world)
+    verdicts = toy.quiet().verdicts
+
+    assert schedule(toy.snapshot()).actions == ()
+    assert {key: verdict.reason for key, verdict in schedule(toy.snapshot()).verdicts.items()} == {
+        key: verdict.reason for key, verdict in verdicts.items()
+    }
+
+
+@given(clusters())
+def test_evictions_are_never_in_vain(world: tuple[list[Node], list[Queue], list[Job]]) -> None:
+    """Whoever was made room for starts, or did before something else changed."""
+    toy = ToyCluster(*world)
+    for _ in range(60):
+        plan = toy.cycle()
+        evictions = [action for action in plan.actions if isinstance(action, Evict)]
+        if not plan.actions:
+            break
+        toy.leave()
+        if not evictions:
+            continue
+        following = toy.cycle()
+        started = {action.job for action in following.actions if isinstance(action, Admit)}
+        assert {eviction.in_favour_of for eviction in evictions} <= started
+        toy.leave()
+
+
+@given(clusters())
+def test_only_preemptible_jobs_of_lower_priority_or_borrowers_leave(
+    world: tuple[list[Node], list[Queue], list[Job]],
+) -> None:
+    toy = ToyCluster(*world)
+    for _ in range(10):
+        before = dict(toy.jobs)
+        plan = toy.cycle()
+        for action in plan.actions:
+            if isinstance(action, Evict) and action.in_favour_of is not None:
+                victim, winner = before[action.job], before[action.in_favour_of]
+                assert victim.preemptible
+                if action.kind is EvictionKind.PREEMPTED:
+                    assert victim.queue == winner.queue
+                    assert victim.priority < winner.priority
+                elif action.kind is EvictionKind.RECLAIMED:
+                    assert victim.queue != winner.queue
+        toy.leave()

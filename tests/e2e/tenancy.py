@@ -1,0 +1,96 @@
+"""The installed product as tests reach it: apply as a tenant, look as an administrator, wait with a deadline.
+
+Inputs: manifests. Outputs: what the API server holds. A wait that ends in vain shows the state of all jobs and pods.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from cotenant_local.lifecycle import Cluster
+
+SYSTEM = "cotenant-system"
+Document = dict[str, Any]
+
+
+@dataclass
+class Tenancy:
+    """The installed product, as a tenant and an administrator reach it."""
+
+    cluster: Cluster
+
+    def apply(self, *documents: Document) -> str:
+        return self.cluster.kubectl("apply", "-f", "-", stdin=as_list(documents))
+
+    def refused(self, *documents: Document) -> str:
+        """What the API server says to a document that it does not take."""
+        return self.cluster.kubectl("apply", "-f", "-", stdin=as_list(documents), expect=1)
+
+    def get(self, *what: str) -> Document:
+        found: Document = json.loads(self.cluster.kubectl("get", *what, "-o", "json"))
+        return found
+
+    def job(self, name: str, namespace: str = "team-a") -> Document:
+        return self.get("trainingjob", name, "-n", namespace)
+
+    def jobs(self) -> list[Document]:
+        items: list[Document] = self.get("trainingjobs", "-A")["items"]
+        return items
+
+    def logs(self, pod: str, namespace: str = "team-a") -> str:
+        return self.cluster.kubectl("logs", pod, "-n", namespace)
+
+    def wait(self, until: Callable[[], Any], *, seconds: float = 120, what: str) -> Any:
+        """The first true answer of `until`. Fails with the state of all jobs and pods when it does not come in time."""
+        deadline = time.monotonic() + seconds
+        while True:
+            answer = until()
+            if answer:
+                return answer
+            if time.monotonic() > deadline:
+                state = self.cluster.kubectl("get", "trainingjobs,pods", "-A", "-o", "wide")
+                details = [json.dumps(job.get("status", {}), indent=1) for job in self.jobs()[:3]]
+                pytest.fail(f"not within {seconds} s: {what}\n{state}\n" + "\n".join(details))
+            time.sleep(0.3)
+
+    def wait_phase(self, name: str, *phases: str, namespace: str = "team-a", seconds: float = 150) -> Document:
+        def there() -> Document | None:
+            job = self.job(name, namespace)
+            return job if job.get("status", {}).get("phase") in phases else None
+
+        found: Document = self.wait(there, seconds=seconds, what=f"{namespace}/{name} is {' or '.join(phases)}")
+        return found
+
+    def delete_all(self) -> None:
+        self.cluster.kubectl("delete", "trainingjobs", "--all", "-A", "--wait=true", "--timeout=60s")
+        self.wait(lambda: not self.get("pods", "-A", "-l", "cotenant.dev/job")["items"], what="no pod of a job is left")
+
+
+def as_list(documents: tuple[Document, ...]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(documents)})
+
+
+def training_job(name: str, namespace: str = "team-a", **spec: Any) -> Document:
+    """A small job of one worker that ends at once, unless it is told otherwise."""
+    command = spec.pop("command", ["python", "-c", "print('hello')"])
+    runtime = {"command": command, **spec.pop("runtime", {})}
+    return {
+        "apiVersion": "cotenant.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "queue": namespace,
+            "workers": 1,
+            "gpu": {"memoryFraction": "0.4"},
+            "resources": {"cpu": "100m", "memory": "256Mi"},
+            "runtime": runtime,
+            **spec,
+        },
+    }

@@ -1,0 +1,53 @@
+"""One rank that does what it is told: the words after the file name."""
+
+import os
+import signal
+import sys
+import time
+
+import cotenant_worker
+
+deed, *rest = sys.argv[1:] or [""]
+
+
+def main() -> dict[str, float | str]:
+    cotenant_worker.report(step=1, of=1, metrics={"loss": 0.25})
+    return {"accuracy": 0.97, "note": "fine"}
+
+
+if __name__ == "__main__":
+    match deed:
+        case "exit":
+            print("about to leave")
+            sys.exit(int(rest[0]))
+        case "raise":
+            raise ValueError("the learning rate is negative")
+        case "die":
+            os.kill(os.getpid(), int(rest[0]))
+        case "environment":
+            print("\n".join(f"{name}={os.environ.get(name)}" for name in rest), flush=True)
+        case "once":
+            if cotenant_worker.context().restart == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            print(f"start {cotenant_worker.context().restart}")
+        case "stop":
+            saver = cotenant_worker.Saver()
+            print("ready", flush=True)
+            for step in range(1, 100_000):
+                cotenant_worker.report(step=step)
+                if cotenant_worker.should_stop():
+                    saver.save(step, lambda directory: (directory / "step").write_text("x") and None)
+                    sys.exit(0)
+                time.sleep(0.01)
+        case "ignore":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            print("ready", flush=True)
+            time.sleep(600)
+        case "orphan":
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    time.sleep(600)
+                os._exit(0)
+            os.wait()
+            print("left an orphan")

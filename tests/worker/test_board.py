@@ -1,0 +1,101 @@
+"""What rank 0's pod publishes."""
+
+from typing import Any
+
+import pytest
+
+from cotenant_worker.board import Board
+from cotenant_worker.endpoint import metrics_page
+
+
+def report(board: Board, rank: int, step: int, at: float, **metrics: float) -> None:
+    board.take({"op": "report", "rank": rank, "step": step, "of": 100, "metrics": metrics, "at": at}, at)
+
+
+def test_metrics_are_averaged_over_the_ranks_that_report_them() -> None:
+    board = Board()
+    report(board, 0, 1, 10.0, loss=1.0, only_here=5.0)
+    report(board, 1, 1, 10.0, loss=3.0)
+    assert board.progress().metrics == {"loss": 2.0, "only_here": 5.0}
+
+
+def test_the_rate_is_measured_at_rank_0_over_the_last_reports() -> None:
+    board = Board()
+    for step in range(5):
+        report(board, 0, step * 10, 100.0 + step)
+    progress = board.progress()
+    assert (progress.step, progress.of, progress.rate, progress.state) == (40, 100, 10.0, "training")
+
+
+def test_a_restart_does_not_make_the_rate_negative() -> None:
+    board = Board()
+    report(board, 0, 50, 1.0)
+    report(board, 0, 60, 2.0)
+    board.began(1)
+    report(board, 0, 40, 3.0)
+    report(board, 0, 45, 4.0)
+    assert board.progress().rate == 5.0
+
+
+def test_counted_steps_yield_to_a_program_that_reports_by_itself() -> None:
+    board = Board()
+    board.take({"op": "report", "rank": 0, "step": 7, "counted": True, "at": 1.0}, 1.0)
+    assert board.progress().step == 7
+    report(board, 0, 3, 2.0)
+    board.take({"op": "report", "rank": 0, "step": 8, "counted": True, "at": 3.0}, 3.0)
+    assert board.progress().step == 3
+
+
+def test_numbers_of_results_are_averaged_and_text_is_rank_0s() -> None:
+    board = Board()
+    report(board, 0, 1, 1.0, loss=0.5)
+    board.take({"op": "results", "rank": 1, "values": {"accuracy": 0.9, "note": "one"}}, 1.0)
+    board.take({"op": "results", "rank": 0, "values": {"accuracy": 1.0, "note": "zero"}}, 1.0)
+    assert board.results() == {"loss": 0.5, "accuracy": 0.95, "note": "zero"}
+
+
+def test_what_cannot_be_averaged_is_left_out() -> None:
+    board = Board()
+    report(board, 0, 1, 1.0, loss=float("nan"), accuracy=0.5)
+    assert board.progress().metrics == {"accuracy": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("messages", "want"),
+    [
+        ([{"op": "sees", "rank": 1, "uuids": ["GPU-a"]}], {"observed_gpus": {"1": ["GPU-a"]}}),
+        (
+            [{"op": "memory", "rank": 0, "peak_mib": 5}, {"op": "memory", "rank": 0, "peak_mib": 3}],
+            {"memory_peak_mib": {"0": 5}},
+        ),
+        ([{"op": "saving", "rank": 0, "step": 9}], {"state": "saving"}),
+        ([{"op": "saved", "rank": 0, "step": 9}], {"last_checkpoint_step": 9, "last_checkpoint_at": 1.0}),
+        ([{"op": "warning", "key": "a", "text": "slow"}], {"warnings": ("slow",)}),
+        ([{"op": "warning", "key": "a", "text": "slow"}, {"op": "warning", "key": "a", "text": ""}], {"warnings": ()}),
+    ],
+)
+def test_each_message_has_its_place(messages: list[dict[str, Any]], want: dict[str, Any]) -> None:
+    board = Board()
+    for message in messages:
+        board.take(message, 1.0)
+    progress = board.progress()
+    assert {name: getattr(progress, name) for name in want} == want
+
+
+def test_prometheus_reads_the_page() -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    board = Board()
+    report(board, 0, 7, 1.0, **{'odd"name\\': 0.5})
+    board.take({"op": "memory", "rank": 0, "peak_mib": 5}, 1.0)
+    board.mark("ranks started", 1.25)
+    page = metrics_page(board, {"job": "a", "namespace": "b"})
+    samples = {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+    own = (("job", "a"), ("namespace", "b"))
+    assert samples["cotenant_worker_step", own] == 7
+    assert samples["cotenant_worker_training_metric", (*own[:1], ("name", 'odd"name\\'), *own[1:])] == 0.5
+    assert samples["cotenant_worker_startup_seconds", (*own, ("phase", "ranks started"))] == 1.25

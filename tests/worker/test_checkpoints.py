@@ -1,0 +1,109 @@
+"""A checkpoint is whole or it is not there."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from cotenant.contract import CheckpointSpec
+from cotenant_worker import checkpoints
+
+
+def write(text: str):  # type: ignore[no-untyped-def]
+    def fill(directory: Path) -> None:
+        (directory / "model.bin").write_text(text)
+        (directory / "shards").mkdir()
+        (directory / "shards" / "0").write_text(text * 2)
+
+    return fill
+
+
+def test_what_was_saved_is_found_with_what_was_noted(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path, 40, write("forty"), meta={"world_size": 2})
+    found = checkpoints.latest(tmp_path)
+    assert found == checkpoints.Checkpoint(40, tmp_path / "step-000000000040", {"world_size": 2})
+    assert (found.path / "shards" / "0").read_text() == "fortyforty"
+
+
+def test_only_the_newest_are_kept(tmp_path: Path) -> None:
+    for step in (1, 2, 3, 4):
+        checkpoints.save(tmp_path, step, write(str(step)), keep=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000000000003", "step-000000000004"]
+
+
+def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    def fail(directory: Path) -> None:
+        (directory / "half").write_text("half")
+        raise OSError("disk full")
+
+    checkpoints.save(tmp_path, 1, write("one"))
+    with pytest.raises(OSError, match="disk full"):
+        checkpoints.save(tmp_path, 2, fail)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000000001"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda path: (path / "model.bin").write_text("other"), id="a byte changed"),
+        pytest.param(lambda path: (path / "model.bin").write_text("t"), id="a file cut short"),
+        pytest.param(lambda path: (path / "shards" / "0").unlink(), id="a file missing"),
+        pytest.param(lambda path: (path / "manifest.json").write_text("{"), id="the manifest torn"),
+        pytest.param(lambda path: (path / "manifest.json").write_text("[]"), id="the manifest nonsense"),
+    ],
+)
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
+    checkpoints.save(tmp_path, 1, write("three"))
+    checkpoints.save(tmp_path, 2, write("three"))
+    damage(tmp_path / "step-000000000002")
+    found = checkpoints.latest(tmp_path)
+    assert found is not None
+    assert found.step == 1
+
+
+def test_without_reading_every_byte_sizes_still_tell(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path, 1, write("one"))
+    checkpoints.save(tmp_path, 2, write("two"))
+    (tmp_path / "step-000000000002" / "model.bin").write_text("tw")
+    found = checkpoints.newest(CheckpointSpec(str(tmp_path)))
+    assert found is not None
+    assert found.step == 1
+
+
+def test_an_interrupted_writer_is_not_seen(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path, 1, write("one"))
+    aside = tmp_path / "step-000000000002.tmp-abc"
+    aside.mkdir()
+    (aside / "model.bin").write_text("half")
+    found = checkpoints.latest(tmp_path)
+    assert found is not None
+    assert found.step == 1
+
+
+def test_what_an_interrupted_writer_left_is_removed_later(tmp_path: Path) -> None:
+    aside = tmp_path / "step-000000000001.tmp-abc"
+    aside.mkdir()
+    os.utime(aside, (0, 0))
+    checkpoints.save(tmp_path, 2, write("two"))
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000000002"]
+
+
+def test_a_program_that_writes_its_own_format_is_found_by_name(tmp_path: Path) -> None:
+    (tmp_path / "step-000000000007").mkdir()
+    (tmp_path / "step-000000000009").write_text("a file is a checkpoint too")
+    assert [found.step for found in checkpoints.complete(tmp_path)] == [9, 7]
+
+
+def test_saving_a_step_again_replaces_it(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path, 5, write("old"))
+    checkpoints.save(tmp_path, 5, write("new"))
+    found = checkpoints.latest(tmp_path)
+    assert found is not None
+    assert (found.path / "model.bin").read_text() == "new"
+    assert json.loads((found.path / "manifest.json").read_text())["step"] == 5
+
+
+def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
+    assert checkpoints.latest(tmp_path / "absent") is None
+    assert checkpoints.newest(None) is None

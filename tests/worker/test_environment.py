@@ -1,0 +1,134 @@
+"""What a rank's program finds in its environment."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from podlike import contract, uuid_of
+
+from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
+from cotenant_worker.environment import (
+    Member,
+    World,
+    base_environment,
+    choose_collective,
+    members_of,
+    rank_environment,
+)
+
+
+def world_of(job: Contract, *absent: int) -> World:
+    addresses = {pod: f"10.0.0.{pod + 1}" for pod in range(len(job.pods)) if pod not in absent}
+    return World(
+        generation=3,
+        members=members_of(job, addresses),
+        master_addr="10.0.0.1",
+        master_port=24001,
+        coordinator_port=24002,
+        reduce_port=24003,
+        restart=2,
+    )
+
+
+def test_every_rank_gets_exactly_the_gpus_of_its_grant_and_a_world_that_is_consistent() -> None:
+    job = contract([2, 1])
+    world = world_of(job)
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
+    found = [[rank_environment(job, world, member)[name] for name in names] for member in world.members]
+    assert found == [
+        ["0", "3", "0", "10.0.0.1", "24001", uuid_of("0a")],
+        ["1", "3", "0", "10.0.0.1", "24001", uuid_of("1a")],
+        ["2", "3", "0", "10.0.0.1", "24001", uuid_of("2a")],
+    ]
+
+
+def test_with_the_whole_pod_visible_ranks_count_inside_their_pod() -> None:
+    job = replace(contract([2, 1]), platform={"gpuVisibility": "pod"})
+    world = world_of(job)
+    names = ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "CUDA_VISIBLE_DEVICES")
+    both = f"{uuid_of('0a')},{uuid_of('1a')}"
+    found = [[rank_environment(job, world, member)[name] for name in names] for member in world.members]
+    assert found == [["0", "2", "0", both], ["1", "2", "0", both], ["0", "1", "1", uuid_of("2a")]]
+
+
+def test_ranks_without_gpus_count_inside_their_pod_and_see_none() -> None:
+    pods = (PodGrant("a", (RankGrant(0, ()), RankGrant(1, ()))),)
+    job = replace(contract([1]), pods=pods)
+    world = world_of(job)
+    env = rank_environment(job, world, world.members[1])
+    assert (env["LOCAL_RANK"], env["LOCAL_WORLD_SIZE"], env["CUDA_VISIBLE_DEVICES"]) == ("1", "2", "")
+
+
+def test_a_world_that_lost_a_pod_is_numbered_without_gaps_and_keeps_the_grants() -> None:
+    job = contract([1, 1, 1])
+    world = world_of(job, 1)
+    assert world.members == (
+        Member(rank=0, pod=0, ip="10.0.0.1", local_rank=0, grant=0),
+        Member(rank=1, pod=2, ip="10.0.0.3", local_rank=0, grant=2),
+    )
+    assert rank_environment(job, world, world.members[1])["CUDA_VISIBLE_DEVICES"] == uuid_of("2a")
+
+
+def test_each_framework_finds_its_own_words() -> None:
+    job = contract([1, 1])
+    world = world_of(job)
+    env = rank_environment(job, world, world.members[1])
+    assert json.loads(env["TF_CONFIG"]) == {
+        "cluster": {"worker": ["10.0.0.1:23000", "10.0.0.2:23000"]},
+        "task": {"type": "worker", "index": 1},
+    }
+    assert (env["JAX_COORDINATOR_ADDRESS"], env["JAX_NUM_PROCESSES"], env["JAX_PROCESS_ID"]) == (
+        "10.0.0.1:24002",
+        "2",
+        "1",
+    )
+    assert (env["HOROVOD_RANK"], env["HOROVOD_SIZE"], env["HOROVOD_LOCAL_RANK"]) == ("1", "2", "0")
+
+
+def test_what_would_mislead_a_rank_is_not_inherited() -> None:
+    inherited = {
+        "RAY_AUTH_TOKEN": "secret",
+        "COTENANT_CONTRACT": "{}",
+        "SLURM_PROCID": "9",
+        "HOME": "/home/me",
+        "PYTHONPATH": "/opt/mine",
+    }
+    env = base_environment(inherited, contract([2]), cpus=8)
+    assert not {"RAY_AUTH_TOKEN", "COTENANT_CONTRACT", "SLURM_PROCID"} & set(env)
+    assert env["HOME"] == "/home/me"
+    assert env["OMP_NUM_THREADS"] == "4"
+    assert env["PYTHONPATH"].split(":")[0] == "/workspace"
+    assert env["PYTHONPATH"].split(":")[-1] == "/opt/mine"
+
+
+def test_a_user_cannot_choose_rank_or_gpus() -> None:
+    job = contract([1])
+    world = world_of(job)
+    inherited = {"RANK": "7", "CUDA_VISIBLE_DEVICES": "GPU-of-my-neighbour", "MASTER_ADDR": "elsewhere"}
+    env = base_environment(inherited, job, cpus=1) | rank_environment(job, world, world.members[0])
+    assert (env["RANK"], env["CUDA_VISIBLE_DEVICES"], env["MASTER_ADDR"]) == ("0", uuid_of("0a"), "10.0.0.1")
+
+
+def real(*uuids: str) -> Contract:
+    ranks = tuple(RankGrant(rank, (GpuGrant(uuid, 81920, 1000, whole=True),)) for rank, uuid in enumerate(uuids))
+    return replace(contract([1]), pods=(PodGrant("a", ranks),))
+
+
+@pytest.mark.parametrize(
+    ("job", "want", "warns"),
+    [
+        pytest.param(real("GPU-a", "GPU-b"), "nccl", False, id="real GPUs, one rank each: nccl"),
+        pytest.param(real("GPU-a", "GPU-a"), "gloo", False, id="two ranks on one GPU: gloo"),
+        pytest.param(
+            replace(real("GPU-a", "GPU-a"), collective="nccl"), "gloo", True, id="… and nccl asked for: a warning"
+        ),
+        pytest.param(replace(real("GPU-a"), collective="gloo"), "gloo", False, id="gloo asked for: gloo"),
+        pytest.param(contract([1, 1]), "gloo", False, id="simulated GPUs: gloo"),
+        pytest.param(
+            replace(contract([1]), collective="nccl"), "gloo", True, id="simulated, nccl asked for: a warning"
+        ),
+    ],
+)
+def test_the_collective_is_chosen_by_what_is_there(job: Contract, want: str, warns: bool) -> None:
+    chosen, warning = choose_collective(job)
+    assert (chosen, bool(warning)) == (want, warns)

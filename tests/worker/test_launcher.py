@@ -1,0 +1,246 @@
+"""The launcher with a world of one rank: no Ray, no root, a real process each time."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from podlike import contract, until, uuid_of
+
+from cotenant.contract import CheckpointSpec, Contract, Progress, RankGrant, Termination
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@dataclass
+class Started:
+    process: subprocess.Popen[str]
+    directory: Path
+    address: str
+
+    def finish(self, deadline_s: float = 30) -> tuple[int, str, Termination]:
+        log, _ = self.process.communicate(timeout=deadline_s)
+        return self.process.returncode, log, Termination.from_json((self.directory / "termination").read_text())
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://{self.address}:8099{path}", timeout=5) as answer:
+            text: str = answer.read().decode()
+        return text
+
+    def progress(self) -> Progress:
+        return Progress.from_json(self.get("/progress"))
+
+
+@contextmanager
+def launched(directory: Path, document: str, **env: str) -> Iterator[Started]:
+    # An address of its own on the loopback network: 8099 is fixed.
+    address = f"127.{random.randrange(1, 250)}.{random.randrange(250)}.{random.randrange(1, 250)}"
+    (directory / "termination").touch()
+    own = {
+        "COTENANT_CONTRACT": document,
+        "COTENANT_STATE_DIR": str(directory / "state"),
+        "COTENANT_TERMINATION_LOG": str(directory / "termination"),
+        "POD_IP": address,
+        "PATH": os.environ["PATH"],
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "cotenant_worker"],
+        env={**own, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield Started(process, directory, address)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def behave(*words: str, **fields: Any) -> Contract:
+    job = contract([1], command=("python", "behave.py", *words), **fields)
+    return replace(job, platform={"codePath": str(PROGRAMS), **job.platform})
+
+
+@pytest.mark.parametrize(
+    ("job", "code", "reason", "message"),
+    [
+        pytest.param(behave("exit", "0"), 0, "Completed", "all 1 ranks ended with 0", id="0"),
+        pytest.param(
+            behave("exit", "42"), 42, "UserError", "rank 0 ended with 42: about to leave", id="the user's own"
+        ),
+        pytest.param(
+            behave("raise"),
+            1,
+            "UserError",
+            "rank 0 ended with 1: ValueError: the learning rate is negative",
+            id="raise",
+        ),
+        pytest.param(behave("die", "6"), 134, "UserError", "rank 0 was ended by SIGABRT", id="a signal"),
+        pytest.param(replace(behave(), command=("no-such-program",)), 127, "UserError", "No such file", id="absent"),
+        pytest.param(replace(behave(), command=("python", "no.py")), 2, "UserError", "no file 'no.py'", id="no file"),
+        pytest.param(
+            replace(behave(), mode="entrypoint", entrypoint="behave:absent"),
+            2,
+            "UserError",
+            "has no 'absent'",
+            id="entry",
+        ),
+        pytest.param(
+            replace(behave(), command=("sh", "-c", "exit 9")), 9, "UserError", "ended with 9", id="not Python"
+        ),
+    ],
+)
+def test_the_programs_end_is_the_pods_end(tmp_path: Path, job: Contract, code: int, reason: str, message: str) -> None:
+    with launched(tmp_path, job.to_json()) as pod:
+        ended, log, termination = pod.finish()
+    assert (ended, termination.code, termination.reason) == (code, code, reason), log
+    assert message in termination.message
+
+
+def test_an_entrypoint_that_does_not_import_shows_the_users_line_first(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("import nothing_like_this\n")
+    job = replace(behave(), mode="entrypoint", entrypoint="broken:main", platform={"codePath": str(tmp_path)})
+    with launched(tmp_path, job.to_json()) as pod:
+        _, log, _ = pod.finish()
+    assert log.splitlines()[1:4] == [
+        "Traceback (most recent call last):",
+        f'  File "{tmp_path}/broken.py", line 1, in <module>',
+        "    import nothing_like_this",
+    ]
+
+
+def test_the_tenant_sees_his_own_frames_and_nothing_of_ours(tmp_path: Path) -> None:
+    with launched(tmp_path, behave("raise").to_json()) as pod:
+        _, log, termination = pod.finish()
+    assert "cotenant_worker" not in log
+    assert termination.tail[-1] == "ValueError: the learning rate is negative"
+
+
+def test_an_entrypoint_is_called_and_what_it_returns_are_the_results(tmp_path: Path) -> None:
+    job = replace(behave(), mode="entrypoint", entrypoint="behave:main", command=())
+    with launched(tmp_path, job.to_json()) as pod:
+        ended, log, termination = pod.finish()
+    assert ended == 0, log
+    assert termination.results == {"loss": 0.25, "accuracy": 0.97, "note": "fine"}
+
+
+def test_the_rank_sees_its_gpus_and_not_our_secrets(tmp_path: Path) -> None:
+    words = ("CUDA_VISIBLE_DEVICES", "RANK", "RAY_AUTH_TOKEN", "COTENANT_CONTRACT", "COTENANT_COLLECTIVE")
+    with launched(tmp_path, behave("environment", *words).to_json(), RAY_AUTH_TOKEN="secret", RANK="9") as pod:
+        _, log, _ = pod.finish()
+    assert log.splitlines()[1:-1] == [
+        f"CUDA_VISIBLE_DEVICES={uuid_of('0a')}",
+        "RANK=0",
+        "RAY_AUTH_TOKEN=None",
+        "COTENANT_CONTRACT=None",
+        "COTENANT_COLLECTIVE=gloo",
+    ]
+
+
+def test_a_cold_start_gives_the_same_world_as_a_warm_one(tmp_path: Path) -> None:
+    job = behave("environment", "CUDA_VISIBLE_DEVICES", "WORLD_SIZE", "PYTHONPATH")
+    logs = []
+    for warm in (True, False):
+        directory = tmp_path / str(warm)
+        directory.mkdir()
+        document = replace(job, platform={**job.platform, "warmStart": warm}).to_json()
+        with launched(directory, document) as pod:
+            logs.append(pod.finish()[1])
+    assert logs[0] == logs[1]
+
+
+def test_a_killed_rank_starts_again_in_place(tmp_path: Path) -> None:
+    with launched(tmp_path, behave("once").to_json()) as pod:
+        ended, log, termination = pod.finish()
+    assert (ended, termination.reason) == (0, "Completed"), log
+    assert "start 1" in log
+
+
+def test_sigterm_saves_leaves_in_time_and_says_preempted(tmp_path: Path) -> None:
+    spec = CheckpointSpec(str(tmp_path / "checkpoints"))
+    with launched(tmp_path, behave("stop", checkpoint=spec, grace_s=20).to_json()) as pod:
+        until(lambda: pod.progress().step > 3, 20, "some steps")
+        pod.process.send_signal(signal.SIGTERM)
+        ended, log, termination = pod.finish(20)
+    assert (ended, termination.reason) == (143, "Preempted"), log
+    assert termination.last_checkpoint_step is not None
+    assert termination.last_checkpoint_step > 3
+
+
+def test_a_program_that_ignores_sigterm_is_killed_before_the_kubelet_does(tmp_path: Path) -> None:
+    with launched(tmp_path, behave("ignore", grace_s=2).to_json()) as pod:
+        until(lambda: pod.get("/healthz") == "ok\n", 20, "health")
+        until(lambda: pod.progress().observed_gpus, 20, "the rank")
+        pod.process.send_signal(signal.SIGTERM)
+        ended, log, _ = pod.finish(10)
+    assert ended == 143, log
+
+
+def test_nothing_of_a_pod_survives_its_launcher(tmp_path: Path) -> None:
+    with launched(tmp_path, behave("orphan").to_json()) as pod:
+        ended, log, _ = pod.finish()
+    assert ended == 0, log
+    assert [
+        entry.name
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and str(tmp_path).encode() in environment_of(entry)
+    ] == []
+
+
+def environment_of(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        pytest.param("", "COTENANT_CONTRACT is not JSON", id="nothing"),
+        pytest.param("[]", "must be an object with version 1", id="not an object"),
+        pytest.param(replace(behave(), command=()).to_json(), "command: mode command needs one", id="no command"),
+        pytest.param(
+            replace(behave(), mode="entrypoint", entrypoint="train").to_json(),
+            "entrypoint: 'train' is not module:function",
+            id="no function",
+        ),
+        pytest.param(replace(behave(), node_rank=3).to_json(), "node_rank: 3 is not one of the 1 pods", id="node"),
+        pytest.param(contract([2], command=("x",)).to_json(), "RAY_AUTH_TOKEN is not set", id="no token"),
+        pytest.param(
+            replace(
+                contract([1]), pods=(replace(contract([1]).pods[0], ranks=(RankGrant(4, ()),)),), command=("x",)
+            ).to_json(),
+            "ranks must be 0 to 0 in order, not [4]",
+            id="ranks",
+        ),
+    ],
+)
+def test_a_bad_contract_ends_with_84_and_names_the_field(tmp_path: Path, document: str, message: str) -> None:
+    with launched(tmp_path, document) as pod:
+        ended, log, termination = pod.finish()
+    assert (ended, termination.code, termination.reason) == (84, 84, "BadContract")
+    assert message in termination.message
+    assert message in log
+
+
+def test_health_progress_and_metrics_are_answered_and_nothing_else(tmp_path: Path) -> None:
+    with launched(tmp_path, behave("ignore", grace_s=1).to_json()) as pod:
+        until(lambda: pod.get("/healthz") == "ok\n", 20, "health")
+        assert json.loads(pod.get("/progress"))["collective"] == "gloo"
+        assert pod.get("/metrics").startswith("# HELP cotenant_worker_step ")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            pod.get("/etc/passwd")

@@ -1,0 +1,119 @@
+"""How much GPU memory a rank's framework may take."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from podlike import contract
+
+from cotenant.contract import GpuGrant, PodGrant, RankGrant
+from cotenant_worker import limits
+from cotenant_worker.hook import cotenant_shim
+
+GIB = 1 << 30
+
+
+def share(mib: int, uuid: str = "GPU-a") -> GpuGrant:
+    return GpuGrant(uuid, mib, 400, whole=False)
+
+
+@pytest.mark.parametrize(
+    ("grant", "total", "processes", "nccl", "pool_mib"),
+    [
+        pytest.param(share(32768), 80 * GIB, 1, 0, 32256, id="the context comes off"),
+        pytest.param(share(32768), 80 * GIB, 1, 640, 31616, id="and the buffers of NCCL"),
+        pytest.param(share(32768), 80 * GIB, 2, 0, 15872, id="two processes halve what two contexts leave"),
+        pytest.param(share(32768), 30 * GIB, 1, 0, 30208, id="a hard limit below the quota counts"),
+    ],
+)
+def test_the_pool_is_the_share_less_what_cuda_takes(
+    grant: GpuGrant, total: int, processes: int, nccl: int, pool_mib: int
+) -> None:
+    found = limits.budget(grant, total, processes=processes, context_mib=512, nccl_mib=nccl)
+    assert found.pool == pool_mib << 20
+    assert found.fraction * total <= found.pool
+    assert found.fraction * total > found.pool - total // 500_000
+
+
+def test_a_share_that_cannot_hold_the_context_is_refused_with_what_to_change() -> None:
+    with pytest.raises(limits.ShareTooSmallError, match=r"share of 600 MiB .* gpu\.memoryFraction"):
+        limits.budget(share(600), 80 * GIB, context_mib=512, nccl_mib=640)
+
+
+def test_every_framework_is_told_in_its_own_words() -> None:
+    env = limits.variables([limits.budget(share(32768), 80 * GIB, context_mib=512, nccl_mib=0)])
+    assert {name: env[name] for name in env if name != "COTENANT_LIMITS"} == {
+        "XLA_CLIENT_MEM_FRACTION": "0.393750",
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.393750",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "XLA_PYTHON_CLIENT_ALLOCATOR": "default",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "TF_GPU_ALLOCATOR": "",
+        "PYTORCH_NO_CUDA_MEMORY_CACHING": "",
+        "CUPY_GPU_MEMORY_LIMIT": str(32256 << 20),
+    }
+    assert json.loads(env["COTENANT_LIMITS"]) == {
+        "GPU-a": {"pool": 32256 << 20, "total": 80 * GIB, "quota": 32768 << 20}
+    }
+
+
+def test_simulated_gpus_are_not_limited_and_that_is_said() -> None:
+    assert limits.limits_of(contract([1])) == (
+        {},
+        [("limits", "GPU memory limits are not applied: the GPUs of this pod are simulated")],
+    )
+
+
+def test_a_pod_without_gpus_is_not_limited_and_nothing_is_said() -> None:
+    job = replace(contract([1]), pods=(PodGrant("a", (RankGrant(0, ()),)),))
+    assert limits.limits_of(job) == ({}, [])
+
+
+def test_a_granted_gpu_that_the_container_does_not_see_stops_the_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = replace(contract([1]), pods=(PodGrant("a", (RankGrant(0, (share(32768, "GPU-b"),)),)),))
+    monkeypatch.setattr(limits, "probe", lambda _uuids: {"GPU-a": 80 * GIB})
+    assert limits.limits_of(job) == ("granted GPU-b, but the container sees GPU-a", [])
+
+
+def test_only_shares_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = (RankGrant(0, (GpuGrant("GPU-a", 81920, 1000, whole=True),)), RankGrant(1, (share(32768, "GPU-b"),)))
+    job = replace(contract([1]), pods=(PodGrant("a", ranks),))
+    monkeypatch.setattr(limits, "probe", lambda _uuids: {"GPU-a": 80 * GIB, "GPU-b": 80 * GIB})
+    found, problems = limits.limits_of(job)
+    assert isinstance(found, dict)
+    assert problems == []
+    assert found[0] == {}
+    # NCCL is in use: its buffers come off the share too.
+    assert json.loads(found[1]["COTENANT_LIMITS"])["GPU-b"]["pool"] == (32768 - 512 - 640) << 20
+
+
+@pytest.mark.parametrize(
+    ("before", "want"),
+    [
+        ("", "per_process_memory_fraction:0.400000"),
+        ("expandable_segments:True", "expandable_segments:True,per_process_memory_fraction:0.400000"),
+        (
+            "per_process_memory_fraction:1.0,max_split_size_mb:64",
+            "max_split_size_mb:64,per_process_memory_fraction:0.400000",
+        ),
+    ],
+)
+def test_our_limit_is_last_among_the_allocators_settings(before: str, want: str) -> None:
+    assert cotenant_shim.merged_alloc_conf(before, 0.4) == want
+
+
+@pytest.mark.parametrize(
+    ("collective", "backend", "want"),
+    [
+        ("gloo", "nccl", "gloo"),
+        ("gloo", "cpu:gloo,cuda:nccl", "cpu:gloo,cuda:gloo"),
+        ("gloo", "gloo", "gloo"),
+        ("gloo", None, None),
+        ("nccl", "nccl", "nccl"),
+    ],
+)
+def test_nccl_becomes_gloo_only_where_the_launcher_said_so(
+    monkeypatch: pytest.MonkeyPatch, collective: str, backend: str | None, want: str | None
+) -> None:
+    monkeypatch.setenv("COTENANT_COLLECTIVE", collective)
+    assert cotenant_shim.substitute_backend(backend) == want

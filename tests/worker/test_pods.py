@@ -1,0 +1,145 @@
+"""Worker pods in namespaces of their own: real Ray, real gloo, things killed. Needs root; no Kubernetes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import podlike
+import pytest
+from podlike import World, contract, until, uuid_of
+
+from cotenant.contract import CheckpointSpec
+
+PROGRAMS = Path(__file__).parent / "programs"
+START_S = 120
+"""Patience for a start on a busy machine."""
+
+pytestmark = [pytest.mark.ray, pytest.mark.skipif(bool(podlike.missing()), reason=podlike.missing() or "can run")]
+
+
+def test_an_unchanged_torchrun_program_trains_over_two_pods() -> None:
+    job = contract([1, 1], command=("torchrun", "--nproc-per-node=1", "ddp.py", "--flag"))
+    with World(job, PROGRAMS) as world:
+        pods = world.start_all()
+        codes = [pod.wait(START_S) for pod in pods]
+        logs = world.logs()
+    assert codes == [0, 0], logs
+    for rank in range(2):
+        assert f"rank {rank} of 2: sum 3.0, sees {uuid_of(f'{rank}a')}, argv ['--flag']" in logs
+    assert "backend 'nccl' cannot work here" in logs
+
+
+def test_killed_resumed_preempted_and_resumed_again_by_the_next_attempt() -> None:
+    with podlike.directory() as shared:
+        steps = contract(
+            [1, 1],
+            command=("python", "steps.py", "1000000", "20"),
+            checkpoint=CheckpointSpec(str(shared)),
+            grace_s=20,
+        )
+        with World(steps, PROGRAMS) as world:
+            head, other = world.start_all()
+            until(lambda: head.progress().last_checkpoint_step, START_S, "a first checkpoint")
+            assert head.progress().observed_gpus == {"0": [uuid_of("0a")], "1": [uuid_of("1a")]}
+            os.kill(other.rank_process(1), signal.SIGKILL)
+            until(lambda: "rank 1 was ended by SIGKILL" in str(head.progress().warnings), 30, "the restart")
+            before = head.progress().last_checkpoint_step or 0
+            until(lambda: (head.progress().last_checkpoint_step or 0) > before, 60, "a checkpoint after the restart")
+            for pod in (head, other):
+                pod.signal(signal.SIGTERM)
+            codes = [pod.wait(25) for pod in (head, other)]
+            logs = world.logs()
+            saved = head.termination().last_checkpoint_step
+        assert codes == [143, 143], logs
+        assert saved is not None
+        assert logs.count(f"stops after {saved}") == 2, logs
+
+        again = replace(steps, attempt=2, command=("python", "steps.py", str(saved + 30), "20"))
+        with World(again, PROGRAMS) as world:
+            pods = world.start_all()
+            codes = [pod.wait(START_S) for pod in pods]
+            logs = world.logs()
+            results = pods[0].termination().results
+        assert codes == [0, 0], logs
+        assert logs.count(f"starts at {saved}") == 2, logs
+        assert results == {"value": saved + 30.5}
+
+
+def test_a_users_exit_code_arrives_in_every_pod_and_names_the_rank() -> None:
+    with World(contract([1, 2], command=("python", "fails.py", "2", "42")), PROGRAMS) as world:
+        pods = world.start_all()
+        codes = [pod.wait(START_S) for pod in pods]
+        terminations = [pod.termination() for pod in pods]
+        logs = world.logs()
+    assert codes == [42, 42], logs
+    assert [(each.reason, each.rank, each.tail[-1]) for each in terminations] == [
+        ("UserError", 2, "rank 2 has had enough"),
+    ] * 2
+
+
+def test_a_rank_that_leaves_with_0_while_others_train_is_named() -> None:
+    with World(contract([1, 1], command=("python", "fails.py", "1", "0")), PROGRAMS) as world:
+        pods = world.start_all()
+        codes = [pod.wait(START_S) for pod in pods]
+        termination = pods[0].termination()
+        logs = world.logs()
+    assert codes == [1, 1], logs
+    assert (termination.reason, termination.rank) == ("ExitedEarly", 1)
+    assert "rank 1 ended with 0" in termination.message
+
+
+def test_a_wrong_token_is_refused_and_the_missing_pod_is_named() -> None:
+    job = contract([1, 1], command=("python", "steps.py", "1", "1"), rendezvous_timeout_s=25)
+    with World(job, PROGRAMS) as world:
+        head = world.start(0)
+        stranger = world.start(1, token="0" * 64)
+        codes = [head.wait(START_S), stranger.wait(START_S)]
+        message = head.termination().message
+        logs = world.logs()
+    assert codes == [80, 80], logs
+    assert message == "pod 1 (pod-1) did not join within 25 s"
+
+
+def test_a_lost_pod_ends_the_attempt_as_the_platforms_fault() -> None:
+    with World(contract([1, 1], command=("python", "steps.py", "1000000", "20")), PROGRAMS) as world:
+        head, other = world.start_all()
+        until(lambda: head.progress().step > 0, START_S, "training")
+        other.kill()
+        code = head.wait(60)
+        termination = head.termination()
+        logs = world.logs()
+    assert (code, termination.reason) == (82, "PeerLost"), logs
+    assert termination.message.startswith("pod 1 (pod-1) was lost")
+
+
+def test_a_lost_head_is_noticed_by_the_others() -> None:
+    with World(contract([1, 1], command=("python", "steps.py", "1000000", "20")), PROGRAMS) as world:
+        head, other = world.start_all()
+        until(lambda: head.progress().step > 0, START_S, "training")
+        head.kill()
+        code = other.wait(60)
+        termination = other.termination()
+        logs = world.logs()
+    assert (code, termination.reason) == (82, "PeerLost"), logs
+
+
+def test_an_elastic_world_shrinks_and_grows_again() -> None:
+    with podlike.directory() as shared:
+        job = contract(
+            [1, 1],
+            command=("python", "steps.py", "1000000", "20"),
+            workers_min=1,
+            checkpoint=CheckpointSpec(str(shared)),
+            grace_s=20,
+        )
+        with World(job, PROGRAMS) as world:
+            head, other = world.start_all()
+            until(lambda: head.progress().last_checkpoint_step, START_S, "training with two")
+            other.kill()
+            until(lambda: "rank 0 of 1 starts at" in head.log(), 60, "a world of one")
+            world.start(1)
+            until(lambda: head.log().count("rank 0 of 2 starts at") == 2, START_S, "a world of two again")
+            assert head.process.poll() is None

@@ -1,0 +1,81 @@
+"""What a rank runs, seen in a command line."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from podlike import contract
+
+from cotenant_worker.programs import Program, preloads, program_of, source_file, unwrap
+
+PYTHON = "/opt/venv/bin/python3.11"
+
+
+@pytest.mark.parametrize(
+    ("command", "want"),
+    [
+        (("python", "train.py", "--lr", "1"), Program("script", ("train.py", "--lr", "1"))),
+        (("python3", "-u", "train.py"), Program("script", ("train.py",))),
+        (("/opt/venv/bin/python", "-m", "pkg.train", "x"), Program("module", ("pkg.train", "x"))),
+        (("/usr/bin/python3", "train.py"), Program("exec", ("/usr/bin/python3", "train.py"))),
+        (("python", "-c", "print(1)"), Program("exec", ("python", "-c", "print(1)"))),
+        (("bash", "-c", "python train.py"), Program("exec", ("bash", "-c", "python train.py"))),
+        (
+            ("torchrun", "--nproc-per-node=2", "--nnodes", "1", "--standalone", "train.py", "--epochs", "3"),
+            Program("script", ("train.py", "--epochs", "3"), "torchrun"),
+        ),
+        (("torchrun", "--nproc_per_node", "4", "-m", "pkg.train"), Program("module", ("pkg.train",), "torchrun")),
+        (
+            ("python", "-m", "torch.distributed.run", "--nnodes=2", "train.py"),
+            Program("script", ("train.py",), "torch.distributed.run"),
+        ),
+        (("torchrun", "--no-python", "bash", "run.sh"), Program("exec", ("bash", "run.sh"), "torchrun")),
+        (
+            ("accelerate", "launch", "--mixed_precision", "bf16", "train.py", "--x"),
+            Program("script", ("train.py", "--x"), "accelerate"),
+        ),
+        (("accelerate", "config"), Program("exec", ("accelerate", "config"))),
+        (("horovodrun", "-np", "4", "python", "train.py"), Program("script", ("train.py",), "horovodrun")),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else value.kind,
+)
+def test_launchers_are_taken_off_and_python_is_recognised(command: tuple[str, ...], want: Program) -> None:
+    assert program_of(replace(contract([1]), command=command), PYTHON) == want
+
+
+def test_an_unknown_command_is_left_as_it_is() -> None:
+    assert unwrap(("./train", "--fast")) == (("./train", "--fast"), "")
+
+
+def test_an_entrypoint_is_a_program_too() -> None:
+    job = replace(contract([1]), mode="entrypoint", entrypoint="pkg.mod:main")
+    assert program_of(job, PYTHON) == Program("entrypoint", ("pkg.mod:main",))
+
+
+def test_without_a_warm_process_the_same_program_starts_cold() -> None:
+    assert Program("script", ("a.py", "1")).command("py") == ("py", "-u", "a.py", "1")
+    assert Program("module", ("a.b", "1")).command("py") == ("py", "-u", "-m", "a.b", "1")
+    assert Program("entrypoint", ("a:b",)).command("py") == ("py", "-m", "cotenant_worker.rank", "a:b")
+
+
+@pytest.mark.parametrize(
+    ("source", "framework", "want"),
+    [
+        ("import torch\nimport torch.nn as nn", "", ("torch", "torch.distributed")),
+        ("from sklearn.datasets import load_digits\nimport numpy as np", "", ("numpy", "sklearn.datasets")),
+        ("from accelerate import Accelerator", "", ("torch", "torch.distributed")),
+        ("import jax", "", ()),
+        ("from mine import train", "pytorch", ("torch", "torch.distributed")),
+        ("# import torch would be slow", "", ()),
+    ],
+)
+def test_only_what_the_program_imports_is_imported_ahead(source: str, framework: str, want: tuple[str, ...]) -> None:
+    assert preloads(source, framework) == want
+
+
+def test_the_programs_file_is_found_without_importing_it(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "train.py").touch()
+    assert source_file(Program("entrypoint", ("pkg.train:main",)), tmp_path) == tmp_path / "pkg" / "train.py"
+    assert source_file(Program("module", ("pkg.train",)), tmp_path) == tmp_path / "pkg" / "train.py"
+    assert source_file(Program("script", ("absent.py",)), tmp_path) is None

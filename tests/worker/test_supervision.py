@@ -1,0 +1,244 @@
+"""The life of a world of ranks, as a table of events and commands; time is given."""
+
+import signal
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from podlike import contract
+
+from cotenant_worker.causes import Cause, RankExit, first_cause, own_code
+from cotenant_worker.cells import stop_count
+from cotenant_worker.environment import Member
+from cotenant_worker.hangs import Beat, find_hang
+from cotenant_worker.supervision import Command, Finish, Save, Start, State, Stop, Supervisor
+
+PEER = ("RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:3333",)
+MINE = ("ValueError: the learning rate is negative",)
+
+
+def ended(rank: int, code: int | None = 0, *, at: float = 1.0, generation: int = 0, **fields: Any) -> RankExit:
+    number = fields.pop("signal", None)
+    return RankExit(rank, generation, None if number else code, number, at, **fields)
+
+
+def running(pods: int = 2, **fields: Any) -> Supervisor:
+    """A supervisor whose pods have all come, at time 0."""
+    supervisor = Supervisor(replace(contract([1] * pods), **fields), 0.0)
+    for pod in range(pods):
+        supervisor.pod_ready(pod, f"10.0.0.{pod + 1}", 0.0)
+    return supervisor
+
+
+def members(*pods: int) -> tuple[Member, ...]:
+    return tuple(Member(rank, pod, f"10.0.0.{pod + 1}", 0, pod) for rank, pod in enumerate(pods))
+
+
+def test_ranks_start_once_every_pod_is_there() -> None:
+    supervisor = Supervisor(contract([1, 1]), 0.0)
+    assert supervisor.pod_ready(1, "10.0.0.2", 1.0) == []
+    assert supervisor.pod_ready(0, "10.0.0.1", 2.0) == [Start(0, members(0, 1), 0)]
+
+
+def test_a_pod_that_does_not_come_is_named() -> None:
+    supervisor = Supervisor(contract([1, 1], rendezvous_timeout_s=60), 0.0)
+    supervisor.pod_ready(0, "10.0.0.1", 1.0)
+    assert supervisor.tick(60.0) == []
+    assert supervisor.tick(60.1) == [
+        Finish(80, "RendezvousTimeout", "pod 1 (pod-1) did not join within 60 s"),
+    ]
+
+
+def test_the_end_of_all_ranks_is_the_end() -> None:
+    supervisor = running()
+    assert supervisor.rank_exited(ended(1), 1.0) == []
+    assert supervisor.rank_exited(ended(0), 2.0) == [Finish(0, "Completed", "all 2 ranks ended with 0")]
+
+
+def test_a_failure_stops_the_others_and_is_the_verdict() -> None:
+    supervisor = running()
+    assert supervisor.rank_exited(ended(1, 42, tail=MINE), 1.0) == []
+    assert supervisor.tick(1.6) == [Stop(0)]
+    message = "rank 1 ended with 42: ValueError: the learning rate is negative"
+    assert supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 1.7) == [
+        Finish(42, "UserError", message, 1, None, MINE),
+    ]
+
+
+def test_a_killed_rank_starts_again_at_once_and_at_nobodys_expense() -> None:
+    supervisor = running()
+    assert supervisor.rank_exited(ended(1, signal=9), 1.0) == [Stop(0)]
+    assert supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 1.1) == [
+        Start(1, members(0, 1), 1, "rank 1 was ended by SIGKILL"),
+    ]
+    assert (supervisor.kills, supervisor.restarts) == (1, 0)
+
+
+def test_a_crash_is_charged_and_ends_the_attempt_when_nothing_is_left() -> None:
+    supervisor = running(1, max_restarts=1)
+    assert supervisor.rank_exited(ended(0, 1, tail=MINE), 1.0) == [
+        Stop(0),
+        Start(1, members(0), 1, "rank 0 ended with 1: ValueError: the learning rate is negative"),
+    ]
+    _, finish = supervisor.rank_exited(ended(0, 1, generation=1, tail=MINE), 2.0)
+    assert isinstance(finish, Finish)
+    assert (finish.code, finish.rank, supervisor.restarts) == (1, 0, 1)
+
+
+def test_news_of_an_older_generation_changes_nothing() -> None:
+    supervisor = running(1, max_restarts=1)
+    supervisor.rank_exited(ended(0, 1, tail=MINE), 1.0)
+    assert supervisor.rank_exited(ended(0, 1, generation=0), 1.2) == []
+    assert supervisor.state is State.RUNNING
+
+
+def test_failures_that_blame_a_peer_wait_for_the_peer() -> None:
+    supervisor = running(3)
+    assert supervisor.rank_exited(ended(0, 1, tail=PEER), 1.0) == []
+    assert supervisor.tick(10.0) == []
+    commands = supervisor.pod_lost(1, "ActorDiedError", 11.0)
+    assert commands == [Stop(0)]
+    assert supervisor.rank_exited(ended(2, None, signal=9, stopped=True), 11.1) == [
+        Finish(82, "PeerLost", "pod 1 (pod-1) was lost: ActorDiedError"),
+    ]
+
+
+def test_an_elastic_world_goes_on_without_a_lost_pod_and_grows_when_it_is_back() -> None:
+    supervisor = running(3, workers_min=2)
+    assert supervisor.pod_lost(1, "gone", 5.0) == [Stop(0)]
+    supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 5.1)
+    assert supervisor.rank_exited(ended(2, None, signal=9, stopped=True), 5.2) == [
+        Start(1, members(0, 2), 0, "pod 1 was lost (gone); the world shrinks"),
+    ]
+    assert supervisor.pod_ready(1, "10.0.0.2", 9.0) == [Save(1)]
+    supervisor.rank_exited(ended(0, 0, generation=1), 9.5)
+    assert supervisor.rank_exited(ended(1, 0, generation=1), 9.6) == [
+        Start(2, members(0, 1, 2), 0, "pod 1 joined; the world grows"),
+    ]
+
+
+def test_below_the_smallest_world_the_attempt_ends() -> None:
+    supervisor = running(2, workers_min=2)
+    supervisor.pod_lost(1, "gone", 5.0)
+    [finish] = supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 5.1)
+    assert isinstance(finish, Finish)
+    assert finish.code == 82
+
+
+def test_preemption_waits_for_the_ranks_and_then_ends_with_143() -> None:
+    supervisor = running(2, grace_s=30)
+    assert supervisor.preempt(5.0) == []
+    assert supervisor.rank_exited(ended(0, 0), 6.0) == []
+    [finish] = supervisor.rank_exited(ended(1, 1), 7.0)
+    assert isinstance(finish, Finish)
+    assert (finish.code, finish.reason) == (143, "Preempted")
+
+
+def test_preemption_does_not_wait_beyond_the_grace_period() -> None:
+    supervisor = running(2, grace_s=30)
+    supervisor.preempt(5.0)
+    assert supervisor.tick(30.0) == []
+    [finish] = supervisor.tick(31.0)
+    assert isinstance(finish, Finish)
+    assert finish.code == 143
+
+
+def test_preemption_before_the_start_ends_at_once() -> None:
+    supervisor = Supervisor(contract([1, 1]), 0.0)
+    [finish] = supervisor.preempt(1.0)
+    assert isinstance(finish, Finish)
+    assert finish.code == 143
+
+
+def test_a_hang_is_a_failure_of_the_rank_that_did_not_come() -> None:
+    supervisor = running(1, max_restarts=1)
+    commands: list[Command] = supervisor.hung(0, "collective 7 hangs", 5.0)
+    assert commands == [Stop(0)]
+    assert supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 5.1) == [
+        Start(1, members(0), 1, "collective 7 hangs"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("exits", "want"),
+    [
+        pytest.param(
+            [ended(0, 1, tail=PEER), ended(1, 3, at=1.2, tail=MINE)], ("UserError", 1, 3), id="not who blames"
+        ),
+        pytest.param([ended(0, 1, tail=MINE), ended(1, signal=11, at=1.3)], ("UserError", 1, 139), id="signals first"),
+        pytest.param([ended(0, 1, tail=MINE), ended(1, 2, at=0.9, tail=MINE)], ("UserError", 1, 2), id="the earliest"),
+        pytest.param(
+            [ended(0, 1, tail=PEER), ended(1, 0, at=0.5)], ("ExitedEarly", 1, 1), id="who left with 0 too early"
+        ),
+        pytest.param(
+            [ended(0, None, signal=9, oom=True)], ("OutOfMemory", 0, 137), id="the kernel's out-of-memory kill"
+        ),
+        pytest.param(
+            [ended(0, 1, tail=("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",))],
+            ("OutOfGPUMemory", 0, 1),
+            id="its share of GPU memory",
+        ),
+        pytest.param(
+            [ended(0, 83, tail=("cotenant: the GPU memory limit could not be set: x",))], ("Quota", 0, 83), id="limit"
+        ),
+        pytest.param(
+            [ended(0, 83, tail=("mine",))], ("UserError", 0, 79), id="a user's code that would look like ours"
+        ),
+        pytest.param([ended(0, 1, tail=PEER), ended(1, 1, at=1.1, tail=PEER)], ("UserError", 0, 1), id="all blame"),
+    ],
+)
+def test_the_verdict_names_the_first_cause(exits: list[RankExit], want: tuple[str, int, int]) -> None:
+    cause: Cause = first_cause(exits)
+    assert (cause.reason, cause.rank, cause.code) == want
+
+
+def test_an_out_of_memory_kill_is_not_taken_for_a_kill_from_outside() -> None:
+    assert not first_cause([ended(0, None, signal=signal.SIGKILL, oom=True)]).killed
+    assert first_cause([ended(0, None, signal=signal.SIGKILL)]).killed
+
+
+def test_no_exit_code_of_a_program_means_something_of_ours() -> None:
+    assert [own_code(code) for code in (0, 1, 42, 79, 80, 84, 85, 137, 143)] == [0, 1, 42, 79, 79, 79, 85, 137, 79]
+
+
+def beat(rank: int, sequence: int, *, moved: float = 0.0, seen: float = 100.0, where: str = "") -> Beat:
+    return Beat(rank, 0, sequence, where, seen, moved)
+
+
+@pytest.mark.parametrize(
+    ("beats", "left", "want"),
+    [
+        pytest.param([beat(0, 5), beat(1, 5)], (), None, id="all in the same collective: nobody is missing"),
+        pytest.param([beat(0, 5, moved=90), beat(1, 4)], (), None, id="not long enough"),
+        pytest.param([beat(0, -1), beat(1, -1)], (), None, id="collectives that cannot be counted"),
+        pytest.param(
+            [beat(0, 5), beat(1, 4, where="train.py:12 in load")],
+            (),
+            "1 rank(s) have waited 100 s in collective 5 for 1 that did not come:"
+            " rank 1 stands at train.py:12 in load after collective 4",
+            id="who did not come, and where it stands",
+        ),
+        pytest.param(
+            [beat(0, 5), beat(1, 4, seen=40)],
+            (),
+            "1 rank(s) have waited 100 s in collective 5 for 1 that did not come:"
+            " rank 1 has not been heard of for 60 s (last at collective 4)",
+            id="who is frozen",
+        ),
+        pytest.param(
+            [beat(0, 5), beat(1, 4)],
+            (1,),
+            "1 rank(s) have waited 100 s in collective 5 for 1 that did not come: rank 1 has ended after collective 4",
+            id="who has left",
+        ),
+        pytest.param([beat(0, 5), beat(1, 4)], (0,), None, id="the ones ahead have left: nobody waits"),
+    ],
+)
+def test_a_hanging_collective_names_who_is_missing(beats: list[Beat], left: tuple[int, ...], want: str | None) -> None:
+    found = find_hang(beats, left, 100.0, 30.0)
+    assert (found.message if found else None) == want
+
+
+def test_all_ranks_stop_at_a_safe_point_that_none_can_have_passed() -> None:
+    assert stop_count([10, 11], rate=0.1) == 12
+    assert stop_count([1000, 1001], rate=200.0) == 1102
