@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
+from cotenant_local.runtime import documents
 
 log = logging.getLogger(__name__)
 HARMLESS_HOOKS = frozenset({"update-ldcache", "create-symlinks", "chmod", "enable-cuda-compat"})
@@ -60,11 +60,11 @@ def _devices(folders: list[Path]) -> dict[str, tuple[Path, dict[str, Any], dict[
             if path.suffix not in {".json", ".yaml", ".yml"}:
                 continue
             try:
-                spec = yaml.safe_load(path.read_text())
+                spec = documents.parse(path.read_text())
                 kind, devices = spec["kind"], spec["devices"]
                 common = spec.get("containerEdits") or {}
                 found = {f"{kind}={device['name']}": (path, common, device["containerEdits"]) for device in devices}
-            except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 log.warning("CDI spec %s is left out: %r", path, error)
                 continue
             if twice := sorted(here.keys() & found.keys()):

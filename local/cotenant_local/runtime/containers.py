@@ -156,6 +156,7 @@ class Containers:
             folder=str(folder),
             ids=self.ids,
             sandbox_pid=sandbox.pid,
+            own=sandbox.own,
             hostname=sandbox.hostname,
             address=sandbox.address or self.config.node_address,
             resolv_conf=sandbox.resolv_conf(),

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
+from cotenant_local.runtime import documents
 
 
 class CatalogueError(ValueError):
@@ -73,9 +73,9 @@ class Catalogue:
 def load(path: Path) -> Catalogue:
     """Reads and checks the file."""
     try:
-        document = yaml.safe_load(path.read_text())
+        document = documents.parse(path.read_text())
         entries = document["images"].items()
-    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CatalogueError(f"{path}: want {{images: {{<repository>: {{...}}}}}}: {error}") from error
     return Catalogue(path, {name: _image(path, name, entry or {}) for name, entry in entries})
 

@@ -43,6 +43,10 @@ class Sandbox:
         return self.config.linux.security_context.namespace_options
 
     @property
+    def own(self) -> tuple[str, ...]:
+        return own_namespaces(self.config)
+
+    @property
     def host_network(self) -> bool:
         return bool(self.options.network == proto.pb.NODE)
 
@@ -66,6 +70,15 @@ class Sandbox:
         records.write(self.folder / "meta.json", {name: getattr(self, name) for name in keep})
 
 
+def own_namespaces(config: Any) -> tuple[str, ...]:
+    """Those that the pod does not share with its node."""
+    options, pb = config.linux.security_context.namespace_options, proto.pb
+    net = options.network != pb.NODE
+    ipc = options.ipc != pb.NODE
+    pid = options.pid == pb.POD  # else each container has its own, or the node's
+    return ("uts", *(["net"] if net else []), *(["ipc"] if ipc else []), *(["pid"] if pid else []))
+
+
 class Sandboxes:
     """All sandboxes of the node."""
 
@@ -87,7 +100,7 @@ class Sandboxes:
         return found[0] if len(found) == 1 else None
 
     async def run(self, config: Any, handler: str) -> Sandbox:
-        own = self._own_namespaces(config)
+        own = own_namespaces(config)
         for name in config.linux.sysctls:
             if not name.startswith(SAFE_SYSCTLS) or (name.startswith("net.") and "net" not in own):
                 raise RefusedError(f"sysctl {name} is not a pod's own: it would change the whole cluster")
@@ -100,7 +113,7 @@ class Sandboxes:
             sandbox.folder, config, {"created_at": sandbox.created_at, "hostname": hostname, "handler": handler}
         )
         try:
-            await self._start(sandbox, own)
+            await self._start(sandbox)
         except BaseException:
             await self._end(sandbox)
             records.remove(sandbox.folder)
@@ -108,7 +121,8 @@ class Sandboxes:
         self.all[name] = sandbox
         return sandbox
 
-    async def _start(self, sandbox: Sandbox, own: list[str]) -> None:
+    async def _start(self, sandbox: Sandbox) -> None:
+        own = sandbox.own
         request = {
             "task": "pod",
             "own": own,
@@ -126,18 +140,6 @@ class Sandboxes:
             sandbox.address = self.addresses.take()
             await network.connect(self.config, sandbox.id, sandbox.pid, sandbox.address)
         sandbox.save()
-
-    @staticmethod
-    def _own_namespaces(config: Any) -> list[str]:
-        options, pb = config.linux.security_context.namespace_options, proto.pb
-        own = ["uts"]
-        if options.network != pb.NODE:
-            own.append("net")
-        if options.ipc != pb.NODE:
-            own.append("ipc")
-        if options.pid == pb.POD:
-            own.append("pid")
-        return own
 
     async def stop(self, sandbox: Sandbox) -> None:
         """Gives back what the pod holds; its containers have ended before. Safe to repeat."""

@@ -20,6 +20,7 @@ profile.d protocols python3 python3.11 python3.12 python3.13 rpc services shells
 terminfo timezone xdg
 """
 ETC = tuple(ETC_NAMES.split())
+KINDS = ("net", "uts", "ipc")
 TOP = ("bin", "sbin", "lib", "lib64", "lib32", "libx32")
 FOLDERS = {
     **dict.fromkeys(
@@ -41,6 +42,8 @@ class Place:
     folder: str
     ids: users.IdMap
     sandbox_pid: int
+    own: tuple[str, ...]
+    """The namespaces that the pod has for itself; the others are the node's, which every container starts in."""
     hostname: str
     address: str
     resolv_conf: str
@@ -66,7 +69,7 @@ def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
     return {
         "folder": place.folder,
         "root": f"{place.folder}/root",
-        "namespaces": {**{kind: base + kind for kind in ("net", "uts", "ipc")}, "pid": place.pid_namespace},
+        "namespaces": {**{k: base + k if k in place.own else "" for k in KINDS}, "pid": place.pid_namespace},
         "readonly_root": security.readonly_rootfs,
         "privileged": security.privileged,
         "binds": _image_binds(image) + (group.shown() if group else []) + mounts,
@@ -192,7 +195,7 @@ def _mounts(mounts: Any) -> list[dict[str, Any]]:
     return [
         {
             "source": os.path.realpath(mount.host_path),
-            "target": os.path.normpath("/" + mount.container_path),
+            "target": "/" + os.path.normpath(mount.container_path).lstrip("/"),
             "readonly": mount.readonly,
             "recursive_readonly": mount.recursive_read_only,
             "propagation": kinds.get(mount.propagation, "private"),

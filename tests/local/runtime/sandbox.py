@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import grpc
 
 from cotenant_local import build
 from cotenant_local.runtime import config, images, proto
+from cotenant_local.runtime.inside import pods, syscalls
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE_ADDRESS = "10.99.0.1"
@@ -106,6 +108,52 @@ class Kubelet:
     def execute(self, container: str, *command: str, timeout: int = 0) -> Any:
         return self.runtime.ExecSync(proto.pb.ExecSyncRequest(container_id=container, cmd=command, timeout=timeout))
 
+    def stop(self, container: str, grace: int = 0) -> None:
+        self.runtime.StopContainer(proto.pb.StopContainerRequest(container_id=container, timeout=grace))
+
+    def remove_pod(self, pod: str) -> None:
+        self.runtime.StopPodSandbox(proto.pb.StopPodSandboxRequest(pod_sandbox_id=pod))
+        self.runtime.RemovePodSandbox(proto.pb.RemovePodSandboxRequest(pod_sandbox_id=pod))
+
+    def address(self, pod: str) -> str:
+        return self.runtime.PodSandboxStatus(proto.pb.PodSandboxStatusRequest(pod_sandbox_id=pod)).status.network.ip
+
+    def shared(self, name: str) -> Path:
+        """A folder of the node that both sides may write."""
+        folder = self.folder / "shared" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o777)
+        return folder
+
+    @property
+    def first_process(self) -> int:
+        """PID 1 of the sandbox, as seen from outside."""
+        pid = self.process.pid
+        return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+    def runtime_process(self) -> int:
+        children = Path(f"/proc/{self.first_process}/task/{self.first_process}/children").read_text().split()
+        return next(int(p) for p in children if b"cotenant_local.runtime" in Path(f"/proc/{p}/cmdline").read_bytes())
+
+    def connect(self, port: int) -> socket.socket:
+        """A connection made inside the sandbox's network: what the kubelet would dial."""
+        ours, theirs = socket.socketpair()
+        first = self.first_process
+        if (child := os.fork()) == 0:
+            try:
+                if os.geteuid() != 0:
+                    syscalls.setns(os.open(f"/proc/{first}/ns/user", os.O_RDONLY), syscalls.CLONE_NEWUSER, "user")
+                request = {"namespace": f"/proc/{first}/ns/net", "port": port}
+                pods.call_in_network(request, [theirs.detach()])
+            finally:
+                os._exit(0)
+        theirs.close()
+        with ours:
+            said, fds, _, _ = socket.recv_fds(ours, 1024, 1)
+        os.waitpid(child, 0)
+        assert fds, said
+        return socket.socket(fileno=fds[0])
+
 
 def run(folder: Path, *, ordinary_user: bool) -> Kubelet:
     """Starts a sandbox with a runtime; waits until it answers."""
@@ -118,6 +166,7 @@ def run(folder: Path, *, ordinary_user: bool) -> Kubelet:
         node_address=NODE_ADDRESS,
         catalogue=folder / "images.json",
         log_file=folder / "runtime.log",
+        cdi_dirs=(folder / "cdi",),
     )
     settings.catalogue.write_text(json.dumps(images.default_catalogue(ROOT)))
     (folder / "config.json").write_text(config.dump(settings))

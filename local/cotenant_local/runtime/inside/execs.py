@@ -28,12 +28,12 @@ def run(request: dict[str, Any], fds: list[int]) -> None:
     syscalls.set_name("container-exec")
     process, target = request["process"], request["pid"]
     try:
-        namespaces = {
-            kind: os.open(f"/proc/{target}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in (*ENTER, "pid")
-        }
+        other = [kind for kind in (*ENTER, "pid") if os.readlink(f"/proc/{target}/ns/{kind}") != _here(kind)]
+        namespaces = {kind: os.open(f"/proc/{target}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in other}
         if process["map_user"]:
             process["user_namespace"] = os.open(f"/proc/{target}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
-        syscalls.setns(namespaces["pid"], CLONE_NEWPID, "PID")
+        if "pid" in namespaces:
+            syscalls.setns(namespaces["pid"], CLONE_NEWPID, "PID")
     except OSError as error:
         reports.send(report, error=f"the container is not running: {error.strerror}")
         return
@@ -54,13 +54,18 @@ def run(request: dict[str, Any], fds: list[int]) -> None:
     reports.send(report, exit_code=_wait(pid, control))
 
 
+def _here(kind: str) -> str:
+    return os.readlink(f"/proc/self/ns/{kind}")
+
+
 def _enter(request: dict[str, Any], namespaces: dict[str, int], streams: list[int], control: int, failed: int) -> None:
     os.setsid()
     for path in request["cgroup_files"]:
         with open(path, "w") as file:
             file.write("0")
     for kind, flag in ENTER.items():
-        syscalls.setns(namespaces[kind], flag, kind)
+        if kind in namespaces:
+            syscalls.setns(namespaces[kind], flag, kind)
     process = request["process"]
     if request["tty"]:
         outer, inner = os.openpty()

@@ -106,9 +106,14 @@ def prctl(option: int, first: int = 0, second: int = 0, what: str = "prctl") -> 
 
 
 def set_name(name: str) -> None:
-    """What `ps` shows as the command of a process that is not a program of its own."""
+    """What `ps` shows of a process that is not a program of its own: its name, and its command line (in place)."""
     buffer = ctypes.create_string_buffer(name.encode()[:15])
     libc.prctl(PR_SET_NAME, buffer, 0, 0, 0)
+    with open("/proc/self/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])
+    if 0 < start < end:
+        ctypes.memmove(start, name.encode()[: end - start - 1].ljust(end - start, b"\0"), end - start)
 
 
 def set_capabilities(effective: int, permitted: int, inheritable: int) -> None:

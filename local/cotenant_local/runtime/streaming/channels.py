@@ -8,13 +8,10 @@ import contextlib
 import json
 from typing import Any, Protocol
 
-from aiohttp import WSMsgType, web
-
 from cotenant_local.runtime.streaming.spdy import Connection, Stream
 
 Event = tuple[str, bytes]
 STREAMS = ("stdin", "stdout", "stderr", "error", "resize")
-CLOSE_CHANNEL = 255
 CREATION_SECONDS = 30.0
 FAREWELL_SECONDS = 2.0
 
@@ -90,35 +87,3 @@ class SpdyChannels:
         for task in self.tasks:
             task.cancel()
         self.connection.writer.close()
-
-
-class WebSocketChannels:
-    """One WebSocket, the channel's number before every message; `base64.` protocols carry text."""
-
-    def __init__(self, socket: web.WebSocketResponse, *, json_status: bool) -> None:
-        self.socket = socket
-        self.json_status = json_status
-
-    async def receive(self) -> Event | None:
-        while True:
-            message = await self.socket.receive()
-            if message.type != WSMsgType.BINARY:
-                if message.type == WSMsgType.TEXT:
-                    continue
-                return None
-            data: bytes = message.data
-            if not data:
-                continue
-            if data[0] == CLOSE_CHANNEL and data[1:2] == b"\x00":
-                return "stdin", b""
-            if data[0] < len(STREAMS) and len(data) > 1:
-                return STREAMS[data[0]], data[1:]
-
-    async def send(self, stream: str, data: bytes) -> None:
-        with contextlib.suppress(ConnectionError):
-            await self.socket.send_bytes(bytes([STREAMS.index(stream)]) + data)
-
-    async def finish(self, status: dict[str, Any]) -> None:
-        said = json.dumps(status) if self.json_status else "" if status["status"] == "Success" else status["message"]
-        await self.send("error", said.encode())
-        await self.socket.close()

@@ -1,4 +1,4 @@
-"""Port-forward: connects to a port inside a pod's network namespace and moves bytes, over SPDY or WebSocket.
+"""Port-forward: connects to a port inside a pod's network namespace and moves bytes, over SPDY.
 
 Nothing runs in the pod for it: a child of the zygote enters the namespace, connects, and hands the socket over.
 """
@@ -6,9 +6,6 @@ Nothing runs in the pod for it: a child of the zygote enters the namespace, conn
 import asyncio
 import contextlib
 import socket
-import struct
-
-from aiohttp import WSMsgType, web
 
 from cotenant_local.runtime.launcher import Launcher, receive_descriptor
 from cotenant_local.runtime.sandboxes import Sandbox
@@ -77,7 +74,7 @@ class SpdyForward:
             return
         try:
             upward = asyncio.create_task(_to_pod(data, writer))
-            while chunk := await _some(reader):
+            while chunk := await some(reader):
                 await data.write(chunk)
             upward.cancel()
         finally:
@@ -95,45 +92,8 @@ async def _to_pod(stream: Stream, writer: asyncio.StreamWriter) -> None:
         writer.write_eof()
 
 
-async def _some(reader: asyncio.StreamReader) -> bytes:
+async def some(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.read(CHUNK)
     except ConnectionError:
         return b""
-
-
-async def forward_websocket(
-    launcher: Launcher, sandbox: Sandbox, ports: list[int], client: web.WebSocketResponse
-) -> None:
-    """Channels 2n (data) and 2n+1 (error) for the n-th port; each first says its port, two bytes, little-endian."""
-    for index, port in enumerate(ports):
-        for channel in (2 * index, 2 * index + 1):
-            await client.send_bytes(bytes([channel]) + struct.pack("<H", port))
-    writers: dict[int, asyncio.StreamWriter] = {}
-    tasks = []
-    for index, port in enumerate(ports):
-        try:
-            reader, writers[2 * index] = await connect(launcher, sandbox, port)
-        except (OSError, ForwardError) as problem:
-            await client.send_bytes(bytes([2 * index + 1]) + f"error forwarding port {port}: {problem}".encode())
-            continue
-        tasks.append(asyncio.create_task(_from_pod(reader, client, 2 * index)))
-    try:
-        async for message in client:
-            if message.type == WSMsgType.BINARY and message.data and message.data[0] in writers:
-                writer = writers[message.data[0]]
-                writer.write(message.data[1:])
-                await writer.drain()
-    except ConnectionError:
-        return
-    finally:
-        for task in tasks:
-            task.cancel()
-        for writer in writers.values():
-            writer.close()
-
-
-async def _from_pod(reader: asyncio.StreamReader, client: web.WebSocketResponse, channel: int) -> None:
-    while chunk := await _some(reader):
-        await client.send_bytes(bytes([channel]) + chunk)
-    await client.close()

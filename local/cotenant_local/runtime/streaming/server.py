@@ -4,37 +4,20 @@ The head of a request is read here. SPDY takes the connection over; a WebSocket 
 """
 
 import asyncio
-import contextlib
-import dataclasses
 import logging
-import secrets
-import time
 from collections.abc import Callable
 from typing import Any
 
-from aiohttp import web
-
 from cotenant_local.runtime.launcher import Launcher
 from cotenant_local.runtime.streaming import ports, sessions
-from cotenant_local.runtime.streaming.channels import Channels, SpdyChannels, WebSocketChannels
+from cotenant_local.runtime.streaming.channels import Channels, SpdyChannels
+from cotenant_local.runtime.streaming.tickets import Ticket, Tickets
 
 log = logging.getLogger(__name__)
-TOKEN_SECONDS = 60.0
 HEAD_BYTES = 1 << 16
 COMMAND_PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
-SOCKET_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
 Head = tuple[str, dict[str, str]]
 FORWARD_PROTOCOL = "portforward.k8s.io"
-
-
-@dataclasses.dataclass(frozen=True)
-class Ticket:
-    """A request that the kubelet announced over gRPC: what to do, when somebody comes with its token."""
-
-    kind: str
-    target: Any
-    asked: Any
-    expires: float
 
 
 class StreamServer:
@@ -42,15 +25,14 @@ class StreamServer:
 
     def __init__(self, launcher: Launcher) -> None:
         self.launcher = launcher
-        self.tickets: dict[str, Ticket] = {}
+        self.tickets = Tickets()
         self.base = ""
         self.server: asyncio.Server | None = None
         self.sessions: set[asyncio.Task[None]] = set()
-        self.websockets = web.Server(self._websocket)
 
     async def start(self, address: str) -> None:
         loop = asyncio.get_running_loop()
-        self.server = await loop.create_server(lambda: Door(self.websockets, self._begin), address, 0)
+        self.server = await loop.create_server(lambda: Door(self._websocket, self._begin), address, 0)
         host, port = self.server.sockets[0].getsockname()[:2]
         self.base = f"http://{host}:{port}"
 
@@ -60,16 +42,12 @@ class StreamServer:
 
     def address(self, kind: str, target: Any, asked: Any) -> str:
         """Where the client is to go, within a minute."""
-        now = time.monotonic()
-        self.tickets = {token: ticket for token, ticket in self.tickets.items() if ticket.expires > now}
-        token = secrets.token_urlsafe(16)
-        self.tickets[token] = Ticket(kind, target, asked, now + TOKEN_SECONDS)
-        return f"{self.base}/{kind}/{token}"
+        return self.base + self.tickets.issue(kind, target, asked)
 
-    def _redeem(self, path: str) -> Ticket | None:
-        kind, _, token = path.strip("/").partition("/")
-        ticket = self.tickets.pop(token, None)
-        return ticket if ticket and ticket.kind == kind and ticket.expires > time.monotonic() else None
+    def _websocket(self) -> asyncio.Protocol:
+        from cotenant_local.runtime.streaming import websockets
+
+        return websockets.protocol_factory(self.launcher, self.tickets.redeem, self._command)()
 
     def _begin(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._serve(head, reader, writer))
@@ -79,7 +57,7 @@ class StreamServer:
     async def _serve(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         path, headers = head
         try:
-            ticket = self._redeem(path)
+            ticket = self.tickets.redeem(path)
             if ticket is None:
                 await _refuse(writer, "404 Not Found", "no such request; addresses are good once, for a minute")
             elif headers.get("upgrade", "").lower() != "spdy/3.1":
@@ -115,21 +93,6 @@ class StreamServer:
             await self._command(ticket, channels)
         finally:
             await channels.stop()
-
-    async def _websocket(self, request: web.BaseRequest) -> web.StreamResponse:
-        ticket = self._redeem(request.path)
-        if ticket is None:
-            return web.Response(status=404, text="no such request; addresses are good once, for a minute")
-        socket = web.WebSocketResponse(protocols=SOCKET_PROTOCOLS, max_msg_size=0, heartbeat=30)
-        await socket.prepare(request)
-        if ticket.kind == "portforward":
-            await ports.forward_websocket(self.launcher, ticket.target, list(ticket.asked.port), socket)
-        else:
-            channels = WebSocketChannels(socket, json_status=socket.ws_protocol in SOCKET_PROTOCOLS[:2])
-            with contextlib.suppress(ConnectionError):
-                await channels.send("stdout" if ticket.asked.stdout else "error", b"")  # tells that it is open
-                await self._command(ticket, channels)
-        return socket
 
     async def _command(self, ticket: Ticket, channels: Channels) -> None:
         asked = ticket.asked

@@ -1,0 +1,111 @@
+"""WebSocket clients: the channels of a command, and port-forward. Imported with the first one: aiohttp takes long.
+
+A message begins with the number of its channel. The Python client speaks this, and browsers; kubectl arrives as SPDY.
+"""
+
+import asyncio
+import contextlib
+import json
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import WSMsgType, web
+
+from cotenant_local.runtime.launcher import Launcher
+from cotenant_local.runtime.sandboxes import Sandbox
+from cotenant_local.runtime.streaming import ports
+from cotenant_local.runtime.streaming.channels import STREAMS, Event
+from cotenant_local.runtime.streaming.tickets import Ticket
+
+PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
+CLOSE_CHANNEL = 255
+Redeem = Callable[[str], Ticket | None]
+Command = Callable[[Ticket, "WebSocketChannels"], Awaitable[None]]
+
+
+def protocol_factory(launcher: Launcher, redeem: Redeem, command: Command) -> web.Server:
+    """Makes the protocol of one connection; each serves one ticket."""
+
+    async def serve(request: web.BaseRequest) -> web.StreamResponse:
+        ticket = redeem(request.path)
+        if ticket is None:
+            return web.Response(status=404, text="no such request; addresses are good once, for a minute")
+        socket = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=0, heartbeat=30)
+        await socket.prepare(request)
+        if ticket.kind == "portforward":
+            await forward(launcher, ticket.target, list(ticket.asked.port), socket)
+        else:
+            channels = WebSocketChannels(socket, json_status=socket.ws_protocol in PROTOCOLS[:2])
+            await channels.send("stdout" if ticket.asked.stdout else "error", b"")  # tells that it is open
+            await command(ticket, channels)
+        return socket
+
+    return web.Server(serve)
+
+
+class WebSocketChannels:
+    """One WebSocket, the channel's number before every message; `base64.` protocols carry text."""
+
+    def __init__(self, socket: web.WebSocketResponse, *, json_status: bool) -> None:
+        self.socket = socket
+        self.json_status = json_status
+
+    async def receive(self) -> Event | None:
+        while True:
+            message = await self.socket.receive()
+            if message.type != WSMsgType.BINARY:
+                if message.type == WSMsgType.TEXT:
+                    continue
+                return None
+            data: bytes = message.data
+            if not data:
+                continue
+            if data[0] == CLOSE_CHANNEL and data[1:2] == b"\x00":
+                return "stdin", b""
+            if data[0] < len(STREAMS) and len(data) > 1:
+                return STREAMS[data[0]], data[1:]
+
+    async def send(self, stream: str, data: bytes) -> None:
+        with contextlib.suppress(ConnectionError):
+            await self.socket.send_bytes(bytes([STREAMS.index(stream)]) + data)
+
+    async def finish(self, status: dict[str, Any]) -> None:
+        said = json.dumps(status) if self.json_status else "" if status["status"] == "Success" else status["message"]
+        await self.send("error", said.encode())
+        await self.socket.close()
+
+
+async def forward(launcher: Launcher, sandbox: Sandbox, wanted: list[int], client: web.WebSocketResponse) -> None:
+    """Channels 2n (data) and 2n+1 (error) for the n-th port; each first says its port, two bytes, little-endian."""
+    for index, port in enumerate(wanted):
+        for channel in (2 * index, 2 * index + 1):
+            await client.send_bytes(bytes([channel]) + struct.pack("<H", port))
+    writers: dict[int, asyncio.StreamWriter] = {}
+    tasks = []
+    for index, port in enumerate(wanted):
+        try:
+            reader, writers[2 * index] = await ports.connect(launcher, sandbox, port)
+        except (OSError, ports.ForwardError) as problem:
+            await client.send_bytes(bytes([2 * index + 1]) + f"error forwarding port {port}: {problem}".encode())
+            continue
+        tasks.append(asyncio.create_task(_from_pod(reader, client, 2 * index)))
+    try:
+        async for message in client:
+            if message.type == WSMsgType.BINARY and message.data and message.data[0] in writers:
+                writer = writers[message.data[0]]
+                writer.write(message.data[1:])
+                await writer.drain()
+    except ConnectionError:
+        return
+    finally:
+        for task in tasks:
+            task.cancel()
+        for writer in writers.values():
+            writer.close()
+
+
+async def _from_pod(reader: asyncio.StreamReader, client: web.WebSocketResponse, channel: int) -> None:
+    while chunk := await ports.some(reader):
+        await client.send_bytes(bytes([channel]) + chunk)
+    await client.close()
