@@ -1,0 +1,306 @@
+"""Documents become core values, whole; a placement comes back from the status that it was written into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant.api import conversion, nodes
+from cotenant.api.errors import DocumentError
+from cotenant.api.jobstatus import Isolation, PlacementStatus
+from cotenant.core import model as core
+
+CREATED = "2026-01-01T00:00:00Z"
+CREATED_AT = 1767225600.0
+
+
+def job_document(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {
+        "apiVersion": "cotenant.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {
+            "name": "mnist",
+            "namespace": "team-a",
+            "uid": "u-1",
+            "creationTimestamp": CREATED,
+            "annotations": {"cotenant.dev/user": "alice@example.com"},
+        },
+        "spec": {"queue": "vision", "gpu": {"count": 1}, "runtime": {"entrypoint": "train:main"}} | (spec or {}),
+        **({"status": status} if status else {}),
+    }
+
+
+def queue_document(spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "cotenant.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "vision"}, "spec": spec}
+
+
+def test_a_job_with_everything_becomes_a_core_job() -> None:
+    document = job_document(
+        {
+            "workers": 8,
+            "minWorkers": 2,
+            "priority": 5,
+            "gpu": {
+                "memory": "16.5Gi",
+                "computeFraction": "0.25",
+                "classes": ["H200", "H100"],
+                "zones": ["eu-1a"],
+                "sharing": "Any",
+            },
+            "resources": {"cpu": "1.5", "memory": "1G"},
+            "topology": {"level": "rack", "mode": "Required"},
+            "runtime": {"entrypoint": "train:main", "collective": "gloo"},
+            "expectedRuntime": "1h",
+            "maxRuntime": "2h30m",
+        }
+    )
+    assert conversion.to_job(conversion.parse_job(document), excluded_nodes=frozenset({"node-9"})) == core.Job(
+        key="team-a/mnist",
+        uid="u-1",
+        namespace="team-a",
+        queue="vision",
+        user="alice@example.com",
+        priority=5,
+        workers_min=2,
+        workers_max=8,
+        gpu=core.GpuRequest(
+            count=1,
+            memory_mib=16896,
+            compute_milli=250,
+            classes=("H200", "H100"),
+            zones=("eu-1a",),
+            sharing=core.Sharing.ANY,
+        ),
+        cpu_milli=1500,
+        memory_mib=954,
+        topology=core.Topology("rack", core.TopologyMode.REQUIRED),
+        distinct_gpus=False,
+        submitted_at=CREATED_AT,
+        expected_runtime_s=3600,
+        max_runtime_s=9000,
+        excluded_nodes=frozenset({"node-9"}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "want"),
+    [
+        ({"count": 8}, core.GpuRequest(count=8)),
+        ({"memoryFraction": "0.4"}, core.GpuRequest(memory_milli=400)),
+        ({"memoryFraction": "0.5", "computeFraction": "0.2"}, core.GpuRequest(memory_milli=500, compute_milli=200)),
+        ({"memory": "1Mi", "sharing": "Never"}, core.GpuRequest(memory_mib=1, sharing=core.Sharing.NEVER)),
+    ],
+    ids=str,
+)
+def test_what_is_asked_of_gpus_stays_exact(gpu: dict[str, Any], want: core.GpuRequest) -> None:
+    assert conversion.to_job(conversion.parse_job(job_document({"gpu": gpu}))).gpu == want
+
+
+PLACEMENT = core.Placement(
+    nodes=(
+        core.NodePlacement(
+            node="node-1",
+            ranks=(
+                core.RankPlacement(rank=0, gpus=(core.GpuGrant(uuid="GPU-1", memory_mib=32768, compute_milli=400),)),
+                core.RankPlacement(rank=1, gpus=(core.GpuGrant(uuid="GPU-2", memory_mib=32768, compute_milli=400),)),
+            ),
+        ),
+        core.NodePlacement(
+            node="node-2",
+            ranks=(
+                core.RankPlacement(rank=2, gpus=(core.GpuGrant(uuid="GPU-7", memory_mib=32768, compute_milli=400),)),
+            ),
+        ),
+    )
+)
+
+
+def test_a_placement_survives_the_status() -> None:
+    written = conversion.from_placement(PLACEMENT, admitted_at=CREATED_AT, isolation=Isolation.WATCHED).to_document()
+    assert conversion.to_placement(PlacementStatus.model_validate(written)) == PLACEMENT
+    assert (written["admittedAt"], written["workers"], written["isolation"]) == (CREATED, 3, "Watched")
+
+
+@pytest.mark.parametrize(
+    ("phase", "holds", "evicting"),
+    [
+        ("Pending", False, False),
+        ("Starting", True, False),
+        ("Running", True, False),
+        ("Evicting", True, True),
+        ("Suspended", False, False),
+        ("Succeeded", False, False),
+        ("Failed", False, False),
+    ],
+)
+def test_only_the_phases_that_hold_gpus_bring_a_placement(phase: str, holds: bool, evicting: bool) -> None:
+    placement = conversion.from_placement(PLACEMENT, admitted_at=CREATED_AT + 9, isolation=Isolation.NONE)
+    status = {"phase": phase, "placement": placement.to_document(), "progress": {"lastCheckpoint": {"at": CREATED}}}
+    job = conversion.to_job(conversion.parse_job(job_document(status=status)))
+    assert (job.placement, job.admitted_at, job.evicting, job.last_checkpoint_at) == (
+        PLACEMENT if holds else None,
+        CREATED_AT + 9 if holds else None,
+        evicting,
+        CREATED_AT,
+    )
+
+
+def test_a_priority_class_gives_its_number_or_a_refusal_that_names_it() -> None:
+    job = conversion.parse_job(job_document({"priorityClassName": "batch-high"}))
+    assert conversion.to_job(job, priority_classes={"batch-high": 900}).priority == 900
+    with pytest.raises(DocumentError) as refusal:
+        conversion.to_job(job, priority_classes={"batch-low": 1})
+    assert str(refusal.value) == (
+        "TrainingJob mnist: spec.priorityClassName: there is no PriorityClass 'batch-high' in this cluster"
+    )
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(DocumentError) as refusal:
+        conversion.parse_job(job_document({"workers": 0, "gpu": {}, "retries": "3"}))
+    assert [(problem.field, problem.message) for problem in refusal.value.problems] == [
+        ("spec.workers", "must be at least 1, not 0"),
+        ("spec.gpu", "gpu takes exactly one of count, memory and memoryFraction"),
+        ("spec.retries", 'must be a whole number, not "3"'),
+    ]
+
+
+def test_a_queue_with_everything_becomes_a_core_queue() -> None:
+    document = queue_document(
+        {
+            "parent": "research",
+            "namespaces": ["team-a", "not-yet-there"],
+            "namespaceSelector": {
+                "matchLabels": {"team": "vision"},
+                "matchExpressions": [{"key": "stage", "operator": "NotIn", "values": ["prod"]}],
+            },
+            "weight": 3,
+            "quotas": [
+                {"guaranteed": "1.5", "limit": 4, "lendable": "500m"},
+                {"gpuClass": "H100", "zone": "eu-1a", "limit": "0.25"},
+            ],
+            "users": {"limit": "0.5"},
+            "budget": {"gpuHours": "1.5", "period": "Day"},
+            "consolidation": "Allowed",
+        }
+    )
+    namespaces = {
+        "team-a": {},
+        "speech": {"team": "speech"},
+        "vision-dev": {"team": "vision", "stage": "dev"},
+        "vision-prod": {"team": "vision", "stage": "prod"},
+        "vision": {"team": "vision"},
+    }
+    queue = conversion.to_queue(
+        conversion.parse_queue(document), namespaces=namespaces, spent_milli_gpu_seconds=400_000
+    )
+    assert queue == core.Queue(
+        name="vision",
+        parent="research",
+        namespaces=frozenset({"team-a", "not-yet-there", "vision-dev", "vision"}),
+        weight=3,
+        quotas=(
+            core.Quota(guaranteed=1500, limit=4000, lendable=500),
+            core.Quota(gpu_class="H100", zone="eu-1a", limit=250),
+        ),
+        user_limit=500,
+        budget_left=5_000_000,
+        consolidation=True,
+    )
+
+
+def test_a_budget_that_is_overspent_has_nothing_left() -> None:
+    document = queue_document({"budget": {"gpuHours": 1, "period": "Day"}})
+    queue = conversion.to_queue(conversion.parse_queue(document), namespaces={}, spent_milli_gpu_seconds=10**9)
+    assert queue == core.Queue(name="vision", budget_left=0)
+
+
+GPUNODE = {
+    "apiVersion": "cotenant.dev/v1alpha1",
+    "kind": "GPUNode",
+    "metadata": {"name": "node-1"},
+    "status": {
+        "heartbeat": CREATED,
+        "gpus": [
+            {"uuid": "GPU-1", "index": 0, "class": "H100", "memoryMiB": 81920, "peers": ["GPU-2"]},
+            {"uuid": "GPU-2", "index": 1, "class": "H100", "memoryMiB": 81920, "healthy": False, "health": "Xid 79"},
+        ],
+    },
+}
+NODE: dict[str, Any] = {
+    "metadata": {
+        "name": "node-1",
+        "labels": {
+            "topology.kubernetes.io/zone": "eu-1a",
+            "topology.kubernetes.io/rack": "r7",
+            "cotenant.dev/gpu-class": "H100-NVL",
+        },
+        "annotations": {"cotenant.dev/shared-by-queues": "true"},
+    },
+    "spec": {},
+    "status": {
+        "allocatable": {"cpu": "3920m", "memory": "65879884Ki"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+}
+
+
+def test_a_node_is_what_the_agent_and_the_kubelet_say_together() -> None:
+    node = nodes.to_node(
+        conversion.parse_gpunode(GPUNODE),
+        nodes.to_node_facts(NODE),
+        now=CREATED_AT + 60,
+        cpu_used=920,
+        memory_used=335,
+    )
+    assert node == core.Node(
+        name="node-1",
+        gpus=(
+            core.Gpu(uuid="GPU-1", gpu_class="H100-NVL", memory_mib=81920, index=0, peers=frozenset({"GPU-2"})),
+            core.Gpu(uuid="GPU-2", gpu_class="H100-NVL", memory_mib=81920, index=1, healthy=False),
+        ),
+        cpu_milli=3000,
+        memory_mib=64000,
+        zone="eu-1a",
+        rack="r7",
+        shared_by_queues=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "late_s"),
+    [
+        ({}, 61),
+        ({"spec": {"unschedulable": True}}, 0),
+        ({"status": {**NODE["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]}}, 0),
+        ({"status": {}}, 0),
+    ],
+    ids=["its agent is silent", "cordoned", "not ready", "says nothing"],
+)
+def test_a_node_that_cannot_be_relied_on_is_not_ready(change: dict[str, Any], late_s: int) -> None:
+    facts = nodes.to_node_facts(NODE | change)
+    assert not nodes.to_node(conversion.parse_gpunode(GPUNODE), facts, now=CREATED_AT + late_s).ready
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        ({"containers": [{"resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}, {}]}, (100, 1024)),
+        (
+            {
+                "containers": [{"resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}],
+                "initContainers": [
+                    {"resources": {"requests": {"cpu": "2"}}},
+                    {"restartPolicy": "Always", "resources": {"requests": {"cpu": "500m", "memory": "1Mi"}}},
+                ],
+                "overhead": {"cpu": "250m"},
+            },
+            (2250, 2),
+        ),
+        ({}, (0, 0)),
+    ],
+    ids=["two containers", "a large init container, a sidecar and overhead", "nothing"],
+)
+def test_a_pod_takes_what_its_containers_request(spec: dict[str, Any], want: tuple[int, int]) -> None:
+    assert nodes.pod_requests({"spec": spec}) == want

@@ -1,0 +1,80 @@
+"""The checked-in CRDs are what the models say, and structural."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from cotenant.api import crds
+from cotenant.api.rules import Model
+from cotenant.api.schema import SchemaError, structural
+from cotenant.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("folder", ["crds", "charts/cotenant/crds"])
+def test_what_is_checked_in_is_what_the_models_say(folder: str) -> None:
+    found = {path.name: path.read_text() for path in (ROOT / folder).glob("*.yaml")}
+    assert found == crds.files(), "run `make crds`"
+
+
+def test_check_fails_on_drift_and_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["crds", "--root", str(tmp_path)]) == 0
+    assert main(["crds", "--check", "--root", str(tmp_path)]) == 0
+    (tmp_path / "crds/queues.yaml").write_text("changed")
+    (tmp_path / "charts/cotenant/crds/old.yaml").write_text("left behind")
+    assert main(["crds", "--check", "--root", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == (
+        "cotenant: not what the models say: crds/queues.yaml, charts/cotenant/crds/old.yaml. Run `make crds`.\n"
+    )
+
+
+def every_node(schema: dict[str, Any], path: str = "") -> list[tuple[str, dict[str, Any]]]:
+    below = [(f"{path}.{name}", inner) for name, inner in schema.get("properties", {}).items()]
+    below += [(f"{path}[]", schema["items"])] if "items" in schema else []
+    below += [(f"{path}{{}}", schema["additionalProperties"])] if "additionalProperties" in schema else []
+    return [(path, schema), *(node for where, inner in below for node in every_node(inner, where))]
+
+
+@pytest.mark.parametrize("resource", crds.RESOURCES, ids=lambda resource: resource.kind)
+def test_every_field_has_one_type_and_no_reference(resource: crds.Resource) -> None:
+    version = crds.document(resource)["spec"]["versions"][0]
+    nodes = every_node(version["schema"]["openAPIV3Schema"])
+    assert [path for path, node in nodes if not (node.get("type") or node.get("x-kubernetes-int-or-string"))] == []
+    assert [path for path, node in nodes if {"$ref", "anyOf", "oneOf", "allOf", "title"} & node.keys()] == []
+
+
+def test_every_list_and_text_of_a_spec_has_a_longest_length() -> None:
+    unbounded = []
+    for resource in crds.RESOURCES:
+        root = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        for path, node in every_node(root["properties"].get("spec", {})):
+            bounds = {"array": "maxItems", "string": "maxLength"}
+            bound = bounds.get(node.get("type", ""))
+            if bound and bound not in node and "enum" not in node:
+                unbounded.append(f"{resource.kind}{path}")
+    assert unbounded == []
+
+
+def test_a_status_is_never_filled_in_by_the_api_server() -> None:
+    for resource in crds.RESOURCES:
+        root = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        nodes = every_node(root["properties"]["status"])
+        assert [path for path, node in nodes if "default" in node or "x-kubernetes-validations" in node] == []
+
+
+def test_a_model_that_a_crd_cannot_say_is_refused() -> None:
+    class Either(Model):
+        value: int | str
+
+    class Anything(BaseModel):
+        value: Any
+
+    with pytest.raises(SchemaError, match=r"Either\.value may be one of several types"):
+        structural(Either)
+    with pytest.raises(SchemaError, match=r"Anything\.value has no single type"):
+        structural(Anything)

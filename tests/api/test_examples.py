@@ -1,0 +1,58 @@
+"""Every document in examples/, and every YAML block of the docs that is a whole document, is one that applies."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cotenant.api.documents import PARSERS, check
+from cotenant.api.yamltext import read_documents
+
+if TYPE_CHECKING:
+    from conftest import Server
+
+ROOT = Path(__file__).parents[2]
+CORE = {"Namespace": "namespaces", "ConfigMap": "namespaces/default/configmaps", "Secret": "namespaces/default/secrets"}
+
+
+def texts() -> list[tuple[str, str]]:
+    found = [(str(file.relative_to(ROOT)), file.read_text()) for file in sorted((ROOT / "examples").rglob("*.yaml"))]
+    pages = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
+    for page in pages:
+        for number, block in enumerate(re.findall(r"(?ms)^```yaml\n(.*?)^```", page.read_text()), 1):
+            if "apiVersion:" in block:
+                found.append((f"{page.relative_to(ROOT)} block {number}", block))
+    return found
+
+
+def documents() -> list[tuple[str, dict[str, Any]]]:
+    return [(f"{where}:{one.line}", one.body) for where, text in texts() for one in read_documents(text, where)]
+
+
+EVERY = documents()
+
+
+@pytest.mark.parametrize("body", [body for _, body in EVERY], ids=[where for where, _ in EVERY])
+def test_what_we_show_is_valid(body: dict[str, Any]) -> None:
+    checked = check(body)
+    assert checked.problems == ()
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("body", [body for _, body in EVERY], ids=[where for where, _ in EVERY])
+def test_what_we_show_is_taken_by_the_api_server(body: dict[str, Any], server: Server) -> None:
+    # The namespace of an example is made by the example before it, which a dry run does not do.
+    metadata = {key: value for key, value in body["metadata"].items() if key != "namespace"}
+    document = json.loads(json.dumps({**body, "metadata": metadata}))
+    if body["kind"] in PARSERS:
+        answer = server.dry_run(document, body["kind"])
+    else:
+        path = CORE.get(body["kind"])
+        if path is None:
+            pytest.skip(f"{body['kind']} is not among the kinds that this test knows")
+        answer = server.call("POST", f"/api/v1/{path}?dryRun=All&fieldValidation=Strict", document)
+    assert (answer.status, answer.message) == (201, "")

@@ -1,0 +1,88 @@
+"""`cotenant validate`: files, folders and standard input; every fault with its file, line and field."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from cotenant.cli.main import main
+
+GOOD = """\
+apiVersion: cotenant.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: good, namespace: team-a}
+spec: {queue: team-a, gpu: {count: 1}, runtime: {entrypoint: train:main}}
+"""
+BAD = """\
+apiVersion: cotenant.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: bad}
+spec: {queue: team-a, gpu: {count: 100}, runtime: {entrypoint: train:main}, replicas: 2}
+"""
+OTHER = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: code}\n"
+
+
+def test_every_document_of_a_file_gets_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text(f"{GOOD}---\n{BAD}---\n{OTHER}")
+    assert main(["validate", "-f", str(file)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == (
+        f"{file}:1: TrainingJob team-a/good is valid\n{file}:11: ConfigMap code is not of cotenant.dev: not checked\n"
+    )
+    assert printed.err == (
+        f"{file}:6: TrainingJob bad is refused\n"
+        "  spec.gpu.count: must be at most 64, not 100\n"
+        "  spec.replicas: is not a field of this object\n"
+    )
+
+
+def test_a_folder_is_every_file_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "deeper").mkdir()
+    for name in ("b.yaml", "a.yml", "deeper/c.yaml", "notes.txt"):
+        (tmp_path / name).write_text(GOOD)
+    assert main(["validate", "-f", str(tmp_path)]) == 0
+    flat = capsys.readouterr().out
+    assert main(["validate", "-R", "-f", str(tmp_path)]) == 0
+    deep = capsys.readouterr().out
+    assert [line.split(":")[0].removeprefix(f"{tmp_path}/") for line in flat.splitlines()] == ["a.yml", "b.yaml"]
+    assert len(deep.splitlines()) == 3
+
+
+def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(GOOD))
+    assert main(["validate", "-q", "-f", "-"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [1", "line 1: expected ',' or ']', but got '<stream end>'"),
+        ("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' appears twice"),
+        ("a: .nan\n", "line 1: .nan is not a number that JSON has"),
+        ("a: !!python/name:os.system x\n", "line 1: could not determine a constructor for the tag"),
+        ("- 1\n", ":1: the document is refused\n  must be an object with fields, not a list"),
+        ("kind: TrainingJob\napiVersion: cotenant.dev/v2\n", "apiVersion: must be cotenant.dev/v1alpha1"),
+        ("kind: TrainJob\napiVersion: cotenant.dev/v1alpha1\n", "kind: must be one of TrainingJob, Queue, GPUNode"),
+    ],
+)
+def test_what_is_no_document_is_refused_with_its_place(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "odd.yaml"
+    file.write_text(text)
+    assert main(["validate", "-f", str(file)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "-f", str(tmp_path / "none.yaml")]) == 1
+    assert capsys.readouterr().err == f"cotenant: {tmp_path}/none.yaml: there is no such file\n"
+
+
+def test_nothing_to_check_is_not_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "-f", str(tmp_path)]) == 1
+    assert "there is no document" in capsys.readouterr().err
