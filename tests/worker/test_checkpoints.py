@@ -4,10 +4,11 @@ import json
 import os
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from cotenant.contract import CheckpointSpec
-from cotenant_worker import checkpoints
+from cotenant_worker import checkpoints, remote
 
 
 def write(text: str):  # type: ignore[no-untyped-def]
@@ -107,3 +108,20 @@ def test_saving_a_step_again_replaces_it(tmp_path: Path) -> None:
 def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
     assert checkpoints.latest(tmp_path / "absent") is None
     assert checkpoints.newest(None) is None
+
+
+@pytest.mark.parametrize("scheme", ["file", "memory"])
+def test_an_fsspec_address_keeps_the_newest_whole_checkpoint(tmp_path: Path, scheme: str) -> None:
+    url = f"{scheme}://{tmp_path}/job"
+    assert remote.latest(url) is None
+    for step in (1, 2, 3):
+        remote.save(url, step, write(str(step)), meta={"seed": step}, keep=2)
+    found = remote.latest(url)
+    assert found is not None
+    assert (found.step, found.meta, (found.path / "shards" / "0").read_text()) == (3, {"seed": 3}, "33")
+    files, root = fsspec.core.url_to_fs(url)
+    assert len(files.ls(root)) == 2
+    files.rm(f"{root}/step-000000000003/manifest.json")
+    assert remote.latest(url).step == 2  # type: ignore[union-attr]
+    files.pipe_file(f"{root}/step-000000000002/model.bin", b"x")
+    assert remote.latest(url) is None

@@ -38,6 +38,10 @@ def name_of(step: int) -> str:
     return f"step-{step:012d}"
 
 
+def is_step(name: str) -> bool:
+    return _NAME.match(name) is not None
+
+
 def save(
     root: Path, step: int, write: Callable[[Path], None], *, meta: dict[str, Any] | None = None, keep: int = 2
 ) -> Checkpoint:
@@ -97,7 +101,12 @@ def load(path: Path) -> Checkpoint | None:
 
 def newest(spec: CheckpointSpec | None) -> Checkpoint | None:
     """For the launcher, before a start: sizes are compared, sums are left to the rank that loads."""
-    return latest(Path(spec.path), verify=False) if spec else None
+    return latest(Path(spec.path), verify=False) if spec and not is_remote(spec.path) else None
+
+
+def is_remote(path: str) -> bool:
+    """An address for fsspec (`remote`), which PID 1 does not import: there the ranks look for themselves."""
+    return "://" in path
 
 
 def prune(root: Path, keep: int) -> None:

@@ -63,7 +63,12 @@ class World:
 
 
 def members_of(contract: Contract, addresses: Mapping[int, str]) -> tuple[Member, ...]:
-    """Ranks of the pods that are there, in pod order, numbered without gaps."""
+    """Ranks of the pods that are there, in pod order, numbered without gaps.
+
+    A Ray Train program is one process, in rank 0's pod: Ray Train makes its workers itself.
+    """
+    if contract.mode == "rayTrain":
+        return (Member(rank=0, pod=0, ip=addresses[0], local_rank=0, grant=contract.pods[0].ranks[0].rank),)
     found = [
         (pod, local, grant.rank)
         for pod, granted in enumerate(contract.pods)
@@ -110,7 +115,7 @@ def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: 
     env.setdefault("OMP_NUM_THREADS", str(max(1, cpus // ranks)))
     env.setdefault("PYTHONUNBUFFERED", "1")
     env.setdefault("PYTHONFAULTHANDLER", "1")
-    path = [layout_code(contract), str(layout.HOOK_DIR), env.get("PYTHONPATH", "")]
+    path = [code_path(contract), str(layout.HOOK_DIR), env.get("PYTHONPATH", "")]
     env["PYTHONPATH"] = ":".join(part for part in path if part)
     env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     env["COTENANT_JOB"] = contract.job
@@ -128,7 +133,7 @@ def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: 
     return env
 
 
-def layout_code(contract: Contract) -> str:
+def code_path(contract: Contract) -> str:
     """The directory that holds the job's code."""
     return str(contract.platform.get("codePath", "/workspace"))
 
@@ -171,6 +176,28 @@ def rank_environment(contract: Contract, world: World, member: Member, *, interf
     if interface:
         env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
     return env
+
+
+def train_driver_environment(contract: Contract, ray: Mapping[str, str], ip: str) -> dict[str, str]:
+    """For the program of mode `rayTrain`: its way into the job's Ray cluster, and where and under what name it saves.
+
+    With the job's UID as the run's name, a later attempt goes on where this one stopped.
+    """
+    return {
+        **{name: value for name, value in ray.items() if name.startswith("RAY_")},
+        "RAY_ADDRESS": f"{ip}:{layout.RAY_PORT}",
+        "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "20",
+        "RAY_TRAIN_PREEMPTION_POLL_INTERVAL_S": "1",
+        "COTENANT_RUN_NAME": contract.uid,
+        "COTENANT_WORKERS": str(contract.world_size),
+        "COTENANT_WORKERS_MIN": str(contract.workers_min or contract.world_size),
+        "COTENANT_USE_GPU": str(int(any(rank.gpus for pod in contract.pods for rank in pod.ranks))),
+    }
+
+
+TRAIN_OWN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "ROLE_RANK")
+"""Ray Train sets these in its workers; its driver has none."""
 
 
 def _tensorflow(world: World, member: Member) -> dict[str, str]:

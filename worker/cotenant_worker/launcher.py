@@ -23,7 +23,7 @@ from cotenant_worker.board import Board
 from cotenant_worker.channel import Channel, Message
 from cotenant_worker.children import Nursery, kill_all
 from cotenant_worker.conductor import Conductor
-from cotenant_worker.environment import World, choose_collective
+from cotenant_worker.environment import World, choose_collective, train_driver_environment
 from cotenant_worker.limits import limits_of
 from cotenant_worker.ranks import LocalRanks
 from cotenant_worker.runtime import RayRuntime
@@ -97,7 +97,7 @@ class Launcher:
         self.board.collective = chosen
         self.board.warn("collective", warning)
         self.ranks.warm_up()
-        if not self.solo:
+        if not self.solo and self.contract.mode != "rayTrain":
             self._spawn(self._guard_ray())
         server = await asyncio.start_unix_server(self._serve, str(layout.socket_path()), limit=1 << 20)
         labels = {"job": self.contract.job, "namespace": self.contract.namespace}
@@ -119,6 +119,10 @@ class Launcher:
             self._end(names.EXIT_QUOTA, "Quota", limits)
             return
         self.ranks.limits = limits
+        if self.contract.mode == "rayTrain":
+            self.ray.limits = min(limits.values(), key=lambda env: env.get("XLA_CLIENT_MEM_FRACTION", "1"), default={})
+            self.ranks.train = train_driver_environment(self.contract, self.ray.environment(), self.ip)
+            self._spawn(self._guard_ray())
         if self.solo:
             self.conductor = Conductor(self.contract, self)
             self._spawn(self._conduct(self.conductor))
@@ -133,9 +137,10 @@ class Launcher:
         """Start Ray (and the driver); when one of them ends before the verdict, the attempt is over."""
         self.board.state = "rendezvous"
         code, reason, message = await self.ray.run()
-        if self.preempted_at is None:
-            # The verdict may be on its way: a peer that finished takes Ray with it.
-            await asyncio.wait([self.verdict], timeout=2.0)
+        if self.preempted_at is not None:
+            return  # draining, or gone with its peers: `_enforce_grace` ends this pod
+        # The verdict may be on its way: a peer that finished takes Ray with it.
+        await asyncio.wait([self.verdict], timeout=2.0)
         self._end(code, reason, message)
 
     # -- messages ---------------------------------------------------------------------------------------------
@@ -263,6 +268,8 @@ class Launcher:
         aside = layout.preempt_file().with_suffix(".tmp")
         aside.write_text(json.dumps(document))
         aside.rename(layout.preempt_file())
+        if self.contract.mode == "rayTrain":
+            return  # Ray Train tells its workers itself, once Ray drains
         at, before = self._calls_at
         calls = self.ranks.ask_to_stop()
         now = time.monotonic()
@@ -275,7 +282,10 @@ class Launcher:
 
     async def _enforce_grace(self) -> None:
         """Leave when our ranks have left, or when their time is over; never later than the kubelet's patience."""
-        await self.ranks.all_gone(self._grace_left())
+        if self.contract.mode == "rayTrain":
+            await self.ray.drain(self._grace_left())
+        else:
+            await self.ranks.all_gone(self._grace_left())
         late = sorted(self.ranks.running)
         await self.ranks.stop(1 << 30)
         if late:

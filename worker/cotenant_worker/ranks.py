@@ -20,7 +20,8 @@ from cotenant_worker import layout
 from cotenant_worker.causes import RankExit
 from cotenant_worker.cells import Cell
 from cotenant_worker.children import Child, Nursery, pump
-from cotenant_worker.environment import Member, World, base_environment, rank_environment
+from cotenant_worker.environment import TRAIN_OWN, Member, World, base_environment, rank_environment
+from cotenant_worker.machine import available_cpus, oom_kills, pod_interface
 from cotenant_worker.programs import Program, preloads, program_of, source_file
 
 
@@ -52,6 +53,8 @@ class LocalRanks:
     inherited: Mapping[str, str]
     emit: Callable[[dict[str, Any]], None]
     """Events for the conductor."""
+    train: Mapping[str, str] = field(default_factory=dict)
+    """Mode `rayTrain`: what the driver needs to reach Ray."""
     limits: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """Grant → environment that limits its memory."""
     running: dict[int, Running] = field(default_factory=dict)
@@ -126,6 +129,8 @@ class LocalRanks:
     async def _start_one(self, world: World, member: Member) -> None:
         env = self._base | rank_environment(self.contract, world, member, interface=pod_interface())
         env |= self.limits.get(member.grant, {})
+        if self.contract.mode == "rayTrain":
+            env = {name: value for name, value in env.items() if name not in TRAIN_OWN} | dict(self.train)
         cell = Cell(layout.cell_path(member.rank), create=True)
         cell.set("sequence", -1)
         read_end, write_end = os.pipe()
@@ -218,27 +223,3 @@ class LocalRanks:
 
 def _is_python(program: Program) -> bool:
     return Path(program.argv[0]).name.startswith("python")
-
-
-def pod_interface() -> str:
-    """The interface that peers are reached by, where it has the usual name; else the libraries choose."""
-    return "eth0" if Path("/sys/class/net/eth0").exists() else ""
-
-
-def available_cpus() -> int:
-    """Whole CPUs that this container may use."""
-    count = len(os.sched_getaffinity(0))
-    with contextlib.suppress(OSError, ValueError):
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        if quota != "max":
-            count = min(count, max(1, int(quota) // int(period)))
-    return count
-
-
-def oom_kills() -> int:
-    """How often the kernel has killed for memory in this container's cgroup; 0 where that cannot be read."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/sys/fs/cgroup/memory.events").read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    return 0

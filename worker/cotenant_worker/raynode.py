@@ -11,13 +11,18 @@ from collections.abc import Mapping
 
 from cotenant.contract import Contract
 from cotenant_worker import layout
+from cotenant_worker.environment import choose_collective, code_path, pod_uuids
 
 _OBJECT_STORE = 80_000_000
 """Ray's minimum is 78,643,200 bytes; tensors never go through it."""
 
 
-def start_command(contract: Contract, python: str, *, ip: str, head_address: str, gpus: int = 0) -> list[str]:
+def start_command(contract: Contract, python: str, *, ip: str, head_address: str, cpus: int = 1) -> list[str]:
+    """In mode `rayTrain` a share counts as one Ray GPU: its size is ours to enforce."""
     node = contract.node_rank
+    train = contract.mode == "rayTrain"
+    gpus = len(pod_uuids(contract.pods[node])) if train else 0
+    cpus = max(cpus, len(contract.pods[node].ranks)) + 1 if train else 1
     head = node == 0
     low, high = layout.WORKER_PORTS
     where = (
@@ -27,9 +32,9 @@ def start_command(contract: Contract, python: str, *, ip: str, head_address: str
     )
     return [
         *(python, "-m", "ray.scripts.scripts", "start", *where, "--block"),
-        *("--node-ip-address", ip, "--num-cpus", "1", "--num-gpus", str(gpus)),
+        *("--node-ip-address", ip, "--num-cpus", str(cpus), "--num-gpus", str(gpus)),
         *("--resources", json.dumps({f"w{node}": 1}), "--object-store-memory", str(_OBJECT_STORE)),
-        *("--include-log-monitor", "true" if contract.mode == "rayTrain" else "false", "--disable-usage-stats"),
+        *("--include-log-monitor", str(train).lower(), "--disable-usage-stats"),
         *("--node-manager-port", str(layout.NODE_MANAGER_PORT)),
         *("--object-manager-port", str(layout.OBJECT_MANAGER_PORT)),
         *("--runtime-env-agent-port", str(layout.RUNTIME_ENV_PORT)),
@@ -38,9 +43,21 @@ def start_command(contract: Contract, python: str, *, ip: str, head_address: str
 
 
 def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: str) -> dict[str, str]:
-    """For `ray start`, the actor and the driver: no code of the tenant on the path, the token in place."""
+    """For `ray start`, the actor and the driver: no code of the tenant on the path, the token in place.
+
+    In mode `rayTrain` Ray's workers run the tenant's code, so they get its path, its GPUs and the memory limits.
+    """
     env = {key: value for key, value in inherited.items() if key not in ("PYTHONPATH", "PYTHONSTARTUP")}
     path = [part for part in inherited.get("PYTHONPATH", "").split(":") if part and not _tenant(part, contract)]
+    if contract.mode == "rayTrain":
+        pod = contract.pods[contract.node_rank]
+        path = [code_path(contract), str(layout.HOOK_DIR), *path]
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(pod_uuids(pod))
+        env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        env[layout.ENV_COLLECTIVE] = choose_collective(contract)[0]
+        env[layout.ENV_GENERATION] = "0"
+        if contract.checkpoint:
+            env[layout.ENV_CHECKPOINT_DIR] = contract.checkpoint.path
     if path:
         env["PYTHONPATH"] = ":".join(path)
     drain = max(1, contract.grace_s - 10) if contract.mode == "rayTrain" else 0
@@ -64,4 +81,4 @@ def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: s
 
 
 def _tenant(part: str, contract: Contract) -> bool:
-    return part.rstrip("/") == str(contract.platform.get("codePath", "/workspace")).rstrip("/")
+    return part.rstrip("/") == code_path(contract).rstrip("/")

@@ -35,7 +35,8 @@ class Context:
     gpu_memory_bytes: int
     collective: str
     precision: str
-    checkpoint_dir: Path | None
+    checkpoint_dir: str | None
+    """A path, or an address for fsspec."""
     resume_from: Path | None
 
     @property
@@ -56,7 +57,7 @@ def context() -> Context:
         gpu_memory_bytes=int(env.get(layout.ENV_GPU_MEM, "0")),
         collective=env.get(layout.ENV_COLLECTIVE, "gloo"),
         precision=env.get(layout.ENV_PRECISION, "fp32"),
-        checkpoint_dir=Path(env[layout.ENV_CHECKPOINT_DIR]) if env.get(layout.ENV_CHECKPOINT_DIR) else None,
+        checkpoint_dir=env.get(layout.ENV_CHECKPOINT_DIR) or None,
         resume_from=Path(env[layout.ENV_RESUME_FROM]) if env.get(layout.ENV_RESUME_FROM) else None,
     )
 
@@ -127,7 +128,8 @@ class Saver:
 
     def __init__(self, directory: Path | str | None = None, *, keep: int = 2) -> None:
         chosen = directory or os.environ.get(layout.ENV_CHECKPOINT_DIR)
-        self.directory = Path(chosen) if chosen else None
+        self.url = str(chosen) if chosen and checkpoints.is_remote(str(chosen)) else ""
+        self.directory = Path(chosen) if chosen and not self.url else None
         self.keep = keep
         self.interval_s = float(os.environ.get("COTENANT_CHECKPOINT_INTERVAL_S", "0"))
         self._last = time.monotonic()
@@ -135,16 +137,26 @@ class Saver:
     def save(self, step: int, write: Callable[[Path], None], *, meta: Mapping[str, Any] | None = None) -> None:
         """Rank 0 writes, the others return at once. `write` fills the directory it is given."""
         self._last = time.monotonic()
-        if self.directory is None or context().rank != 0:
+        if (self.directory is None and not self.url) or context().rank != 0:
             return
         pulse.send({"op": "saving", "step": step})
         extra = {"world_size": context().world_size, **(meta or {})}
-        checkpoints.save(self.directory, step, write, meta=extra, keep=self.keep)
+        if self.url:
+            from cotenant_worker import remote
+
+            remote.save(self.url, step, write, meta=extra, keep=self.keep)
+        else:
+            assert self.directory is not None
+            checkpoints.save(self.directory, step, write, meta=extra, keep=self.keep)
         pulse.word("saved_step", step)
         pulse.send({"op": "saved", "step": step})
 
     def latest(self) -> checkpoints.Checkpoint | None:
         """The newest whole checkpoint, its sums verified; the launcher's choice first, so that all ranks agree."""
+        if self.url:
+            from cotenant_worker import remote
+
+            return remote.latest(self.url)
         chosen = context().resume_from
         if chosen is not None and (self.directory is None or chosen.parent == self.directory):
             found = checkpoints.load(chosen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker import layout
 from cotenant_worker.children import Child, Nursery
+from cotenant_worker.machine import available_cpus
 from cotenant_worker.raynode import ray_environment, start_command
 
 Ended = tuple[int, str, str]
@@ -27,6 +29,7 @@ class RayRuntime:
     nursery: Nursery
     inherited: Mapping[str, str]
     ip: str
+    limits: Mapping[str, str] = field(default_factory=dict)
     joined: bool = False
     """The driver has reached this pod's actor."""
     _node: Child | None = None
@@ -39,15 +42,13 @@ class RayRuntime:
 
     async def run(self) -> Ended:
         """Start what this pod needs; returns when one of its processes has ended, with what that means."""
-        home = layout.state_dir() / "home"
-        home.mkdir(exist_ok=True)
-        env = ray_environment(self.inherited, self.contract, home=str(home))
+        env = self.environment()
         address = self.ip if self.head else await self._resolve_head()
         if address is None:
             host = self.contract.pods[0].host
             waited = self.contract.rendezvous_timeout_s
             return names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", f"{host} had no address within {waited} s"
-        command = start_command(self.contract, sys.executable, ip=self.ip, head_address=address)
+        command = start_command(self.contract, sys.executable, ip=self.ip, head_address=address, cpus=available_cpus())
         self._node = self._spawn("ray", command, env)
         waits = [self._node.exit]
         if self.head:
@@ -109,6 +110,18 @@ class RayRuntime:
             lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
             return " / ".join(lines[-4:])[-600:]
         return "it left no log"
+
+    def environment(self) -> dict[str, str]:
+        """Ray's own, and in mode `rayTrain` the tightest limit of the pod: a worker may use any of its GPUs."""
+        home = layout.state_dir() / "home"
+        home.mkdir(exist_ok=True)
+        return ray_environment(self.inherited, self.contract, home=str(home)) | dict(self.limits)
+
+    async def drain(self, deadline_s: float) -> None:
+        """Mode `rayTrain`: SIGTERM makes `ray start` drain its node, which Ray Train tells its workers about."""
+        if self._node is not None and self._node.alive:
+            self._node.signal(signal.SIGTERM)
+            await asyncio.wait([self._node.exit], timeout=deadline_s)
 
     async def driver_done(self, deadline_s: float) -> None:
         if self._driver is not None and self._driver.alive:

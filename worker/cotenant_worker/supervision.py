@@ -112,6 +112,8 @@ class Supervisor:
             return []
         if self.state is State.FORMING:
             return []
+        if self.contract.mode == "rayTrain" and pod != 0 and self.contract.workers_min:
+            return []  # Ray Train shrinks its own world
         self.members_gone(pod, now)
         left = members_of(self.contract, self.addresses)
         if 0 in self.addresses and 0 < self.contract.workers_min <= len(left):

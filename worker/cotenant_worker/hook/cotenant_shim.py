@@ -168,7 +168,7 @@ def is_main_process():
         _main_process[pid] = False
         generation = os.environ.get("COTENANT_RESTART")
         state = os.environ.get("COTENANT_STATE_DIR")
-        if generation is not None and state:
+        if generation is not None and state and "RANK" in os.environ:
             flag = os.path.join(state, f"rank-{pulse.rank}.main-{generation}")
             with contextlib.suppress(OSError):
                 with open(flag, "x") as file:
@@ -190,7 +190,7 @@ def main_thread_place():
 
 def begin():
     """A rank's process has begun: say which GPUs it sees. Called at interpreter start, and after a fork by `warm`."""
-    if os.environ.get("COTENANT_RESTART") is not None and is_main_process():
+    if "COTENANT_RESTART" in os.environ and "RANK" in os.environ and is_main_process():
         seen = [part for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part]
         pulse.send({"op": "sees", "uuids": seen})
 
@@ -362,12 +362,34 @@ def _after_jax_distributed(module):
     module.initialize = initialize
 
 
+def _after_ray_train(module):
+    """Ray Train's reports are reports."""
+    original = module.report
+    count = [0]
+
+    def report(metrics, *args, **kwargs):
+        count[0] += 1
+        with contextlib.suppress(Exception):
+            if count[0] == 1:
+                begin()
+            numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, (int, float))}
+            step = int(numbers.get("step", count[0]))
+            pulse.report({"op": "report", "step": step, "metrics": numbers, "at": time.time()})
+            if kwargs.get("checkpoint") is not None:
+                pulse.send({"op": "saved", "step": step})
+        return original(metrics, *args, **kwargs)
+
+    report.__doc__ = original.__doc__
+    module.report = report
+
+
 _BEFORE = {"torch": _before_torch}
 _AFTER = {
     "torch": _after_torch,
     "torch.distributed.distributed_c10d": _after_distributed,
     "torch.optim.optimizer": _after_optimizer,
     "tensorflow": _after_tensorflow,
+    "ray.train": _after_ray_train,
     "jax.distributed": _after_jax_distributed,
 }
 

@@ -1,0 +1,74 @@
+"""Checkpoints on any fsspec address (`s3://…`, `gs://…`, `file://…`). Imports fsspec; runs in a rank only.
+
+An object store has no rename, so the manifest is what makes a checkpoint: it is uploaded last, and a step without one
+is not seen. Reading copies the step into a local directory and compares every sum.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from cotenant_worker import checkpoints
+from cotenant_worker.checkpoints import MANIFEST, Checkpoint
+
+
+def save(url: str, step: int, write: Callable[[Path], None], *, meta: dict[str, Any], keep: int) -> None:
+    """Write locally, upload, and only then say that it is there."""
+    files, root = fsspec.core.url_to_fs(url)
+    target = f"{root.rstrip('/')}/{checkpoints.name_of(step)}"
+    with tempfile.TemporaryDirectory(prefix="cotenant-checkpoint-") as scratch:
+        local = checkpoints.save(Path(scratch), step, write, meta=meta, keep=1).path
+        if files.exists(target):
+            files.rm(target, recursive=True)
+        files.makedirs(target, exist_ok=True)
+        manifest = local / MANIFEST
+        for path in sorted(local.rglob("*")):
+            if path.is_file() and path != manifest:
+                remote = f"{target}/{path.relative_to(local)}"
+                files.makedirs(remote.rsplit("/", 1)[0], exist_ok=True)
+                files.put_file(str(path), remote)
+        files.put_file(str(manifest), f"{target}/{MANIFEST}")
+    for old in _steps(files, root)[max(1, keep) :]:
+        # The manifest goes first: what is left of an interrupted removal is not a checkpoint.
+        if files.exists(f"{old}/{MANIFEST}"):
+            files.rm(f"{old}/{MANIFEST}")
+        files.rm(old, recursive=True)
+
+
+def latest(url: str) -> Checkpoint | None:
+    """The newest step whose files arrive whole, in a local directory that lives as long as this process wants it."""
+    files, root = fsspec.core.url_to_fs(url)
+    if not files.exists(root):
+        return None
+    for step in _steps(files, root):
+        scratch = Path(tempfile.mkdtemp(prefix="cotenant-resume-"))
+        found = _fetch(files, step, scratch / step.rsplit("/", 1)[-1])
+        if found is not None:
+            return found
+        shutil.rmtree(scratch, ignore_errors=True)
+    return None
+
+
+def _steps(files: Any, root: str) -> list[str]:
+    """Newest first; names are padded, so their order is the steps' order."""
+    names = [str(entry).rstrip("/") for entry in files.ls(root, detail=False)]
+    return sorted((name for name in names if checkpoints.is_step(name.rsplit("/", 1)[-1])), reverse=True)
+
+
+def _fetch(files: Any, remote: str, local: Path) -> Checkpoint | None:
+    try:
+        manifest = json.loads(files.cat_file(f"{remote}/{MANIFEST}"))
+        for name in manifest["files"]:
+            (local / name).parent.mkdir(parents=True, exist_ok=True)
+            files.get_file(f"{remote}/{name}", str(local / name))
+        (local / MANIFEST).write_text(json.dumps(manifest))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return checkpoints.load(local)
