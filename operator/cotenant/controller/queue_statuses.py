@@ -66,34 +66,36 @@ def status_of(queue: Queue, account: Account, served: frozenset[str], budgets: B
     number = account.tree.number[name]
     over = borrowed(account.usage, number)
     lines = tuple(_line(account, line) for line in account.tree.lines_of[number])
-    return QueueStatus(
-        used=account.usage.held(number),
-        borrowed=over[None] if None in over else sum(over.values()),
-        lent=max((line.lent for line in lines), default=0),
-        pending=sum(account.pending.get(one, 0) for one in _below(account.tree, number)),
-        running=sum(account.running.get(one, 0) for one in _below(account.tree, number)),
+    below = _below(account.tree, number)
+    amounts = {
+        "used": account.usage.held(number),
+        "borrowed": over[None] if None in over else sum(over.values()),
+        "lent": max((line.lent for line in lines), default=0),
+    }
+    status = QueueStatus(
+        pending=sum(account.pending.get(one, 0) for one in below),
+        running=sum(account.running.get(one, 0) for one in below),
         share=f"{account.shares.share(account.usage, number) / 10_000:.1f} %",
         namespaces=tuple(sorted(served)),
-        quotas=lines,
         budget=budgets.usage(queue, now),
         conditions=_conditions(queue, account.tree.broken.get(name, ""), now),
         observed_generation=queue.metadata.generation,
     )
+    return status.model_copy(update=amounts | {"quotas": lines})  # amounts are milli already: not to be read again
 
 
 def _line(account: Account, line: Line) -> QuotaUsage:
     """Lent is what others hold of the idle guarantee: the part of it that is not free any more."""
     used = account.usage.lines[line.number]
     idle = max(0, line.guaranteed - used)
-    return QuotaUsage(
-        gpu_class=line.quota.gpu_class,
-        zone=line.quota.zone,
-        guaranteed=line.quota.guaranteed,
-        effective=line.guaranteed,
-        used=used,
-        borrowed=max(0, used - line.guaranteed),
-        lent=max(0, idle - _free(account, line)),
-    )
+    amounts = {
+        "guaranteed": line.quota.guaranteed,
+        "effective": line.guaranteed,
+        "used": used,
+        "borrowed": max(0, used - line.guaranteed),
+        "lent": max(0, idle - _free(account, line)),
+    }
+    return QuotaUsage(gpu_class=line.quota.gpu_class, zone=line.quota.zone).model_copy(update=amounts)
 
 
 def _free(account: Account, line: Line) -> int:
