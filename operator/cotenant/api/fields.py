@@ -19,19 +19,12 @@ from cotenant.api.quantities import QuantityError
 from cotenant.api.rules import broken, given
 
 Str: TypeAlias = Annotated[str, Strict()]
-
-
-def _whole(value: Any) -> Any:
-    """2.0 is the whole number 2, for the API server too."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-Int: TypeAlias = Annotated[int, Strict(), BeforeValidator(_whole)]
+Int: TypeAlias = Annotated[int, Strict()]
 
 
 def whole(least: int, most: int) -> Any:
     """The metadata of a whole number within bounds."""
-    return Strict(), Field(ge=least, le=most), BeforeValidator(_whole)
+    return Strict(), Field(ge=least, le=most)
 
 
 Bool: TypeAlias = Annotated[bool, Strict()]
