@@ -51,13 +51,16 @@ class RuntimeConfig:
     """Below what this node may make cgroups: v2 a delegated folder, "/sys/fs/cgroup/cotenant/n1"; v1 the path below
     each controller's folder, "/cotenant/n1". None: no rights; limits are not enforced, and that is said."""
     cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
-    hosts_devices: tuple[str, ...] = ()
-    """Globs of device nodes that containers of this node always see (real GPUs without CDI); usually empty."""
+    policy_kubeconfig: Path | None = None
+    """With it, NetworkPolicies are enforced. Its user lists and watches pods, namespaces and networkpolicies; everything
+    is inside the file, as JSON."""
+    dns_address: str = ""
+    """The cluster's name server, where it is not a pod: policies that name pods `k8s-app: kube-dns` then mean it."""
     stop_pods_on_exit: bool = False
     verbose: bool = False
 
 
-PATHS = ("socket", "state_dir", "catalogue", "log_file")
+PATHS = ("socket", "state_dir", "catalogue", "log_file", "policy_kubeconfig")
 
 
 def load(path: Path) -> RuntimeConfig:
@@ -77,8 +80,6 @@ def load(path: Path) -> RuntimeConfig:
             document[name] = Path(document[name])
     if "cdi_dirs" in document:
         document["cdi_dirs"] = tuple(Path(folder) for folder in document["cdi_dirs"])
-    if "hosts_devices" in document:
-        document["hosts_devices"] = tuple(document["hosts_devices"])
     try:
         ipaddress.ip_network(document["pod_cidr"])
         ipaddress.ip_address(document["node_address"])

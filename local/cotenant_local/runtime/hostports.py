@@ -3,12 +3,11 @@
 Works on the node's addresses, not on 127.0.0.1 (that needs route_localnet, which would open loopback to pods).
 """
 
-import asyncio
 import shutil
 from collections.abc import Iterable
 
 from cotenant_local.runtime import proto
-from cotenant_local.runtime.network import NetworkError
+from cotenant_local.runtime.network import run
 from cotenant_local.runtime.sandboxes import Sandbox
 from cotenant_local.runtime.spec import RefusedError
 
@@ -59,9 +58,4 @@ def rules(sandboxes: Iterable[Sandbox]) -> str:
 
 
 async def write(sandboxes: Iterable[Sandbox]) -> None:
-    process = await asyncio.create_subprocess_exec(
-        "nft", "-f", "-", stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    _, errors = await process.communicate(rules(sandboxes).encode())
-    if process.returncode:
-        raise NetworkError(f"nft: {errors.decode(errors='replace').strip()}")
+    await run(["nft", "-f", "-"], rules(sandboxes))

@@ -65,8 +65,9 @@ async def connect(config: RuntimeConfig, sandbox: str, pid: int, address: str) -
         f"route add {config.gateway} dev eth0 scope link",
         f"route add default via {config.gateway} dev eth0 src {address}",
     ]
-    await _batch(["ip", "-batch", "-"], host)
-    await _batch(["nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-batch", "-"], pod)
+    await run(["ip", "-batch", "-"], "\n".join([*host, ""]))
+    inside = ["nsenter", f"--net=/proc/{pid}/ns/net"]
+    await run([*inside, "ip", "-batch", "-"], "\n".join([*pod, ""]))
 
 
 async def disconnect(sandbox: str) -> None:
@@ -77,10 +78,11 @@ async def disconnect(sandbox: str) -> None:
     await process.wait()
 
 
-async def _batch(command: list[str], lines: list[str]) -> None:
+async def run(command: list[str], script: str) -> None:
+    """A program that reads `script`; raises NetworkError with what it said."""
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    _, errors = await process.communicate("\n".join([*lines, ""]).encode())
+    _, errors = await process.communicate(script.encode())
     if process.returncode:
         raise NetworkError(f"{' '.join(command)}: {errors.decode(errors='replace').strip()}")

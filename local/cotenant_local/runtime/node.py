@@ -9,6 +9,7 @@ from cotenant_local.runtime import hostports, images
 from cotenant_local.runtime.config import RuntimeConfig
 from cotenant_local.runtime.containers import Container, Containers, StateError
 from cotenant_local.runtime.launcher import Launcher
+from cotenant_local.runtime.policies.enforcer import Enforcer
 from cotenant_local.runtime.sandboxes import Sandbox, Sandboxes
 from cotenant_local.runtime.streaming.server import StreamServer
 from cotenant_local.runtime.usage import Meter
@@ -31,6 +32,7 @@ class Node:
     containers: Containers
     streams: StreamServer
     meter: Meter
+    policies: Enforcer | None = None
 
     @classmethod
     def open(cls, config: RuntimeConfig) -> "Node":
@@ -44,6 +46,10 @@ class Node:
         containers, streams = Containers(config, launcher), StreamServer(launcher)
         node = cls(config, launcher, images.load(config.catalogue), sandboxes, containers, streams, Meter())
         node.containers.recover()
+        if config.policy_kubeconfig:
+            known = sandboxes.all
+            node.policies = Enforcer(config.policy_kubeconfig, config.dns_address, known.values)
+            node.policies.start()
         return node
 
     def sandbox(self, name: str) -> Sandbox:
@@ -66,6 +72,8 @@ class Node:
             except BaseException:
                 await self.remove_sandbox(sandbox)
                 raise
+        if self.policies:
+            await self.policies.admit(sandbox)
         return sandbox
 
     def create(self, config: Any, sandbox: Sandbox) -> Container:

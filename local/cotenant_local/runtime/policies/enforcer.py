@@ -1,0 +1,106 @@
+"""Keeps the node's table in step with the cluster: on every change, and before a new pod's first container.
+
+Rules are written only when they differ from the last ones. While the API server cannot be reached, the last rules hold.
+"""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from cotenant_local.runtime.network import NetworkError, run
+from cotenant_local.runtime.policies import rules
+from cotenant_local.runtime.policies.model import Pod, Policy
+from cotenant_local.runtime.policies.watch import Mirror, Server
+from cotenant_local.runtime.sandboxes import Sandbox
+
+log = logging.getLogger(__name__)
+GATHER_SECONDS = 0.05
+FIRST_LIST_SECONDS = 10.0
+DNS_LABELS = {"k8s-app": "kube-dns"}
+
+
+class Enforcer:
+    """Of one node. `dns` is the name server's address: it is not a pod here, but policies name it as one."""
+
+    def __init__(self, kubeconfig: Path, dns: str, sandboxes: Callable[[], Iterable[Sandbox]]) -> None:
+        server = Server(kubeconfig)
+        self.loop = asyncio.get_running_loop()
+        self.sandboxes = sandboxes
+        self.dns = Pod("kube-system", "kube-dns", "", dns, DNS_LABELS, {("dns", "UDP"): 53, ("dns-tcp", "TCP"): 53})
+        self.wake = asyncio.Event()
+        self.policies = Mirror(server, "/apis/networking.k8s.io/v1/networkpolicies", self._changed)
+        self.namespaces = Mirror(server, "/api/v1/namespaces", self._changed)
+        self.pods = Mirror(server, "/api/v1/pods", self._changed)
+        self.written = ""
+        self.lock = asyncio.Lock()
+        self.task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        for mirror in self._mirrors:
+            mirror.start()
+        self.task = asyncio.create_task(self._run())
+
+    @property
+    def _mirrors(self) -> tuple[Mirror, Mirror, Mirror]:
+        return self.policies, self.namespaces, self.pods
+
+    def _changed(self) -> None:
+        self.loop.call_soon_threadsafe(self.wake.set)
+
+    async def _run(self) -> None:
+        while True:
+            await self.wake.wait()
+            await asyncio.sleep(GATHER_SECONDS)  # changes come in groups
+            self.wake.clear()
+            try:
+                await self.sync()
+            except NetworkError as error:
+                log.error("network policies are not in force: %s", error)
+
+    async def admit(self, sandbox: Sandbox) -> None:
+        """Returns when the rules for a new pod are in force. Waits a moment for a mirror that has just started."""
+        if sandbox.host_network:
+            return
+        deadline = self.loop.time() + FIRST_LIST_SECONDS
+        while not all(mirror.complete.is_set() for mirror in self._mirrors):
+            if self.loop.time() > deadline:
+                log.warning("pod %s starts without network policies: no API server", sandbox.config.metadata.name)
+                return
+            await asyncio.sleep(GATHER_SECONDS)
+        await self.sync()
+
+    async def sync(self) -> None:
+        if not all(mirror.complete.is_set() for mirror in self._mirrors):
+            return
+        async with self.lock:
+            wanted = self._wanted()
+            if wanted != self.written:
+                await run(["nft", "-f", "-"], wanted)
+                self.written = wanted
+
+    def _wanted(self) -> str:
+        policies = [Policy.parse(document) for document in self.policies.objects.values()]
+        namespaces = {
+            document["metadata"]["name"]: document["metadata"].get("labels") or {}
+            for document in self.namespaces.objects.values()
+        }
+        known = {uid: pod for uid, document in self.pods.objects.items() if (pod := Pod.parse(document))}
+        local = {}
+        for sandbox in self.sandboxes():
+            if sandbox.ready and sandbox.address:
+                uid = sandbox.config.metadata.uid
+                local[uid] = _local(sandbox, known.get(uid))
+        everyone = {**known, **local}
+        return rules.ruleset(policies, namespaces, [*everyone.values(), self.dns], local.values())
+
+
+def _local(sandbox: Sandbox, known: Pod | None) -> Pod:
+    """The address is the runtime's to know; labels and ports may be newer in the API than in the sandbox."""
+    if known is not None:
+        return dataclasses.replace(known, address=sandbox.address)
+    config = sandbox.config
+    return Pod(
+        config.metadata.namespace, config.metadata.name, config.metadata.uid, sandbox.address, dict(config.labels)
+    )

@@ -1,0 +1,125 @@
+"""From policies and pods to nftables: a pure function of what the cluster looks like.
+
+Two chains per isolated pod, one per direction, reached by its address. A chain returns what some rule allows and drops
+the rest; a packet between two isolated pods passes the source's egress chain and then the destination's ingress chain.
+Connections that are established go on, and a pod always reaches itself.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+
+from cotenant_local.runtime.policies.model import Labels, Peer, Pod, Policy, Port, Rule
+
+TABLE = "cotenant-policies"
+ANY = ""
+
+
+def ruleset(
+    policies: Iterable[Policy], namespaces: Mapping[str, Labels], pods: Iterable[Pod], local: Iterable[Pod]
+) -> str:
+    """The whole table, in one transaction with the removal of the old one."""
+    everyone = sorted((pod for pod in pods if pod.address), key=_order)
+    ordered = sorted(policies, key=lambda policy: (policy.namespace, policy.name))
+    chains: list[str] = []
+    jumps: dict[str, list[str]] = {"saddr": [], "daddr": []}
+    for number, pod in enumerate(sorted(local, key=_order)):
+        mine = [policy for policy in ordered if policy.selects(pod)]
+        for direction, own, far in (("egress", "saddr", "daddr"), ("ingress", "daddr", "saddr")):
+            granted = [getattr(policy, direction) for policy in mine]
+            if all(rules is None for rules in granted):
+                continue
+            chain = f"{direction}-{number}"
+            lines = [f"ip {far} {pod.address} return"]
+            for policy, rules in zip(mine, granted, strict=True):
+                for rule in rules or ():
+                    targets = [pod] if direction == "ingress" else None
+                    lines += _allow(rule, policy.namespace, namespaces, everyone, far=far, targets=targets)
+            chains.append(_chain(chain, [*dict.fromkeys(lines), "drop"], f"{pod.namespace}/{pod.name}"))
+            jumps[own].append(f"{pod.address} : jump {chain}")
+    forward = ["type filter hook forward priority 0; policy accept;", "ct state established,related accept"]
+    forward += [f"ip {side} vmap {{ {', '.join(found)} }}" for side, found in jumps.items() if found]
+    chains.append(_chain("forward", forward))
+    return f"table inet {TABLE} {{}}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{''.join(chains)}}}\n"
+
+
+def _order(pod: Pod) -> tuple[str, str, str]:
+    return pod.namespace, pod.name, pod.uid
+
+
+def _chain(name: str, lines: list[str], comment: str = "") -> str:
+    head = f'  comment "{comment}"\n' if comment else ""
+    return f" chain {name} {{\n{head}" + "".join(f"  {line}\n" for line in lines) + " }\n"
+
+
+def _allow(
+    rule: Rule,
+    namespace: str,
+    namespaces: Mapping[str, Labels],
+    everyone: list[Pod],
+    *,
+    far: str,
+    targets: list[Pod] | None,
+) -> list[str]:
+    """One rule as lines. `targets`: whose named ports count; None for the far side's."""
+    lines = []
+    found = [pod for pod in everyone if any(_is_peer(peer, pod, namespace, namespaces) for peer in rule.peers)]
+    if not rule.peers:
+        sides = [(ANY, targets if targets is not None else everyone)]
+    else:
+        blocks = [(_block(peer, far), targets or []) for peer in rule.peers if _is_v4(peer)]
+        sides = blocks + ([(f"ip {far} {_set(pod.address for pod in found)}", targets or found)] if found else [])
+    for match, owners in sides:
+        if not rule.ports:
+            lines.append(f"{match} return".strip())
+        for port in rule.ports:
+            if isinstance(port.port, str):
+                lines += _named(port, match, owners, far=far, own=targets is not None)
+            else:
+                lines.append(f"{match} {_numbers(port)} return".strip())
+    return lines
+
+
+def _is_peer(peer: Peer, pod: Pod, namespace: str, namespaces: Mapping[str, Labels]) -> bool:
+    if peer.block:
+        return False
+    if peer.namespaces is None:
+        right_place = pod.namespace == namespace
+    else:
+        right_place = peer.namespaces.matches(namespaces.get(pod.namespace, {}))
+    return right_place and (peer.pods is None or peer.pods.matches(pod.labels))
+
+
+def _is_v4(peer: Peer) -> bool:
+    return bool(peer.block) and ipaddress.ip_network(peer.block, strict=False).version == 4
+
+
+def _block(peer: Peer, far: str) -> str:
+    match = f"ip {far} {peer.block}"
+    if peer.excepted:
+        match += f" ip {far} != {_set(peer.excepted)}"
+    return match
+
+
+def _numbers(port: Port) -> str:
+    protocol = port.protocol.lower()
+    if port.port is None:
+        return f"meta l4proto {protocol}"
+    return f"{protocol} dport {port.port}" + (f"-{port.end}" if port.end else "")
+
+
+def _named(port: Port, match: str, owners: list[Pod], *, far: str, own: bool) -> list[str]:
+    """A named port is the destination's: of the pod itself on the way in, of each peer on the way out."""
+    by_number: dict[int, list[str]] = {}
+    for pod in owners:
+        number = pod.ports.get((str(port.port), port.protocol))
+        if number is not None:
+            by_number.setdefault(number, []).append(pod.address)
+    protocol = port.protocol.lower()
+    return [
+        f"{match if own else f'ip {far} {_set(addresses)}'} {protocol} dport {number} return".strip()
+        for number, addresses in sorted(by_number.items())
+    ]
+
+
+def _set(addresses: Iterable[str]) -> str:
+    return "{ " + ", ".join(sorted(dict.fromkeys(addresses), key=ipaddress.ip_network)) + " }"
