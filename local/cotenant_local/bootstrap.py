@@ -28,11 +28,7 @@ def dns(api: Api) -> None:
         },
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
     ]
-    api.create(f"{RBAC}/clusterroles", _object("ClusterRole", "system:coredns", rules=rules))
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:coredns"}
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:coredns"}
-    binding = _object("ClusterRoleBinding", "system:coredns", roleRef=reference, subjects=[subject])
-    api.create(f"{RBAC}/clusterrolebindings", binding)
+    _grant(api, "system:coredns", rules)
     service = _object("Service", "kube-dns", spec={"clusterIP": Addresses.DNS_SERVICE, "ports": DNS_PORTS})
     service["metadata"]["labels"] = labels
     api.create("/api/v1/namespaces/kube-system/services", service)
@@ -50,6 +46,24 @@ def dns(api: Api) -> None:
         "endpointslice.kubernetes.io/managed-by": "cotenant-local",
     }
     api.create("/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices", endpoints)
+
+
+def network_policies(api: Api) -> None:
+    """The rights of the nodes' runtimes, which enforce them."""
+    rules = [
+        {"apiGroups": [""], "resources": ["pods", "namespaces"], "verbs": ["list", "watch"]},
+        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["list", "watch"]},
+    ]
+    _grant(api, "system:network-policies", rules)
+
+
+def _grant(api: Api, user: str, rules: list[dict[str, Any]]) -> None:
+    """A ClusterRole of the user's own name, bound to that user."""
+    api.create(f"{RBAC}/clusterroles", _object("ClusterRole", user, rules=rules))
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+    binding = _object("ClusterRoleBinding", user, roleRef=reference, subjects=[subject])
+    api.create(f"{RBAC}/clusterrolebindings", binding)
 
 
 def node(api: Api, plan: NodePlan) -> None:

@@ -20,6 +20,7 @@ COMPONENTS = {
     "kube-scheduler": ("system:kube-scheduler", ()),
     "kube-proxy": ("system:kube-proxy", ()),
     "coredns": ("system:coredns", ()),
+    "network-policies": ("system:network-policies", ()),
     "admin": ("kubernetes-admin", ("system:masters",)),
 }
 

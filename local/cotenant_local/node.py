@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from cotenant_local import components, network, simulated
+from cotenant_local.addresses import Addresses
 from cotenant_local.channel import Channel
 from cotenant_local.mounts import bind, overlay_folder, share
 from cotenant_local.processes import Death, Processes, Service
@@ -84,7 +85,8 @@ class Node:
         (RUN / "kube-proxy.json").write_text(json.dumps(components.proxy_configuration(self.own)))
         (RUN / "resolv.conf").write_text("")
         shutil.copyfile(self.state.config / f"kubelet-{self.own.name}.kubeconfig", RUN / "kubelet.kubeconfig")
-        shutil.copyfile(self.state.config / "kube-proxy.kubeconfig", RUN / "kube-proxy.kubeconfig")
+        for name in ("kube-proxy", "network-policies"):
+            shutil.copyfile(self.state.config / f"{name}.kubeconfig", RUN / f"{name}.kubeconfig")
         (RUN / "cri.json").write_text(json.dumps(self.runtime_configuration()))
 
     def runtime_configuration(self) -> dict[str, object]:
@@ -98,6 +100,8 @@ class Node:
             "catalogue": str(self.plan.catalogue),
             "mtu": network.MTU,
             "cgroup_parent": f"{parent}/{self.own.name}" if parent else None,
+            "policy_kubeconfig": str(RUN / "network-policies.kubeconfig"),
+            "dns_address": Addresses.CONTROL_PLANE,
         }
 
 

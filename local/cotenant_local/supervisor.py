@@ -68,6 +68,7 @@ class Supervisor:
         target = f"{self.listeners[0]}={Addresses.CONTROL_PLANE}:6443"
         self.start("forward", [str(self.plan.programs / "forward"), target], self.listeners[:1])
         await asyncio.to_thread(bootstrap.dns, self.api)
+        await asyncio.to_thread(bootstrap.network_policies, self.api)
         self.start("coredns", components.dns(self.plan, self.state))
         await asyncio.gather(*(self.join(node) for node in self.plan.nodes))
         for node in self.plan.nodes:

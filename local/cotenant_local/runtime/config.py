@@ -52,8 +52,8 @@ class RuntimeConfig:
     each controller's folder, "/cotenant/n1". None: no rights; limits are not enforced, and that is said."""
     cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
     policy_kubeconfig: Path | None = None
-    """With it, NetworkPolicies are enforced. Its user lists and watches pods, namespaces and networkpolicies; everything
-    is inside the file, as JSON."""
+    """With it, NetworkPolicies are enforced: its user lists and watches pods, namespaces and networkpolicies. The file
+    is JSON and has everything inside."""
     dns_address: str = ""
     """The cluster's name server, where it is not a pod: policies that name pods `k8s-app: kube-dns` then mean it."""
     stop_pods_on_exit: bool = False
