@@ -49,14 +49,7 @@ def render(helm: Callable[..., subprocess.CompletedProcess[str]]) -> Render:
     return rendered
 
 
-@pytest.fixture(scope="module")
-def policies(api_server: "Cluster") -> Iterator["Cluster"]:
-    """A cluster with the chart's policies in force; the operator and the agents are not needed for them."""
-    with installed(api_server, {"operator": {"replicas": 1}, "agent": {"simulate": True}}, wait=False):
-        yield api_server
-
-
-class installed:  # noqa: N801 - reads as a clause: with installed(cluster, values)
+class Installed:
     """The chart on a cluster, for the length of a `with` block. Fails with what Helm said."""
 
     def __init__(self, cluster: "Cluster", values: Mapping[str, Any], *, wait: bool) -> None:
@@ -75,3 +68,16 @@ class installed:  # noqa: N801 - reads as a clause: with installed(cluster, valu
 
     def __exit__(self, *_: object) -> None:
         self._helm("uninstall", self._release, "--wait")
+
+
+@pytest.fixture(scope="session")
+def install() -> type[Installed]:
+    """`with install(cluster, values, wait=True): …`"""
+    return Installed
+
+
+@pytest.fixture(scope="module")
+def policies(api_server: "Cluster") -> Iterator["Cluster"]:
+    """A cluster with the chart's policies in force; the operator and the agents are not needed for them."""
+    with Installed(api_server, {"operator": {"replicas": 1}, "agent": {"simulate": True}}, wait=False):
+        yield api_server
