@@ -61,9 +61,11 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ServiceAccount", "cotenant-agent"),
         ("ServiceAccount", "cotenant-operator"),
         ("ValidatingAdmissionPolicy", "cotenant-agent-own-node"),
+        ("ValidatingAdmissionPolicy", "cotenant-job-users"),
         ("ValidatingAdmissionPolicy", "cotenant-tenant-namespaces"),
         ("ValidatingAdmissionPolicy", "cotenant-tenant-pods"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-agent-own-node"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-job-users"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-namespaces"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-pods"),
     ]
@@ -80,7 +82,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ),
         pytest.param(
             {"admission": {"enabled": False}},
-            {"cotenant-tenant-namespaces", "cotenant-tenant-pods"},
+            {"cotenant-job-users", "cotenant-tenant-namespaces", "cotenant-tenant-pods"},
             set(),
             id="no admission policies",
         ),
