@@ -7,6 +7,7 @@ Statement, as a context manager).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -15,7 +16,9 @@ from cotenant.core.ledger import Ledger, Take
 from cotenant.core.model import WHOLE, GpuGrant, Job, Placement
 from cotenant.core.placement import Scorer
 from cotenant.core.placement.fitting import fits_exactly
+from cotenant.core.placement.gang import Pick
 from cotenant.core.placement.room import Room
+from cotenant.core.placement.shapes import Shape
 from cotenant.core.quota import Bucket, QueueTree
 from cotenant.core.usage import Charge, Usage
 
@@ -134,6 +137,43 @@ def holding_of(job: Job, placement: Placement, inventory: Inventory, tree: Queue
             )
         )
     charge = Charge(queue, job.user, tuple((bucket, *amounts[bucket]) for bucket in sorted(amounts)))
+    return Holding(tuple(takes), charge)
+
+
+def taken(picks: Sequence[Pick], job: Job, shape: Shape, inventory: Inventory, tree: QueueTree) -> Holding:
+    """The holding of picks that are not a placement yet: equal to `holding_of` the placement made of them."""
+    takes: list[Take] = []
+    amounts: dict[Bucket, tuple[int, int]] = {}
+    needs = {number: (*shape.need(kind), kind) for number, kind in enumerate(inventory.kinds)}
+    tenant = tenant_number(job.queue, tree)
+    for row, workers in picks:
+        columns = tuple(column for worker in workers for column in worker)
+        memory, compute = [], []
+        for column in columns:
+            mib, milli, kind = needs[int(inventory.kind[row, column])]
+            memory.append(mib)
+            compute.append(milli)
+            bucket = (kind.gpu_class, inventory.nodes[row].zone)
+            before = amounts.get(bucket, (0, 0))
+            cost = max(milli, -(-mib * WHOLE // max(1, kind.memory_mib)))
+            amounts[bucket] = (before[0] + cost, before[1] + mib)
+        takes.append(
+            Take(
+                row,
+                columns,
+                tuple(memory),
+                tuple(compute),
+                job.cpu_milli * len(workers),
+                job.memory_mib * len(workers),
+                tenant,
+                job.gpu.sharing,
+            )
+        )
+    charge = Charge(
+        tree.number.get(job.queue, _NOBODY),
+        job.user,
+        tuple((bucket, *amount) for bucket, amount in sorted(amounts.items())),
+    )
     return Holding(tuple(takes), charge)
 
 

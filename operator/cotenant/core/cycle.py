@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cotenant.core.books import Books, Holding, holding_of
+from cotenant.core.books import Books, Holding, holding_of, taken
 from cotenant.core.fairness import Shares, charge_entitled
 from cotenant.core.inventory import Inventory
 from cotenant.core.ledger import Ledger
@@ -74,7 +74,9 @@ class Cycle:
     leaving: list[Job]
     """Jobs whose eviction or resize is under way."""
     requests: dict[RequestKey, Request | Refusal] = field(default_factory=dict)
-    refused: dict[RequestKey, Refusal] = field(default_factory=dict)
+    asked: dict[JobKey, Request] = field(default_factory=dict)
+    """Pending jobs that could ever start."""
+    refused: dict[Request, Refusal] = field(default_factory=dict)
     admitted: dict[JobKey, Admit] = field(default_factory=dict)
     evicted: dict[JobKey, Evict] = field(default_factory=dict)
     resized: dict[JobKey, Resize] = field(default_factory=dict)
@@ -154,12 +156,12 @@ class Cycle:
             if picks is None:
                 continue
             placement = placement_of(picks, ask.shape, self.inventory)
-            found = Found(option, placement, holding_of(request.job, placement, self.inventory, self.tree))
+            found = Found(option, placement, taken(picks, request.job, ask.shape, self.inventory, self.tree))
             if not request.job.preemptible and not self.confined(books, request, found.holding):
                 continue
             if request.ranked or len(request.options) == 1:
                 return found
-            score = books.room.view(ask.shape, ask.tenancy, distinct=ask.distinct).score
+            score = books.room.view(ask.shape, ask.tenancy, distinct=ask.distinct).open
             rank = (len(picks), -sum(int(score[row]) for row, _ in picks), index)
             if best is None or rank < best[0]:
                 best = rank, found
@@ -203,7 +205,12 @@ class Cycle:
         )
 
 
+_ENDLESS = Headroom()
+
+
 def headroom(usage: Usage, request: Request, option: Option, idle: Mapping[Bucket, int] | None) -> Headroom:
+    if not option.bounded:
+        return _ENDLESS
     return usage.headroom(
         request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib, idle=idle
     )

@@ -97,4 +97,6 @@ def _ask(cycle: Cycle, option: Option, placement: Placement) -> Ask:
         row = inventory.row_of[placement.nodes[0].node]
         domain = {"zone": inventory.zone, "rack": inventory.rack}.get(topology.level, np.arange(len(inventory.nodes)))
         rows = rows & (domain == domain[row])
-    return replace(option.ask, allowed=rows, avoid=held if option.ask.distinct else frozenset(), topology=None)
+    return replace(
+        option.ask, allowed=rows, everywhere=False, avoid=held if option.ask.distinct else frozenset(), topology=None
+    )

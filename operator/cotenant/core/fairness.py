@@ -11,19 +11,36 @@ Weight 0 never goes before a positive weight once it borrows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import TypeAlias
 
-from cotenant.core.quota import Bucket, Line, QueueTree, covered
+from cotenant.core.quota import QueueTree
+from cotenant.core.requests import Claim, Request
 from cotenant.core.usage import Charge, Usage
 
 PPM = 1_000_000
 _LAST = 1 << 50
 
 
-def entitled(usage: Usage, queue: int, buckets: Iterable[Bucket], milli: int) -> bool:
-    """With `milli` more in one of the buckets, this queue stays inside what it is guaranteed there."""
-    lines = usage.tree.lines_of[queue]
-    return any(_inside(usage, lines, bucket, milli) for bucket in buckets)
+def entitled(usage: Usage, request: Request, queue: int) -> bool:
+    """With the whole gang on top, this queue of its path stays inside what it is guaranteed."""
+    claim = request.claims.get(queue)
+    if claim is None:
+        claim = request.claims[queue] = _claim(usage.tree, request, queue)
+    held = usage.lines
+    return any(all(held[line] <= most for line, most in alternative) for alternative in claim)
+
+
+def _claim(tree: QueueTree, request: Request, queue: int) -> Claim:
+    """One alternative per bucket that the gang could lie in: every line that promises something there has room."""
+    found: set[tuple[tuple[int, int], ...]] = set()
+    for option in request.options:
+        milli = request.workers * option.milli
+        for bucket in option.buckets:
+            promising = [line for line in tree.lines_of[queue] if line.quota.guaranteed and line.matches(bucket)]
+            if promising:
+                found.add(tuple((line.number, line.guaranteed - milli) for line in promising))
+    return tuple(sorted(found))
 
 
 def charge_entitled(usage: Usage, queue: int, charge: Charge) -> bool:
@@ -39,14 +56,11 @@ def charge_entitled(usage: Usage, queue: int, charge: Charge) -> bool:
     return all(usage.lines[number] + more <= lines_by_number[number].guaranteed for number, more in added.items())
 
 
-def _inside(usage: Usage, lines: Iterable[Line], bucket: Bucket, milli: int) -> bool:
-    promising = [line for line in lines if line.quota.guaranteed and line.matches(bucket)]
-    return bool(promising) and all(usage.lines[line.number] + milli <= line.guaranteed for line in promising)
+Promised: TypeAlias = tuple[int, dict[str, int]]
+"""(guaranteed by lines that name no class, class → guaranteed)."""
 
 
-def borrowed(usage: Usage, queue: int) -> dict[str | None, int]:
-    """Scope (a class, or None for all) → milli-GPU above the guarantee."""
-    tree = usage.tree
+def promised(tree: QueueTree, queue: int) -> Promised:
     by_class: dict[str, int] = {}
     overall = 0
     for line in tree.lines_of[queue]:
@@ -54,13 +68,22 @@ def borrowed(usage: Usage, queue: int) -> dict[str | None, int]:
             by_class[line.quota.gpu_class] = by_class.get(line.quota.gpu_class, 0) + line.guaranteed
         else:
             overall += line.guaranteed
-    held = usage.classes[queue]
+    return overall, by_class
+
+
+def borrowed(held: Mapping[str, int], guarantees: Promised) -> dict[str | None, int]:
+    """Scope (a class, or None for all) → milli-GPU above the guarantee."""
+    overall, by_class = guarantees
     found: dict[str | None, int] = {}
     if overall:
-        found[None] = max(0, sum(held.values()) - max(overall, sum(by_class.values())))
+        above = sum(held.values()) - max(overall, sum(by_class.values()))
+        if above > 0:
+            found[None] = above
     for gpu_class, milli in held.items():
         if gpu_class in by_class or not overall:
-            found[gpu_class] = max(0, milli - by_class.get(gpu_class, 0))
+            above = milli - by_class.get(gpu_class, 0)
+            if above > 0:
+                found[gpu_class] = above
     return found
 
 
@@ -69,6 +92,7 @@ class Shares:
 
     def __init__(self, tree: QueueTree, past: Mapping[str, int]) -> None:
         self._tree = tree
+        self._promised = [promised(tree, queue) for queue in range(len(tree.queues))]
         self._past = [past.get(queue.name, 0) for queue in tree.queues]
         self._capacity: dict[str | None, int] = {None: max(1, sum(tree.capacity.values()))}
         for gpu_class, _ in tree.capacity:
@@ -79,14 +103,11 @@ class Shares:
 
     def share(self, usage: Usage, queue: int) -> int:
         """Parts per million, divided by the weight; lower goes first."""
-        present = max(
-            (milli * PPM // self._capacity.get(scope, 1) for scope, milli in borrowed(usage, queue).items()), default=0
-        )
-        total = present + self._past[queue]
+        above = borrowed(usage.classes[queue], self._promised[queue])
+        total = self._past[queue]
+        if above:
+            total += max(milli * PPM // self._capacity.get(scope, 1) for scope, milli in above.items())
         weight = self._tree.queues[queue].weight
         if weight <= 0:
             return _LAST + total if total else 0
         return total // weight
-
-
-__all__ = ["Shares", "borrowed", "charge_entitled", "covered", "entitled"]

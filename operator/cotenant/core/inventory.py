@@ -56,6 +56,8 @@ class Inventory:
     rack: IntArray
     peers: IntArray
     """[N, G] number of the NVLink group on the node; GPUs that reach each other share it."""
+    alike: IntArray
+    """[N] equal numbers for nodes that differ in nothing but their name and place."""
     cpu: IntArray
     host: IntArray
 
@@ -79,6 +81,8 @@ class Inventory:
                 usable[row, column] = gpu.healthy and node.ready
                 slot_of[gpu.uuid] = (row, column)
             peers[row, : len(node.gpus)] = _peer_groups(_by_index(node))
+        shared = np.array([node.shared_by_queues for node in ordered], dtype=np.bool_)
+        ready = np.array([node.ready for node in ordered], dtype=np.bool_)
         return cls(
             nodes=ordered,
             row_of={node.name: row for row, node in enumerate(ordered)},
@@ -88,13 +92,14 @@ class Inventory:
             kind=kind,
             memory=memory,
             usable=usable,
-            ready=np.array([node.ready for node in ordered], dtype=np.bool_),
-            shared=np.array([node.shared_by_queues for node in ordered], dtype=np.bool_),
+            ready=ready,
+            shared=shared,
             zones=zones,
             zone=zone,
             racks=racks,
             rack=rack,
             peers=peers,
+            alike=_alike(np.hstack([kind, usable, peers, ready[:, None], shared[:, None]])),
             cpu=np.array([node.cpu_milli for node in ordered], dtype=np.int64),
             host=np.array([node.memory_mib for node in ordered], dtype=np.int64),
         )
@@ -102,6 +107,12 @@ class Inventory:
 
 def _by_index(node: Node) -> list[Gpu]:
     return sorted(node.gpus, key=lambda gpu: (gpu.index, gpu.uuid))
+
+
+def _alike(fixed: IntArray) -> IntArray:
+    """A number per row, equal for equal rows, in order of first appearance."""
+    numbers: dict[bytes, int] = {}
+    return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in fixed], dtype=np.int64)
 
 
 def _peer_groups(gpus: Sequence[Gpu]) -> list[int]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.core.inventory import BoolArray, IntArray, Inventory
-from cotenant.core.model import Node, Sharing
+from cotenant.core.model import WHOLE, Node, Sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,11 @@ class Take:
 
 class Ledger:
     """Free amounts per GPU and node. `free_*` may go below zero only where room is held for a job that waits for
-    evictions; nothing fits there until they are done."""
+    evictions; nothing fits there until they are done.
+
+    All moving numbers of a node lie in one row of `packed`, and the named arrays are windows into it: a copy is one
+    copy, and two nodes are in the same state exactly when their rows have the same bytes.
+    """
 
     __slots__ = (
         "changes",
@@ -50,40 +54,44 @@ class Ledger:
         "free_memory",
         "holders",
         "inventory",
+        "packed",
         "reserved",
         "tenant_square",
         "tenant_sum",
     )
 
-    def __init__(self, inventory: Inventory) -> None:
+    def __init__(self, inventory: Inventory, packed: IntArray | None = None) -> None:
+        height, width = inventory.kind.shape
         self.inventory = inventory
-        self.free_memory: IntArray = inventory.memory.copy()
-        self.free_compute: IntArray = np.where(inventory.kind >= 0, 1000, 0).astype(np.int64)
-        self.free_cpu: IntArray = inventory.cpu.copy()
-        self.free_host: IntArray = inventory.host.copy()
-        shape = inventory.kind.shape
-        self.holders: IntArray = np.zeros(shape, dtype=np.int64)
-        """[N, G] how many grants lie on each GPU."""
-        self.tenant_sum: IntArray = np.zeros(shape, dtype=np.int64)
-        self.tenant_square: IntArray = np.zeros(shape, dtype=np.int64)
-        self.closed: IntArray = np.zeros(shape, dtype=np.int64)
-        """[N, G] grants that share with nobody."""
-        self.reserved: IntArray = np.zeros(shape, dtype=np.int64)
-        """[N, G] grants that do not share with other queues."""
         self.changes: list[int] = []
         """Rows in the order in which they were written; append-only while the ledger lives."""
+        self.packed: IntArray = np.zeros((height, 3 + 7 * width), dtype=np.int64) if packed is None else packed
+        columns = [self.packed[:, 3 + place * width : 3 + (place + 1) * width] for place in range(7)]
+        self.free_cpu: IntArray = self.packed[:, 1]
+        self.free_host: IntArray = self.packed[:, 2]
+        self.free_memory: IntArray = columns[0]
+        self.free_compute: IntArray = columns[1]
+        self.holders: IntArray = columns[2]
+        """[N, G] how many grants lie on each GPU."""
+        self.tenant_sum: IntArray = columns[3]
+        self.tenant_square: IntArray = columns[4]
+        self.closed: IntArray = columns[5]
+        """[N, G] grants that share with nobody."""
+        self.reserved: IntArray = columns[6]
+        """[N, G] grants that do not share with other queues."""
+        if packed is None:
+            self.packed[:, 0] = inventory.alike
+            self.free_cpu[:] = inventory.cpu
+            self.free_host[:] = inventory.host
+            self.free_memory[:] = inventory.memory
+            self.free_compute[:] = np.where(inventory.kind >= 0, WHOLE, 0)
 
     @classmethod
     def of(cls, nodes: Iterable[Node]) -> Ledger:
         return cls(Inventory.of(nodes))
 
     def copy(self) -> Ledger:
-        twin = Ledger.__new__(Ledger)
-        twin.inventory = self.inventory
-        for name in _ARRAYS:
-            setattr(twin, name, getattr(self, name).copy())
-        twin.changes = []
-        return twin
+        return Ledger(self.inventory, self.packed.copy())
 
     def take(self, take: Take) -> None:
         self._move(take, 1)
@@ -115,7 +123,7 @@ class Ledger:
 
     def same(self, other: Ledger) -> bool:
         """Equal amounts everywhere, whatever the way there."""
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in _ARRAYS)
+        return bool(np.array_equal(self.packed, other.packed))
 
     def sound(self) -> bool:
         """Nothing handed out twice: no free amount below zero."""
@@ -125,16 +133,3 @@ class Ledger:
             and (self.free_cpu >= 0).all()
             and (self.free_host >= 0).all()
         )
-
-
-_ARRAYS = (
-    "free_memory",
-    "free_compute",
-    "free_cpu",
-    "free_host",
-    "holders",
-    "tenant_sum",
-    "tenant_square",
-    "closed",
-    "reserved",
-)

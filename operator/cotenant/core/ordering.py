@@ -22,6 +22,8 @@ Entitled: TypeAlias = Callable[[int, Job], bool]
 """(queue on the job's path, job) → the job would stay inside that queue's guarantee."""
 
 _ROOT = -1
+_ALONE: _Key = (False, 0, 0, 0.0, "")
+"""A queue without children competes with nobody below itself."""
 
 
 class Lineup:
@@ -76,7 +78,8 @@ class Lineup:
 
     def _push_own(self, node: int) -> None:
         if self._jobs[node]:
-            heapq.heappush(self._children[node], (self._key(node, self._jobs[node][-1]), node))
+            alone = not self._tree.children[node]
+            heapq.heappush(self._children[node], (_ALONE if alone else self._key(node, self._jobs[node][-1]), node))
 
     def _push(self, node: int, child: int) -> None:
         head = self._head(child)

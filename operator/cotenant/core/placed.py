@@ -17,13 +17,14 @@ from cotenant.core.placement.shapes import Shape
 def placement_of(picks: Sequence[Pick], shape: Shape, inventory: Inventory) -> Placement:
     rank = 0
     nodes = []
-    for row, workers in sorted(picks, key=lambda pick: (-len(pick[1]), pick[0])):
+    needs = [shape.need(kind) for kind in inventory.kinds]
+    for row, workers in picks if len(picks) == 1 else sorted(picks, key=lambda pick: (-len(pick[1]), pick[0])):
         uuids = inventory.uuids[row]
         ranks = []
         for columns in workers:
             grants = []
             for column in columns:
-                memory, compute = shape.need(inventory.kinds[inventory.kind[row, column]])
+                memory, compute = needs[inventory.kind[row, column]]
                 grants.append(GpuGrant(uuid=uuids[column], memory_mib=memory, compute_milli=compute))
             ranks.append(RankPlacement(rank=rank, gpus=tuple(grants)))
             rank += 1

@@ -108,6 +108,16 @@ class QueueTree:
             ),
         )
 
+    def bounds(self, queue: int) -> bool:
+        """Whether anything but free GPUs can say no on the way from this queue to its root."""
+        return self.holds_back or any(
+            self.queues[step].user_limit is not None
+            or any(
+                line.quota.limit is not None or line.quota.memory_limit_mib is not None for line in self.lines_of[step]
+            )
+            for step in self.paths[queue]
+        )
+
     def fork(self, asking: int, holding: int) -> tuple[int, int] | None:
         """The children of the lowest common ancestor on either path; None where one queue is above the other."""
         mine, theirs = self.paths[asking], self.paths[holding]

@@ -7,7 +7,7 @@ cycle (Kueue calls this equivalence hashing). Built by the cycle; read by placem
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +21,8 @@ from cotenant.core.placement.shapes import worker_shape
 from cotenant.core.quota import Bucket, QueueTree
 
 RequestKey: TypeAlias = tuple[object, ...]
+Claim: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
+"""Alternatives; each a set of (line, what may be used of it already at most)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +35,8 @@ class Option:
     """What one worker costs in quotas, at most, over the kinds of GPU that could serve."""
     mib: int
     buckets: tuple[Bucket, ...]
+    bounded: bool
+    """Some line, user limit or held-back guarantee may say no to it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +48,8 @@ class Request:
     """In order of preference."""
     ranked: bool
     """The order is the tenant's. Otherwise the best placement over all options is taken."""
+    claims: dict[int, Claim] = field(default_factory=dict)
+    """Queue on the path → what it takes to stay inside its guarantee; filled on demand."""
 
     @property
     def workers(self) -> int:
@@ -99,18 +105,21 @@ def _option(job: Job, queue: int, classes: Sequence[str], inventory: Inventory, 
     kinds = [kind for kind in inventory.kinds if kind.gpu_class in classes and shape.allows(kind)]
     if not zones or not kinds:
         return None
+    allowed = _allowed(job, zones, inventory)
     return Option(
         gpu_class=classes[0] if len(classes) == 1 else "",
         ask=Ask(
             shape=shape,
             tenancy=Tenancy(tenant_number(job.queue, tree), job.gpu.sharing),
-            allowed=_allowed(job, zones, inventory),
+            allowed=allowed,
+            everywhere=bool(allowed.all()),
             distinct=job.distinct_gpus,
             topology=job.topology,
         ),
         milli=max(shape.cost(kind) for kind in kinds),
         mib=max(shape.need(kind)[0] for kind in kinds) * shape.count,
         buckets=tuple((gpu_class, zone) for gpu_class in classes for zone in zones),
+        bounded=tree.bounds(queue),
     )
 
 

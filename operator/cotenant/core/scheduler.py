@@ -15,14 +15,19 @@ from cotenant.core.ordering import Lineup
 from cotenant.core.plan import Plan
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.refusals import resolve
-from cotenant.core.requests import Request, key_of
+from cotenant.core.requests import Request
 from cotenant.core.waiting import explain, room_is_made
 
 
 def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     """Decide one cycle: who starts where, who leaves for whom, and why everybody else waits."""
     cycle = Cycle.open(snapshot, policy)
-    lineup = Lineup(cycle.tree, cycle.now.usage, cycle.shares, lambda queue, job: _entitled(cycle, queue, job))
+    lineup = Lineup(
+        cycle.tree,
+        cycle.now.usage,
+        cycle.shares,
+        lambda queue, job: entitled(cycle.now.usage, cycle.asked[job.key], queue),
+    )
     evict_the_lost(cycle)
     lineup.fill(_able(cycle, keep_promises(cycle)))
     while (job := lineup.next()) is not None:
@@ -40,23 +45,16 @@ def _able(cycle: Cycle, jobs: list[Job]) -> list[Job]:
         if isinstance(request, Refusal):
             cycle.verdicts[job.key] = request.verdict(job.key)
         else:
+            cycle.asked[job.key] = request
             able.append(job)
     return able
 
 
-def _entitled(cycle: Cycle, queue: int, job: Job) -> bool:
-    request = cycle.requests[key_of(job)]
-    return isinstance(request, Request) and any(
-        entitled(cycle.now.usage, queue, option.buckets, request.workers * option.milli) for option in request.options
-    )
-
-
 def judge(cycle: Cycle, job: Job) -> None:
     """One job: a place now, a place that is being made, or a reason. Equal requests share a refusal."""
-    key = key_of(job)
-    request = cycle.requests[key]
-    refusal = request if isinstance(request, Refusal) else cycle.refused.get(key)
-    if refusal is None and isinstance(request, Request):
+    request = cycle.asked[job.key]
+    refusal = cycle.refused.get(request)
+    if refusal is None:
         found = cycle.find(cycle.now, request, request.workers)
         if found is not None:
             cycle.admit(job, found)
@@ -65,10 +63,9 @@ def judge(cycle: Cycle, job: Job) -> None:
         if coming is not None:
             cycle.verdicts[job.key] = room_is_made(coming.placement).verdict(job.key)
             return
-        cycle.entitled_waits = cycle.entitled_waits or _entitled(cycle, request.queue, job)
-        refusal = cycle.refused[key] = explain(cycle, request)
-    if refusal is not None:
-        cycle.verdicts[job.key] = refusal.verdict(job.key)
+        cycle.entitled_waits = cycle.entitled_waits or entitled(cycle.now.usage, request, request.queue)
+        refusal = cycle.refused[request] = explain(cycle, request)
+    cycle.verdicts[job.key] = refusal.verdict(job.key)
 
 
 def _find_later(cycle: Cycle, job: Job, request: Request) -> Found | None:

@@ -97,11 +97,7 @@ def _relation(
 def _levels(cycle: Cycle, request: Request) -> frozenset[int]:
     """Queues on the request's path that stay inside their guarantee with it."""
     usage = cycle.open_later().usage
-    return frozenset(
-        step
-        for step in cycle.tree.paths[request.queue]
-        if any(entitled(usage, step, option.buckets, request.workers * option.milli) for option in request.options)
-    )
+    return frozenset(step for step in cycle.tree.paths[request.queue] if entitled(usage, request, step))
 
 
 def _protected(cycle: Cycle, job: Job) -> bool:

@@ -109,7 +109,7 @@ def _standing(cycle: Cycle, option: Option) -> str:
         together = f", at most {best} of them on one node" if ask.shape.count > 1 else ""
         return f"{int(free.sum())} of {counted(total, 'GPU')} are free{together}"
     enough = (ledger.free_memory >= memory[kind]) & (ledger.free_compute >= compute[kind])
-    fits = cycle.now.room.view(ask.shape, ask.tenancy, distinct=ask.distinct).fits
+    fits = cycle.now.room.view(ask.shape, ask.tenancy, distinct=ask.distinct).all_fits()
     parts = []
     foreign = int((serve & enough & ~fits).sum())
     for amount, number in sorted(Counter(left[serve & ~enough].tolist()).items(), reverse=True)[:3]:

@@ -16,10 +16,8 @@ import numpy as np
 from cotenant.core.inventory import BoolArray, IntArray
 from cotenant.core.model import Topology, TopologyMode
 from cotenant.core.placement.fitting import Tenancy, per_gpu
-from cotenant.core.placement.room import Room, View
+from cotenant.core.placement.room import LOWEST, Room, View
 from cotenant.core.placement.shapes import Shape
-
-_LOWEST = np.iinfo(np.int64).min
 
 Pick: TypeAlias = tuple[int, tuple[tuple[int, ...], ...]]
 """(row, columns of each worker on it)."""
@@ -39,14 +37,16 @@ class Ask:
     """Zones in which quotas allow only so many workers."""
     avoid: frozenset[tuple[int, int]] = frozenset()
     """(row, column) of GPUs that the job's other ranks lie on."""
+    everywhere: bool = False
+    """`allowed` is true for all rows."""
 
 
 def room_for(room: Room, ask: Ask) -> IntArray:
     """[N] workers that each row takes, under everything but the queue's total."""
     view = room.view(ask.shape, ask.tenancy, distinct=ask.distinct)
-    found = np.where(ask.allowed, view.capacity, 0)
+    found: IntArray = view.capacity.copy() if ask.everywhere else np.where(ask.allowed, view.capacity, 0)
     for row in {row for row, _ in ask.avoid}:
-        left = sum(1 for column in np.flatnonzero(view.fits[row]) if (row, int(column)) not in ask.avoid)
+        left = sum(1 for column in np.flatnonzero(view.fits(row)) if (row, int(column)) not in ask.avoid)
         found[row] = min(int(found[row]), left // max(1, ask.shape.count))
     return found
 
@@ -58,6 +58,8 @@ def most(room: Room, ask: Ask) -> int:
 
 def place(room: Room, ask: Ask, workers: int) -> tuple[Pick, ...] | None:
     """Nodes and GPUs for all workers, or None."""
+    if workers == 1 and not ask.zone_room and not ask.avoid:
+        return _place_one(room, ask)
     capacity = room_for(room, ask)
     if ask.zone_room:
         if workers == 1:
@@ -84,22 +86,35 @@ def _place(room: Room, ask: Ask, capacity: IntArray, workers: int) -> tuple[Pick
     return tuple(_pick(room, ask, row, count) for row, count in _spread(view, capacity, workers))
 
 
+def _place_one(room: Room, ask: Ask) -> tuple[Pick, ...] | None:
+    """One worker: the best row as the scores stand, no search."""
+    view = room.view(ask.shape, ask.tenancy, distinct=ask.distinct)
+    scores = view.open if ask.everywhere else np.where(ask.allowed, view.open, LOWEST)
+    row = int(scores.argmax()) if len(scores) else 0
+    if not len(scores) or scores[row] == LOWEST:
+        return None
+    if ask.shape.count == 1:
+        column = int(np.where(view.fits(row), view.gpu(row), LOWEST).argmax())
+        return ((row, ((column,),)),)
+    return (_pick(room, ask, row, 1),)
+
+
 def _best_single(room: Room, ask: Ask, candidates: BoolArray, workers: int) -> int:
     """Best node for all workers at once: scored as one merged shape where they lie on GPUs of their own."""
     merged = workers > 1 and (ask.distinct or ask.shape.whole)
     view = room.view(ask.shape.times(workers) if merged else ask.shape, ask.tenancy, distinct=ask.distinct)
-    return int(np.where(candidates, view.score, _LOWEST).argmax())
+    return int(np.where(candidates, view.open, LOWEST).argmax())
 
 
 def _spread(view: View, capacity: IntArray, workers: int) -> list[tuple[int, int]]:
     rows = np.flatnonzero(capacity)
-    order = rows[np.lexsort((rows, -view.score[rows], -capacity[rows]))]
+    order = rows[np.lexsort((rows, -view.open[rows], -capacity[rows]))]
     room = capacity[order]
     before = np.concatenate(([0], np.cumsum(room)[:-1]))
     last = int(np.argmax(before + room >= workers))
     rest = workers - int(before[last])
     enough = last + np.flatnonzero(room[last:] >= rest)
-    tightest = enough[np.lexsort((order[enough], -view.score[order[enough]], room[enough]))[0]]
+    tightest = enough[np.lexsort((order[enough], -view.open[order[enough]], room[enough]))[0]]
     picked = [(int(order[index]), int(room[index])) for index in range(last)]
     return [*picked, (int(order[tightest]), rest)]
 
@@ -109,8 +124,8 @@ def _pick(room: Room, ask: Ask, row: int, workers: int) -> Pick:
     merged = workers > 1 and (ask.distinct or ask.shape.whole)
     single = room.view(ask.shape, ask.tenancy, distinct=ask.distinct)
     view = room.view(ask.shape.times(workers), ask.tenancy, distinct=ask.distinct) if merged else single
-    wanted = view.gpu[row]
-    columns = [int(column) for column in np.flatnonzero(single.fits[row]) if (row, int(column)) not in ask.avoid]
+    wanted = view.gpu(row).tolist()
+    columns = [column for column in np.flatnonzero(single.fits(row)).tolist() if (row, column) not in ask.avoid]
     columns.sort(key=lambda column: (-wanted[column], column))
     count = ask.shape.count
     if not ask.distinct and not ask.shape.whole:

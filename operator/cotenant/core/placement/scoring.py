@@ -1,8 +1,9 @@
 """The seam between choosing and scoring. The scheduler filters and chooses; a scorer only says what is better.
 
 A cycle calls `placer.prepare(ledger, demands)` once and keeps the scorer for the whole cycle. `Scorer.score` is called
-with all rows for a new shape and afterwards only with the rows that changed (`Ledger.changes`), so it must be a pure
-function of its arguments and of what `prepare` saw: a row's score may depend on that row only.
+with one row of each state that a node is in, and later only for states that are new: nodes in the same state (equal
+rows of `Ledger.packed`) share one judgement. So it must be a pure function of its arguments and of what `prepare` saw,
+and a row's score may depend on the content of that row only, not on its number or name.
 """
 
 from __future__ import annotations
