@@ -20,9 +20,8 @@ from cotenant.controller.kube import QUEUES, Kube, UnreachableError
 from cotenant.controller.metrics import Metrics
 from cotenant.controller.mirror import Mirror
 from cotenant.controller.statuses import moment, patch
-from cotenant.core.books import holding_of
 from cotenant.core.fairness import Shares, borrowed
-from cotenant.core.inventory import Inventory
+from cotenant.core.mirror import Standing
 from cotenant.core.model import JobKey, Snapshot
 from cotenant.core.plan import Plan, Verdict
 from cotenant.core.quota import Line, QueueTree
@@ -43,18 +42,10 @@ class Account:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Account:
-        inventory = Inventory.of(snapshot.nodes)
-        tree = QueueTree.of(snapshot.queues, inventory)
-        usage = Usage(tree)
-        pending: Counter[str] = Counter()
-        running: Counter[str] = Counter()
-        for job in snapshot.jobs:
-            if job.placement is None:
-                pending[job.queue] += 1
-            else:
-                running[job.queue] += 1
-                usage.charge(holding_of(job, job.placement, inventory, tree).charge)
-        return cls(tree, usage, Shares(tree, {}), pending, running)
+        standing = snapshot.standing or Standing.of(snapshot)
+        pending = Counter(job.queue for job in standing.pending)
+        running = Counter(job.queue for job in standing.running.values())
+        return cls(standing.tree, standing.usage, Shares(standing.tree, {}), pending, running)
 
     def held(self) -> dict[str, int]:
         """Queue → milli-GPU, descendants included."""

@@ -6,8 +6,8 @@ moment it is. Otherwise the promise lapses and the job takes its turn like every
 
 from __future__ import annotations
 
-from cotenant.core.books import holding_of
 from cotenant.core.cycle import Cycle, Found, Refusal
+from cotenant.core.holdings import holding_of
 from cotenant.core.model import Job, Placement
 from cotenant.core.plan import Evict, EvictionKind
 from cotenant.core.refusals import resolve
@@ -16,30 +16,12 @@ from cotenant.core.waiting import room_is_made
 
 def evict_the_lost(cycle: Cycle) -> None:
     """A gang that lost a node or a GPU cannot go on; it leaves whole and is requeued."""
-    for job in cycle.running.values():
-        gone = None if job.evicting else _lost(cycle, job)
-        if gone is not None:
-            cycle.evicted[job.key] = Evict(
-                job=job.key,
-                kind=EvictionKind.NODE_LOST,
-                in_favour_of=None,
-                message=f"Lost {gone}; the job is requeued.",
-            )
+    for key, holding in cycle.holdings.items():
+        job = cycle.running[key]
+        if holding.missing and not job.evicting:
+            why = f"Lost {holding.missing}; the job is requeued."
+            cycle.evicted[key] = Evict(job=key, kind=EvictionKind.NODE_LOST, in_favour_of=None, message=why)
             cycle.leaving.append(job)
-
-
-def _lost(cycle: Cycle, job: Job) -> str | None:
-    inventory = cycle.inventory
-    if job.placement is None:
-        return None
-    for part in job.placement.nodes:
-        if part.node not in inventory.row_of:
-            return f"node {part.node}"
-        for rank in part.ranks:
-            for grant in rank.gpus:
-                if grant.uuid not in inventory.slot_of:
-                    return f"GPU {grant.uuid} of node {part.node}"
-    return None
 
 
 def _kept(cycle: Cycle, job: Job, placement: Placement) -> bool:

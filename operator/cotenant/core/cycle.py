@@ -11,15 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cotenant.core.books import Books, Holding, holding_of, taken
+from cotenant.core.books import Books
 from cotenant.core.fairness import Shares, charge_entitled
+from cotenant.core.holdings import Holding, holding_of, taken
 from cotenant.core.inventory import Inventory
 from cotenant.core.ledger import Ledger
+from cotenant.core.mirror import Standing
 from cotenant.core.model import Job, JobKey, Placement, Snapshot
-from cotenant.core.placed import either, placement_of, without
+from cotenant.core.placed import placement_of, without
 from cotenant.core.placement import Demand
-from cotenant.core.placement.gang import place
-from cotenant.core.placement.shapes import worker_shape
+from cotenant.core.placement.gang import most, place
+from cotenant.core.placement.shapes import Shape
 from cotenant.core.plan import Admit, Evict, Plan, Reason, Resize, Verdict
 from cotenant.core.policy import Policy
 from cotenant.core.quota import Bucket, QueueTree
@@ -68,11 +70,12 @@ class Cycle:
     tree: QueueTree
     shares: Shares
     now: Books
-    running: dict[JobKey, Job]
+    running: Mapping[JobKey, Job]
     """Jobs that hold a placement."""
-    pending: list[Job]
+    pending: Sequence[Job]
     leaving: list[Job]
     """Jobs whose eviction or resize is under way."""
+    holdings: Mapping[JobKey, Holding]
     requests: dict[RequestKey, Request | Refusal] = field(default_factory=dict)
     asked: dict[JobKey, Request] = field(default_factory=dict)
     """Pending jobs that could ever start."""
@@ -89,40 +92,38 @@ class Cycle:
     entitled_waits: bool = False
     """A job inside its guarantee found no place in this cycle."""
     _later: Books | None = None
-    _holdings: dict[JobKey, Holding] = field(default_factory=dict)
+    _by_queue: dict[int, list[Job]] | None = None
 
     @classmethod
     def open(cls, snapshot: Snapshot, policy: Policy) -> Cycle:
-        inventory = Inventory.of(snapshot.nodes)
-        tree = QueueTree.of(snapshot.queues, inventory)
-        ledger, usage = Ledger(inventory), Usage(tree)
-        running = {job.key: job for job in sorted(snapshot.jobs, key=lambda job: job.key) if job.placement is not None}
-        pending = [job for job in snapshot.jobs if job.placement is None]
-        scorer = policy.placer.prepare(ledger, demands(snapshot))
-        cycle = cls(
+        standing = snapshot.standing or Standing.of(snapshot)
+        scorer = policy.placer.prepare(standing.ledger, demands(standing, snapshot))
+        return cls(
             snapshot=snapshot,
             policy=policy,
-            inventory=inventory,
-            tree=tree,
-            shares=Shares(tree, past_shares(snapshot, policy)),
-            now=Books(ledger, usage, scorer),
-            running=running,
-            pending=pending,
-            leaving=[job for job in running.values() if job.evicting or job.leaving is not None],
+            inventory=standing.inventory,
+            tree=standing.tree,
+            shares=Shares(standing.tree, past_shares(snapshot, policy)),
+            now=Books(standing.ledger.copy(), standing.usage.copy(), scorer),
+            running=standing.running,
+            pending=standing.pending,
+            leaving=[job for job in standing.running.values() if job.evicting or job.leaving is not None],
+            holdings=standing.holdings,
         )
-        for job in running.values():
-            cycle.now.hold(cycle.held(job))
-        return cycle
 
     def held(self, job: Job) -> Holding:
         """Everything the job holds today, what it is leaving included."""
-        holding = self._holdings.get(job.key)
-        if holding is None:
-            if job.placement is None:
-                raise ValueError(f"job {job.key} holds nothing")
-            placement = either(job.placement, job.leaving)
-            holding = self._holdings[job.key] = holding_of(job, placement, self.inventory, self.tree)
-        return holding
+        return self.holdings[job.key]
+
+    def running_in(self, queue: int) -> Sequence[Job]:
+        """Jobs of this very queue that hold a placement and were not asked to leave before this cycle."""
+        if self._by_queue is None:
+            self._by_queue = {}
+            for job in self.running.values():
+                number = self.tree.number.get(job.queue)
+                if number is not None and not job.evicting:
+                    self._by_queue.setdefault(number, []).append(job)
+        return self._by_queue.get(queue, ())
 
     @property
     def later(self) -> Books | None:
@@ -140,6 +141,17 @@ class Cycle:
                 if not job.evicting and job.placement is not None:
                     self._later.hold(holding_of(job, job.placement, self.inventory, self.tree))
         return self._later
+
+    def fits(self, books: Books, request: Request) -> bool:
+        """Whether `find` would find a place, without choosing one."""
+        idle = idle_of(books.ledger) if self.tree.holds_back else None
+        for option in request.options:
+            room = headroom(books.usage, request, option, idle)
+            if room.total >= request.workers:
+                ask = replace(option.ask, zone_room=room.zones) if room.zones else option.ask
+                if most(books.room, ask) >= request.workers:
+                    return True
+        return False
 
     def find(self, books: Books, request: Request, workers: int) -> Found | None:
         """The best place for the gang in these books, under every rule; nothing is taken."""
@@ -228,15 +240,12 @@ def idle_of(ledger: Ledger) -> dict[Bucket, int]:
     return found
 
 
-def demands(snapshot: Snapshot) -> Sequence[Demand]:
-    """Shapes of what is queued and what runs, weighed by workers: what a placer may learn from."""
-    weights: dict[object, tuple[Demand, float]] = {}
-    for job in snapshot.jobs:
-        shape = worker_shape(job)
-        known = weights.get(shape)
-        weight = (known[1] if known else 0.0) + job.workers_min
-        weights[shape] = ((shape, weight), weight)
-    return sorted((demand for demand, _ in weights.values()), key=lambda demand: demand[0])
+def demands(standing: Standing, snapshot: Snapshot) -> Sequence[Demand]:
+    """Shapes of what is queued, what runs and what ran lately, weighed by workers: what a placer may learn from."""
+    weights: dict[Shape, float] = dict(standing.shapes)
+    for shape, weight in snapshot.demand_history:
+        weights[shape] = weights.get(shape, 0.0) + weight
+    return sorted(weights.items())
 
 
 def past_shares(snapshot: Snapshot, policy: Policy) -> dict[str, int]:

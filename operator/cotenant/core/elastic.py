@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from cotenant.core.books import holding_of
 from cotenant.core.cycle import Cycle, Found, Refusal, headroom, idle_of
+from cotenant.core.holdings import holding_of
 from cotenant.core.model import Job, Placement, TopologyMode
 from cotenant.core.placed import joined, placement_of
 from cotenant.core.placement.gang import Ask, most, place

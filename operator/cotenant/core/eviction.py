@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from cotenant.core.books import Books
 from cotenant.core.cycle import Cycle, Found
-from cotenant.core.fairness import charge_entitled
+from cotenant.core.fairness import held_entitled
+from cotenant.core.holdings import Bulk
 from cotenant.core.model import Job, JobKey
 from cotenant.core.plan import Evict, EvictionKind, Resize
 from cotenant.core.requests import Request
@@ -56,10 +57,8 @@ def make_room(cycle: Cycle, job: Job, request: Request) -> Found | None:
 def _search(cycle: Cycle, request: Request, units: Sequence[Unit]) -> Sacrifice | None:
     books = cycle.open_later()
     with books.trial():
-        enough = _shortest_prefix(cycle, books, request, units)
-        if enough is None:
-            return None
-        found = cycle.find(books, request, request.workers)
+        enough = _shortest_prefix(cycle, books, request, Bulk([unit.holding for unit in units]))
+        found = None if enough is None else cycle.find(books, request, request.workers)
         if found is None:
             return None
         books.hold(found.holding)
@@ -69,30 +68,27 @@ def _search(cycle: Cycle, request: Request, units: Sequence[Unit]) -> Sacrifice 
         return Sacrifice(tuple(needed), found)
 
 
-def _shortest_prefix(cycle: Cycle, books: Books, request: Request, units: Sequence[Unit]) -> int | None:
+def _shortest_prefix(cycle: Cycle, books: Books, request: Request, units: Bulk) -> int | None:
     """Fewest units from the front after whose release the job fits; they are released on return."""
     low, high, step = 0, 0, 1
     while True:
         mark = books.mark
-        for unit in units[high : high + step]:
-            books.release(unit.holding)
         low, high, step = high, min(high + step, len(units)), step * 2
-        if cycle.find(books, request, request.workers) is not None:
+        books.release_many(units, low, high)
+        if cycle.fits(books, request):
             break
         if high == len(units):
             return None
     while high - low > 1:
         books.back_to(mark)
         middle = (low + high) // 2
-        for unit in units[low:middle]:
-            books.release(unit.holding)
-        if cycle.find(books, request, request.workers) is None:
-            low, mark = middle, books.mark
-        else:
+        books.release_many(units, low, middle)
+        if cycle.fits(books, request):
             high = middle
+        else:
+            low, mark = middle, books.mark
     books.back_to(mark)
-    for unit in units[low:high]:
-        books.release(unit.holding)
+    books.release_many(units, low, high)
     return high
 
 
@@ -111,19 +107,10 @@ def _needed(books: Books, units: Sequence[Unit]) -> list[Unit]:
 
 
 def _justified(cycle: Cycle, books: Books, request: Request, found: Found, units: Sequence[Unit]) -> bool:
-    """With the real placement, every queue in whose name something is reclaimed is still inside its guarantee."""
-    tree = cycle.tree
-    for unit in units:
-        if unit.kind is not EvictionKind.RECLAIMED or unit.rank is not None:
-            continue
-        fork = tree.fork(request.queue, tree.number[unit.job.queue])
-        if fork is None:
-            return False
-        with books.trial():
-            books.release(found.holding)
-            if not charge_entitled(books.usage, fork[0], found.holding.charge):
-                return False
-    return True
+    """With the real placement held, every queue in whose name something is reclaimed is inside its guarantee."""
+    reclaimed = {unit.job.queue for unit in units if unit.kind is EvictionKind.RECLAIMED and unit.rank is None}
+    forks = {cycle.tree.fork(request.queue, cycle.tree.number[queue]) for queue in reclaimed}
+    return all(fork is not None and held_entitled(books.usage, fork[0], found.holding.charge) for fork in forks)
 
 
 def _by_node(units: Sequence[Unit]) -> list[Unit]:
@@ -144,9 +131,9 @@ def _by_node(units: Sequence[Unit]) -> list[Unit]:
 
 
 def _carry_out(cycle: Cycle, job: Job, sacrifice: Sacrifice) -> None:
-    books = cycle.open_later()
+    bulk = Bulk([unit.holding for unit in sacrifice.units])
+    cycle.open_later().release_many(bulk, 0, len(bulk))
     for unit in sacrifice.units:
-        books.release(unit.holding)
         if unit.rank is None:
             why = _why(cycle, job, unit)
             cycle.evicted[unit.job.key] = Evict(job=unit.job.key, kind=unit.kind, in_favour_of=job.key, message=why)

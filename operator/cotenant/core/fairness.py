@@ -45,15 +45,23 @@ def _claim(tree: QueueTree, request: Request, queue: int) -> Claim:
 
 def charge_entitled(usage: Usage, queue: int, charge: Charge) -> bool:
     """The whole charge on top of what is used lies inside the queue's guarantees."""
+    return _inside(usage, queue, charge, counted=False)
+
+
+def held_entitled(usage: Usage, queue: int, charge: Charge) -> bool:
+    """The same for a charge that is part of what is used."""
+    return _inside(usage, queue, charge, counted=True)
+
+
+def _inside(usage: Usage, queue: int, charge: Charge, *, counted: bool) -> bool:
     added: dict[int, int] = {}
     for bucket, milli, _ in charge.amounts:
         lines = [line for line in usage.tree.lines_of[queue] if line.matches(bucket) and line.quota.guaranteed]
         if not lines:
             return False
         for line in lines:
-            added[line.number] = added.get(line.number, 0) + milli
-    lines_by_number = usage.tree.lines
-    return all(usage.lines[number] + more <= lines_by_number[number].guaranteed for number, more in added.items())
+            added[line.number] = added.get(line.number, 0) + (0 if counted else milli)
+    return all(usage.lines[number] + more <= usage.tree.lines[number].guaranteed for number, more in added.items())
 
 
 Promised: TypeAlias = tuple[int, dict[str, int]]
@@ -71,8 +79,12 @@ def promised(tree: QueueTree, queue: int) -> Promised:
     return overall, by_class
 
 
-def borrowed(held: Mapping[str, int], guarantees: Promised) -> dict[str | None, int]:
+def borrowed(usage: Usage, queue: int) -> dict[str | None, int]:
     """Scope (a class, or None for all) → milli-GPU above the guarantee."""
+    return _above(usage.classes[queue], promised(usage.tree, queue))
+
+
+def _above(held: Mapping[str, int], guarantees: Promised) -> dict[str | None, int]:
     overall, by_class = guarantees
     found: dict[str | None, int] = {}
     if overall:
@@ -103,7 +115,7 @@ class Shares:
 
     def share(self, usage: Usage, queue: int) -> int:
         """Parts per million, divided by the weight; lower goes first."""
-        above = borrowed(usage.classes[queue], self._promised[queue])
+        above = _above(usage.classes[queue], self._promised[queue])
         total = self._past[queue]
         if above:
             total += max(milli * PPM // self._capacity.get(scope, 1) for scope, milli in above.items())

@@ -7,7 +7,7 @@ with kind -1. Built by `ledger`, by `ClusterState` and by benchmarks; read by ev
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -102,6 +102,29 @@ class Inventory:
             alike=_alike(np.hstack([kind, usable, peers, ready[:, None], shared[:, None]])),
             cpu=np.array([node.cpu_milli for node in ordered], dtype=np.int64),
             host=np.array([node.memory_mib for node in ordered], dtype=np.int64),
+        )
+
+    def patched(self, nodes: Iterable[Node]) -> Inventory:
+        """The same GPUs with other free amounts, health, readiness or sharing."""
+        ordered, usable = list(self.nodes), self.usable.copy()
+        ready, shared = self.ready.copy(), self.shared.copy()
+        cpu, host = self.cpu.copy(), self.host.copy()
+        for node in nodes:
+            row = self.row_of[node.name]
+            ordered[row] = node
+            for column, gpu in enumerate(_by_index(node)):
+                usable[row, column] = gpu.healthy and node.ready
+            ready[row], shared[row] = node.ready, node.shared_by_queues
+            cpu[row], host[row] = node.cpu_milli, node.memory_mib
+        return replace(
+            self,
+            nodes=tuple(ordered),
+            usable=usable,
+            ready=ready,
+            shared=shared,
+            alike=_alike(np.hstack([self.kind, usable, self.peers, ready[:, None], shared[:, None]])),
+            cpu=cpu,
+            host=host,
         )
 
 

@@ -93,6 +93,15 @@ class Ledger:
     def copy(self) -> Ledger:
         return Ledger(self.inventory, self.packed.copy())
 
+    def on(self, inventory: Inventory) -> Ledger:
+        """The same holders on nodes whose amounts have changed (`Inventory.patched`)."""
+        twin = self.copy()
+        twin.inventory = inventory
+        twin.packed[:, 0] = inventory.alike
+        twin.free_cpu += inventory.cpu - self.inventory.cpu
+        twin.free_host += inventory.host - self.inventory.host
+        return twin
+
     def take(self, take: Take) -> None:
         self._move(take, 1)
 

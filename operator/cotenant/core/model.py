@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from cotenant.core.mirror import Standing
+    from cotenant.core.placement.shapes import Shape
 
 JobKey: TypeAlias = str
 """`namespace/name`."""
@@ -205,3 +209,7 @@ class Snapshot:
     """Queue → decayed milli-GPU-seconds of borrowing, as kept by the state between cycles."""
     promises: tuple[tuple[JobKey, Placement], ...] = ()
     """Places that an earlier plan is making free for jobs that still wait (`Plan.promises`)."""
+    demand_history: tuple[tuple[Shape, float], ...] = ()
+    """Shapes of jobs that came lately, with decayed weights: what placement learns the mix from."""
+    standing: Standing | None = field(default=None, compare=False, repr=False)
+    """The same world already counted, by `ClusterState`. Never says anything that the other fields do not say."""

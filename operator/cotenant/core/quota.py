@@ -65,6 +65,7 @@ class QueueTree:
     """Milli-GPU that take work today."""
     holds_back: bool
     _path_lines: dict[tuple[int, Bucket], tuple[Line, ...] | None] = field(default_factory=dict)
+    _covering: dict[tuple[int, Bucket], tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, queues: Iterable[Queue], inventory: Inventory) -> QueueTree:
@@ -108,6 +109,10 @@ class QueueTree:
             ),
         )
 
+    def subtree(self, queue: int) -> tuple[int, ...]:
+        """The queue and all below it."""
+        return (queue, *(step for child in self.children[queue] for step in self.subtree(child)))
+
     def bounds(self, queue: int) -> bool:
         """Whether anything but free GPUs can say no on the way from this queue to its root."""
         return self.holds_back or any(
@@ -127,6 +132,16 @@ class QueueTree:
         if common in (len(mine), len(theirs)):
             return None
         return mine[-1 - common], theirs[-1 - common]
+
+    def covering(self, queue: int, bucket: Bucket) -> tuple[int, ...]:
+        """Numbers of all lines from the queue to its root that count what lies in the bucket."""
+        key = (queue, bucket)
+        found = self._covering.get(key)
+        if found is None:
+            found = self._covering[key] = tuple(
+                line.number for step in self.paths[queue] for line in self.lines_of[step] if line.matches(bucket)
+            )
+        return found
 
     def path_lines(self, queue: int, bucket: Bucket) -> tuple[Line, ...] | None:
         """Lines from the queue to its root that cover the bucket; None where one of them grants nothing there."""

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cotenant.core.books import tenant_number
+from cotenant.core.holdings import tenant_number
 from cotenant.core.inventory import BoolArray, Inventory
 from cotenant.core.model import Job
 from cotenant.core.placement.fitting import Tenancy

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cotenant.core.events import ClusterEvent, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen
+from cotenant.core.mirror import Mirror
 from cotenant.core.model import Job, JobKey, Node, Placement, Queue, Snapshot
 from cotenant.core.plan import Action, Admit, Evict, Plan
 
@@ -33,24 +34,26 @@ class ClusterState:
         self._assumed: dict[JobKey, _Assumed] = {}
         self._effective: dict[JobKey, Job] = {}
         self._promises: dict[JobKey, Placement] = {}
+        self._mirror = Mirror()
         self._now = 0.0
 
     def observe(self, event: ClusterEvent) -> None:
         match event:
             case NodeSeen(node):
+                self._mirror.node(node, self._nodes.get(node.name))
                 self._nodes[node.name] = node
             case NodeGone(name):
-                self._nodes.pop(name, None)
+                self._mirror.node(None, self._nodes.pop(name, None))
             case QueueSeen(queue):
-                self._queues[queue.name] = queue
+                self._queue(queue.name, queue)
             case QueueGone(name):
-                self._queues.pop(name, None)
+                self._queue(name, None)
             case JobSeen(job, version):
                 self._job_seen(job, version)
             case JobGone(key):
                 self._observed.pop(key, None)
                 self._assumed.pop(key, None)
-                self._effective.pop(key, None)
+                self._mirror.job(None, self._effective.pop(key, None))
 
     def assume(self, plan: Plan) -> None:
         """Note every action as if it were done; facts that follow confirm it."""
@@ -79,13 +82,25 @@ class ClusterState:
 
     def snapshot(self, now: float) -> Snapshot:
         self._now = now
+        nodes, queues = tuple(self._nodes.values()), tuple(self._queues.values())
+        jobs = tuple(self._effective.values())
         return Snapshot(
             now=now,
-            nodes=tuple(self._nodes.values()),
-            queues=tuple(self._queues.values()),
-            jobs=tuple(self._effective.values()),
+            nodes=nodes,
+            queues=queues,
+            jobs=jobs,
+            standing=self._mirror.standing(nodes, queues, jobs),
             promises=tuple(sorted((key, place) for key, place in self._promises.items() if key in self._effective)),
         )
+
+    def _queue(self, name: str, queue: Queue | None) -> None:
+        if self._queues.get(name) == queue:
+            return
+        if queue is None:
+            del self._queues[name]
+        else:
+            self._queues[name] = queue
+        self._mirror.queues_changed()
 
     def _job_seen(self, job: Job, version: int) -> None:
         self._observed[job.key] = job
@@ -97,7 +112,9 @@ class ClusterState:
     def _refresh(self, key: JobKey) -> None:
         job = self._observed[key]
         assumed = self._assumed.get(key)
-        self._effective[key] = job if assumed is None else _overlay(job, assumed)
+        effective = job if assumed is None else _overlay(job, assumed)
+        self._mirror.job(effective, self._effective.get(key))
+        self._effective[key] = effective
 
 
 def _caught_up(assumed: _Assumed, job: Job, version: int) -> bool:

@@ -81,6 +81,12 @@ class Usage:
         twin.users = self.users.copy()
         return twin
 
+    def under(self, tree: QueueTree) -> Usage:
+        """The same holders under a tree of the same queues whose guarantees have changed."""
+        twin = self.copy()
+        twin.tree = tree
+        return twin
+
     def charge(self, charge: Charge, sign: int = 1) -> None:
         if charge.queue < 0:
             return
@@ -91,10 +97,9 @@ class Usage:
             for step in path:
                 held = self.classes[step]
                 held[bucket[0]] = held.get(bucket[0], 0) + sign * milli
-                for line in self.tree.lines_of[step]:
-                    if line.matches(bucket):
-                        self.lines[line.number] += sign * milli
-                        self.memory[line.number] += sign * mib
+            for number in self.tree.covering(charge.queue, bucket):
+                self.lines[number] += sign * milli
+                self.memory[number] += sign * mib
         for step in path:
             if self.tree.queues[step].user_limit is not None:
                 key = (step, charge.user)

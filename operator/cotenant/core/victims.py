@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cotenant.core.books import Holding, holding_of
 from cotenant.core.cycle import Cycle
 from cotenant.core.fairness import entitled
+from cotenant.core.holdings import Holding, holding_of
 from cotenant.core.model import Job, JobKey, Placement
 from cotenant.core.placed import only, without
 from cotenant.core.plan import EvictionKind
@@ -136,12 +136,7 @@ def _minimum(cycle: Cycle, job: Job, kind: EvictionKind) -> Unit:
 def _covered_at(cycle: Cycle, queue: int) -> frozenset[tuple[JobKey, bool]]:
     known = cycle.covered.get(queue)
     if known is None:
-        tree = cycle.tree
-        inside = [
-            job
-            for job in cycle.running.values()
-            if not job.evicting and job.queue in tree.number and queue in tree.paths[tree.number[job.queue]]
-        ]
+        inside = [job for below in cycle.tree.subtree(queue) for job in cycle.running_in(below)]
         known = cycle.covered[queue] = covered(cycle, queue, inside)
     return known
 

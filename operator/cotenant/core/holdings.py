@@ -1,0 +1,163 @@
+"""What placements take, in the ledger's coordinates: one at a time (`Holding`) and thousands at once (`Bulk`).
+
+Built from placements by the cycle and by the mirror, from picks while a place is looked for. Pure values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.core.inventory import IntArray, Inventory
+from cotenant.core.ledger import Ledger, Take
+from cotenant.core.model import WHOLE, GpuGrant, Job, Placement, Sharing
+from cotenant.core.placement.gang import Pick
+from cotenant.core.placement.shapes import Shape
+from cotenant.core.quota import Bucket, QueueTree
+from cotenant.core.usage import Charge
+
+_NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one placement takes."""
+
+    takes: tuple[Take, ...]
+    charge: Charge
+    missing: str = ""
+    """The first node or GPU of the placement that no longer exists, in words; it holds nothing."""
+
+
+def holding_of(job: Job, placement: Placement, inventory: Inventory, tree: QueueTree) -> Holding:
+    takes: list[Take] = []
+    amounts: dict[Bucket, tuple[int, int]] = {}
+    missing = ""
+    for part in placement.nodes:
+        row = inventory.row_of.get(part.node)
+        if row is None:
+            missing = missing or f"node {part.node}"
+            continue
+        columns, memory, compute = [], [], []
+        for rank in part.ranks:
+            for grant in rank.gpus:
+                slot = inventory.slot_of.get(grant.uuid)
+                if slot is None or slot[0] != row:
+                    missing = missing or f"GPU {grant.uuid} of node {part.node}"
+                    continue
+                columns.append(slot[1])
+                memory.append(grant.memory_mib)
+                compute.append(grant.compute_milli)
+                kind = inventory.kinds[inventory.kind[slot]]
+                bucket = (kind.gpu_class, inventory.nodes[row].zone)
+                milli, mib = amounts.get(bucket, (0, 0))
+                amounts[bucket] = (milli + cost_of(grant, kind.memory_mib), mib + grant.memory_mib)
+        takes.append(_take(job, row, (columns, memory, compute), len(part.ranks), tree))
+    return Holding(tuple(takes), _charge(job, amounts, tree), missing)
+
+
+def taken(picks: Sequence[Pick], job: Job, shape: Shape, inventory: Inventory, tree: QueueTree) -> Holding:
+    """The holding of picks: equal to `holding_of` the placement that is made of them, but for the order of nodes."""
+    takes: list[Take] = []
+    amounts: dict[Bucket, tuple[int, int]] = {}
+    needs = [(*shape.need(kind), kind) for kind in inventory.kinds]
+    for row, workers in picks:
+        columns = [column for worker in workers for column in worker]
+        memory, compute = [], []
+        for column in columns:
+            mib, milli, kind = needs[inventory.kind[row, column]]
+            memory.append(mib)
+            compute.append(milli)
+            bucket = (kind.gpu_class, inventory.nodes[row].zone)
+            before = amounts.get(bucket, (0, 0))
+            cost = max(milli, -(-mib * WHOLE // max(1, kind.memory_mib)))
+            amounts[bucket] = (before[0] + cost, before[1] + mib)
+        takes.append(_take(job, row, (columns, memory, compute), len(workers), tree))
+    return Holding(tuple(takes), _charge(job, amounts, tree))
+
+
+def _take(job: Job, row: int, grants: tuple[list[int], list[int], list[int]], workers: int, tree: QueueTree) -> Take:
+    columns, memory, compute = grants
+    return Take(
+        row=row,
+        columns=tuple(columns),
+        memory=tuple(memory),
+        compute=tuple(compute),
+        cpu=job.cpu_milli * workers,
+        host=job.memory_mib * workers,
+        tenant=tenant_number(job.queue, tree),
+        sharing=job.gpu.sharing,
+    )
+
+
+def _charge(job: Job, amounts: dict[Bucket, tuple[int, int]], tree: QueueTree) -> Charge:
+    ordered = amounts.items() if len(amounts) == 1 else sorted(amounts.items())
+    return Charge(tree.number.get(job.queue, _NOBODY), job.user, tuple((bucket, *amount) for bucket, amount in ordered))
+
+
+def cost_of(grant: GpuGrant, memory_mib: int) -> int:
+    """Milli-GPU that quotas count for a grant: the larger dimension, rounded up."""
+    return max(grant.compute_milli, -(-grant.memory_mib * WHOLE // max(1, memory_mib)))
+
+
+def tenant_number(queue: str, tree: QueueTree) -> int:
+    """Equal for equal queues. Queues that are gone get no new jobs, so one number, nobody's, serves them all."""
+    return tree.number.get(queue, len(tree.queues))
+
+
+class Bulk:
+    """Many holdings in a row, so that any stretch of them can be moved with a few array operations."""
+
+    __slots__ = ("_charges", "_grants", "_nodes", "grant_ends", "node_ends")
+
+    def __init__(self, holdings: Sequence[Holding]) -> None:
+        grants: list[tuple[int, ...]] = []
+        nodes: list[tuple[int, int, int]] = []
+        self.grant_ends, self.node_ends = [0], [0]
+        for holding in holdings:
+            for take in holding.takes:
+                reserved = int(take.sharing is not Sharing.ANY)
+                closed = int(take.sharing is Sharing.NEVER)
+                row, tenant = take.row, take.tenant
+                grants.extend(
+                    (row, column, memory, compute, 1, tenant, tenant * tenant, closed, reserved)
+                    for column, memory, compute in zip(take.columns, take.memory, take.compute, strict=True)
+                )
+                nodes.append((row, take.cpu, take.host))
+            self.grant_ends.append(len(grants))
+            self.node_ends.append(len(nodes))
+        self._grants: IntArray = np.array(grants, dtype=np.int64).reshape(-1, 9)
+        self._nodes: IntArray = np.array(nodes, dtype=np.int64).reshape(-1, 3)
+        self._charges = [holding.charge for holding in holdings]
+
+    def __len__(self) -> int:
+        return len(self._charges)
+
+    def move(self, ledger: Ledger, start: int, stop: int, sign: int) -> None:
+        """`sign` 1 takes, -1 gives."""
+        grants = self._grants[self.grant_ends[start] : self.grant_ends[stop]]
+        nodes = self._nodes[self.node_ends[start] : self.node_ends[stop]]
+        at = (grants[:, 0], grants[:, 1])
+        np.add.at(ledger.free_memory, at, -sign * grants[:, 2])
+        np.add.at(ledger.free_compute, at, -sign * grants[:, 3])
+        counted = (ledger.holders, ledger.tenant_sum, ledger.tenant_square, ledger.closed, ledger.reserved)
+        for place, array in enumerate(counted):
+            np.add.at(array, at, sign * grants[:, 4 + place])
+        np.add.at(ledger.free_cpu, nodes[:, 0], -sign * nodes[:, 1])
+        np.add.at(ledger.free_host, nodes[:, 0], -sign * nodes[:, 2])
+        ledger.changes.extend(np.unique(nodes[:, 0]).tolist())
+
+    def charges(self, start: int, stop: int) -> list[Charge]:
+        """The stretch's charges, added up per queue and user."""
+        sums: dict[tuple[int, str], dict[Bucket, tuple[int, int]]] = {}
+        for charge in self._charges[start:stop]:
+            amounts = sums.setdefault((charge.queue, charge.user), {})
+            for bucket, milli, mib in charge.amounts:
+                before = amounts.get(bucket, (0, 0))
+                amounts[bucket] = (before[0] + milli, before[1] + mib)
+        return [
+            Charge(queue, user, tuple((bucket, *amount) for bucket, amount in amounts.items()))
+            for (queue, user), amounts in sums.items()
+        ]
