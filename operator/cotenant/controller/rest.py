@@ -21,10 +21,13 @@ import kubernetes.config
 import orjson
 from kubernetes.client import Configuration
 
+from cotenant.controller.gate import Gate
 from cotenant.controller.kube import Document, Listing, Outcome, Reply, Resource, UnreachableError
 
 log = logging.getLogger(__name__)
 
+RANKS = {"PATCH": 0, "DELETE": 0}
+"""Commits and evictions first; what follows from them waits."""
 MERGE_PATCH = "application/merge-patch+json"
 PAGE = 500
 """Objects per page of a list: large lists must not hold the server's memory in one piece."""
@@ -57,7 +60,7 @@ class RestKube:
     ) -> None:
         self._load = load or load_configuration
         self._patience = patience
-        self._limit = asyncio.Semaphore(in_flight)
+        self._gate = Gate(in_flight)
         self._in_flight = in_flight
         self._on_call = on_call
         self._configuration: Configuration = self._load()
@@ -119,7 +122,7 @@ class RestKube:
             if session is None:
                 raise RuntimeError("RestKube is used outside of `async with`")
             try:
-                async with self._limit:
+                async with self._gate.passage(RANKS.get(method, 1)):
                     code, headers, raw = await self._send(session, method, path, query, body)
             except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
                 last = f"{type(error).__name__}: {error}"
