@@ -82,6 +82,10 @@ class UnreachableError(ConnectionError):
     """The API server did not answer in time, or kept answering with errors; says which call and the last answer."""
 
 
+class FencedError(UnreachableError):
+    """A write was held back at the last moment, because another replica may lead by now."""
+
+
 class Kube(Protocol):
     """What the controller asks of an API server."""
 

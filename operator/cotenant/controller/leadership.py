@@ -5,7 +5,8 @@ A leader that could not renew for `renew_deadline_s` stops leading by itself, we
 
     last renewal sent ── renew_deadline_s ──> old leader stops ── gap ──> lease_s ──> new leader may start
 
-The gap is longer than the deadline of one write, so a write of the old leader is over before the new one looks.
+The client asks `leads` at the last moment before it sends, so what is sent is sent before the gap begins, and the gap
+is the time that it has to arrive.
 Released on SIGTERM, so a planned restart does not wait at all.
 """
 
@@ -17,9 +18,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-from cotenant.controller.kube import LEASES, Kube, Outcome, Reply, UnreachableError
+from cotenant.controller.kube import LEASES, Document, Kube, Outcome, Reply, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +28,10 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Take-over after a kill takes at most lease_s + poll_s and one round trip: 8 s."""
+    """Take-over after a kill takes at most lease_s + poll_s and one round trip: 8.5 s."""
 
-    lease_s: float = 7.0
-    renew_deadline_s: float = 4.0
+    lease_s: float = 7.5
+    renew_deadline_s: float = 5.5
     poll_s: float = 1.0
 
 
@@ -65,6 +65,8 @@ class Leadership:
         self._leads_until = 0.0
         self._led = False
         self._seen = _Seen()
+        self._held: Document | None = None
+        """The Lease as this replica last wrote it: renewed in one round trip."""
 
     @property
     def leads(self) -> bool:
@@ -83,7 +85,12 @@ class Leadership:
             await asyncio.sleep(self._times.poll_s)
 
     async def step(self) -> None:
-        """One look at the Lease, and one write if it is ours, free or expired."""
+        """One write while it is ours; else one look at the Lease, and one write if it is free or expired."""
+        asked_at = self._clock()
+        if self._held is not None:
+            self._judge(await self._take(self._held), asked_at)
+            if self.leads:
+                return
         asked_at = self._clock()
         reply = await self._kube.get(LEASES, self._name, self._namespace)
         if reply.outcome is Outcome.MISSING:
@@ -94,7 +101,7 @@ class Leadership:
         elif self._may_take(reply.document):
             written = await self._take(reply.document)
         else:
-            self._leads_until = 0.0
+            self._leads_until, self._held = 0.0, None
             return
         self._judge(written, asked_at)
 
@@ -102,7 +109,7 @@ class Leadership:
         """Give the Lease back at once, so that another replica need not wait for it to expire."""
         if not self.leads:
             return
-        self._leads_until = 0.0
+        self._leads_until, self._held = 0.0, None
         self._announce()
         reply = await self._kube.get(LEASES, self._name, self._namespace)
         if reply.done and reply.document["spec"].get("holderIdentity") == self._identity:
@@ -112,14 +119,14 @@ class Leadership:
             }
             await self._kube.patch(LEASES, self._name, body, namespace=self._namespace)
 
-    def _may_take(self, lease: dict[str, Any]) -> bool:
+    def _may_take(self, lease: Document) -> bool:
         holder = lease["spec"].get("holderIdentity") or ""
         version = str(lease["metadata"]["resourceVersion"])
         if version != self._seen.version:
             self._seen = _Seen(version, self._clock())
         return holder in {"", self._identity} or self._clock() - self._seen.since >= self._times.lease_s
 
-    async def _take(self, lease: dict[str, Any]) -> Reply:
+    async def _take(self, lease: Document) -> Reply:
         spec = lease["spec"]
         ours = spec.get("holderIdentity") == self._identity
         document = self._document(transitions=int(spec.get("leaseTransitions") or 0) + (0 if ours else 1))
@@ -131,6 +138,7 @@ class Leadership:
     def _judge(self, written: Reply, asked_at: float) -> None:
         """Counted from before the request: the server may have written any time after that."""
         self._leads_until = asked_at + self._times.renew_deadline_s if written.done else 0.0
+        self._held = written.document if written.done else None
         if written.outcome is Outcome.REFUSED:
             log.error("lease %s/%s cannot be written: %s", self._namespace, self._name, written.message)
 
@@ -140,7 +148,7 @@ class Leadership:
             log.info("%s %s", self._identity, "leads" if self._led else "does not lead any more")
             self._on_change(self._led)
 
-    def _document(self, *, transitions: int) -> dict[str, Any]:
+    def _document(self, *, transitions: int) -> Document:
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",

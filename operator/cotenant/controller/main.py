@@ -112,6 +112,9 @@ class Operator:
         self.metrics.events_seen.labels(resource.plural).inc()
         self.mirror.take(resource, document, deleted)
 
+    def may_write(self) -> bool:
+        return self.leadership.leads
+
     def alive(self) -> str:
         silent = time.monotonic() - self.loop.beat
         return f"the scheduling loop gave no sign of life for {silent:.0f} s" if silent > STUCK_S else ""
@@ -138,12 +141,13 @@ class Operator:
 async def run(settings: Settings) -> int:
     """Run until a signal (0) or until a part fails (1)."""
     metrics = Metrics()
-    hasty = Patience(attempts=2, call_s=3.0)
+    hasty = Patience(attempts=3, call_s=1.5)
     async with (
         RestKube(in_flight=settings.writes_in_flight, on_call=metrics.count_call) as kube,
         RestKube(in_flight=2, on_call=metrics.count_call, patience=hasty) as lease_kube,
     ):
         operator = Operator(kube, lease_kube, settings, metrics)
+        kube.may_write = operator.may_write
         operator.loop.beat = time.monotonic()
         server = await probes.serve(
             settings.host, settings.port, alive=operator.alive, ready=operator.ready, metrics=metrics

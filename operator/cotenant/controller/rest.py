@@ -22,7 +22,7 @@ import orjson
 from kubernetes.client import Configuration
 
 from cotenant.controller.gate import Gate
-from cotenant.controller.kube import Document, Listing, Outcome, Reply, Resource, UnreachableError
+from cotenant.controller.kube import Document, FencedError, Listing, Outcome, Reply, Resource, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,10 @@ class RestKube:
         patience: Patience = Patience(),
         in_flight: int = 50,
         on_call: Callable[[str, str, int], None] | None = None,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`may_write` is asked at the last moment before a write is sent, after any waiting in line."""
+        self.may_write = may_write
         self._load = load or load_configuration
         self._patience = patience
         self._gate = Gate(in_flight)
@@ -123,7 +126,11 @@ class RestKube:
                 raise RuntimeError("RestKube is used outside of `async with`")
             try:
                 async with self._gate.passage(RANKS.get(method, 1)):
+                    if method != "GET" and not self.may_write():
+                        raise FencedError(f"{method} {path} was not sent: this replica does not lead any more")
                     code, headers, raw = await self._send(session, method, path, query, body)
+            except FencedError:
+                raise
             except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
                 last = f"{type(error).__name__}: {error}"
                 self._count(method, path, 0)
