@@ -88,6 +88,9 @@ class Mirror:
         self.workers: dict[str, dict[str, PodFacts]] = {}
         """Our pods: uid of the job → name → pod."""
         self.nodes: dict[str, NodeFacts] = {}
+        self.taints: dict[str, tuple[Mapping[str, Any], ...]] = {}
+        self.dead: set[str] = set()
+        """Nodes whose kubelet does not answer: nothing on them can be asked to end."""
         self.gpu_nodes: dict[str, GPUNode] = {}
         self.queues: dict[str, Queue] = {}
         self.namespaces: dict[str, dict[str, str]] = {}
@@ -168,8 +171,7 @@ class Mirror:
         elif resource == PODS:
             self._put_pod(key, read_pod(document))
         elif resource == NODES:
-            self.nodes[name] = to_node_facts(document)
-            self.changed.nodes.add(name)
+            self._put_node(name, document)
         elif resource == GPU_NODES:
             self._put_gpu_node(name, document)
         elif resource == QUEUES:
@@ -191,6 +193,8 @@ class Mirror:
             self._drop_pod(key)
         elif resource in {NODES, GPU_NODES}:
             (self.nodes if resource == NODES else self.gpu_nodes).pop(key, None)
+            if resource == NODES:
+                self.dead.add(key)
             self.changed.nodes.add(key)
         elif resource in {QUEUES, NAMESPACES}:
             (self.queues if resource == QUEUES else self.namespaces).pop(key, None)
@@ -229,6 +233,14 @@ class Mirror:
         load.cpu_milli += sign * pod.cpu_milli
         load.memory_mib += sign * pod.memory_mib
         self.changed.nodes.add(pod.node)
+
+    def _put_node(self, name: str, document: Document) -> None:
+        self.nodes[name] = to_node_facts(document)
+        self.taints[name] = tuple((document.get("spec") or {}).get("taints") or ())
+        conditions = (document.get("status") or {}).get("conditions") or ()
+        alive = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+        (self.dead.discard if alive else self.dead.add)(name)
+        self.changed.nodes.add(name)
 
     def _put_gpu_node(self, name: str, document: Document) -> None:
         try:

@@ -22,6 +22,7 @@ from cotenant.controller.isolation import NodeIsolation, RuntimePath, level
 from cotenant.controller.mirror import Changed, JobRecord, Mirror
 from cotenant.controller.pods import PodFacts
 from cotenant.controller.settings import Settings
+from cotenant.controller.taints import untolerated
 from cotenant.core.events import ClusterEvent, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen
 from cotenant.core.lifecycle import HOLDING, Phase
 from cotenant.core.model import GpuRequest, Job, JobKey, Placement
@@ -44,6 +45,7 @@ class World:
         """Something that decisions depend on has changed since this was last cleared."""
         self.gpus: dict[str, GpuFacts] = {}
         self._settings = settings
+        self._tolerations = settings.toleration_list
         self._budgets = budgets
         self._facts: dict[tuple[str, str], Any] = {}
         """(kind, name) → the last fact given to the core: what did not change is not news."""
@@ -105,10 +107,6 @@ class World:
             found |= {violation.pod_uid: violation for violation in (seen.status.violations if seen else ())}
         return found
 
-    def dead_nodes(self) -> frozenset[str]:
-        """Nodes that cannot be asked to end a pod: gone, or not ready for Kubernetes itself."""
-        return frozenset(name for name, node in self.mirror.nodes.items() if not node.ready)
-
     def _observe(self, kind: str, name: str, event: ClusterEvent, fact: Any) -> None:
         known = self._facts.get((kind, name))
         if fact is None:
@@ -129,6 +127,8 @@ class World:
             if facts is None or seen is None:
                 self._observe("node", name, NodeGone(name), None)
                 continue
+            if untolerated(self.mirror.taints.get(name, ()), self._tolerations):
+                facts = replace(facts, ready=False)
             load = self.mirror.load.get(name)
             cpu, memory = (load.cpu_milli, load.memory_mib) if load else (0, 0)
             node = to_node(seen, facts, now=now, cpu_used=cpu, memory_used=memory)
