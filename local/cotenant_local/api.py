@@ -57,14 +57,10 @@ class Api:
             raise ApiError(answer.status, f"{method} {path}: {message}")
         return document
 
-    def create(self, path: str, body: dict[str, Any]) -> None:
-        """Creates; an object that is already there (kept state) is patched to look the same."""
-        try:
-            self.call("POST", path, body)
-        except ApiError as error:
-            if error.status != 409:
-                raise
-            self.call("PATCH", f"{path}/{body['metadata']['name']}", body, kind=MERGE)
+    def apply(self, path: str, body: dict[str, Any]) -> None:
+        """There afterwards, whether or not it was before (kept state)."""
+        where = f"{path}/{body['metadata']['name']}?fieldManager=cotenant-local&force=true"
+        self.call("PATCH", where, body, kind="application/apply-patch+yaml")
 
     def ready(self) -> bool:
         try:

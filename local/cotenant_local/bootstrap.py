@@ -31,7 +31,7 @@ def dns(api: Api) -> None:
     _grant(api, "system:coredns", rules)
     service = _object("Service", "kube-dns", spec={"clusterIP": Addresses.DNS_SERVICE, "ports": DNS_PORTS})
     service["metadata"]["labels"] = labels
-    api.create("/api/v1/namespaces/kube-system/services", service)
+    api.apply("/api/v1/namespaces/kube-system/services", service)
     # Without a selector: the endpoint is this one, and no controller touches it.
     endpoints = _object(
         "EndpointSlice",
@@ -45,7 +45,7 @@ def dns(api: Api) -> None:
         "kubernetes.io/service-name": "kube-dns",
         "endpointslice.kubernetes.io/managed-by": "cotenant-local",
     }
-    api.create("/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices", endpoints)
+    api.apply("/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices", endpoints)
 
 
 def network_policies(api: Api) -> None:
@@ -59,16 +59,16 @@ def network_policies(api: Api) -> None:
 
 def _grant(api: Api, user: str, rules: list[dict[str, Any]]) -> None:
     """A ClusterRole of the user's own name, bound to that user."""
-    api.create(f"{RBAC}/clusterroles", _object("ClusterRole", user, rules=rules))
+    api.apply(f"{RBAC}/clusterroles", _object("ClusterRole", user, rules=rules))
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user}
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
     binding = _object("ClusterRoleBinding", user, roleRef=reference, subjects=[subject])
-    api.create(f"{RBAC}/clusterrolebindings", binding)
+    api.apply(f"{RBAC}/clusterrolebindings", binding)
 
 
 def node(api: Api, plan: NodePlan) -> None:
     manifest: dict[str, Any] = plan.manifest
-    api.create("/api/v1/nodes", manifest)
+    api.apply("/api/v1/nodes", manifest)
 
 
 def extended_resources(api: Api, plan: NodePlan) -> None:

@@ -3,9 +3,10 @@
 Called by `lifecycle` (before a cluster starts), by the runtime and by tests. Everything lands in the cache under the
 hash of what it is built from, by an atomic rename, under a lock; an interrupted build leaves nothing that looks done.
 
-`programs()` returns the folder with `controlplane` (every component, kubectl and Helm: the first argument chooses) and
-`forward`. `stubs_path()` returns a folder for sys.path with two packages: `cotenant_cri.api_pb2`/`api_pb2_grpc` (CRI
-v1) and `cotenant_device_plugin.api_pb2`/`api_pb2_grpc` (device plugins v1beta1). `kwok()` is for the benchmark only.
+`programs()` returns the folder with `controlplane` (every component, kubectl and Helm: the first argument chooses),
+`forward` and `apifaults`. `stubs_path()` returns a folder for sys.path with two packages:
+`cotenant_cri.api_pb2`/`api_pb2_grpc` (CRI v1) and `cotenant_device_plugin.api_pb2`/`api_pb2_grpc` (device plugins
+v1beta1). `kwok()` is for the benchmark only.
 """
 
 import contextlib
@@ -27,6 +28,7 @@ from cotenant_local.errors import LocalError
 from cotenant_local.progress import Progress
 
 KWOK = "sigs.k8s.io/kwok/cmd/kwok@v0.8.0"
+PACKAGES = (".", "./forward", "./apifaults")
 HELM_VERSION = "v4.1.4"
 PROTOS = {
     "cotenant_cri": ("k8s.io/cri-api", "pkg/apis/runtime/v1/api.proto"),
@@ -53,7 +55,7 @@ def programs() -> Path:
         toolchain = golang.find(folders.cache(), progress.say)
         command = ["build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", " ".join(flags), "-o", f"{folder}/"]
         progress.say(f"building Kubernetes {version}, CoreDNS and Helm with Go {toolchain.version} (once)")
-        _go_build(toolchain, [*command, ".", "./forward"], source, progress)
+        _go_build(toolchain, [*command, *PACKAGES], source, progress)
 
     return _once("programs", key, make)
 
@@ -164,7 +166,7 @@ def _kubernetes_version(source: Path) -> str:
 
 
 def _go_build(toolchain: golang.Toolchain, command: list[str], source: Path, progress: Progress) -> None:
-    listing = _run([toolchain.program, "list", "-deps", ".", "./forward"], source, toolchain.environment)
+    listing = _run([toolchain.program, "list", "-deps", *PACKAGES], source, toolchain.environment)
     total = len(listing.split())
     process = subprocess.Popen(
         [toolchain.program, *command],

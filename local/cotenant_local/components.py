@@ -12,6 +12,7 @@ from cotenant_local.private_files import write_secret
 from cotenant_local.state import NodePlan, Plan, State
 
 CRI_SOCKET = "/run/cotenant/cri.sock"
+API_PORT, FAULTY_PORT = 6443, 6444
 DOMAIN = "cluster.local"
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -139,6 +140,31 @@ def scheduler(plan: Plan, state: State) -> list[str]:
 
 def dns(plan: Plan, state: State) -> list[str]:
     return [*_program(plan, "coredns"), "-conf", f"{state.config}/Corefile"]
+
+
+def api_faults(plan: Plan, state: State) -> list[str]:
+    return [
+        str(plan.programs / "apifaults"),
+        f"-pki={state.pki}",
+        f"-listen=:{FAULTY_PORT}",
+        f"-target={Addresses.CONTROL_PLANE}:6443",
+        f"-faults={state.api_faults}",
+    ]
+
+
+def api_forward(plan: Plan, listener: int, port: int) -> list[str]:
+    return [str(plan.programs / "forward"), f"{listener}={Addresses.CONTROL_PLANE}:{port}"]
+
+
+def service_forwards(plan: Plan, listeners: list[int], node_pid: int) -> list[str]:
+    """In a node's network, because that is where the addresses of Services mean something."""
+    targets = []
+    for listener, (service, _) in zip(listeners, plan.forwards, strict=True):
+        path, _, port = service.partition(":")
+        namespace, _, name = path.partition("/")
+        targets.append(f"{listener}={name}.{namespace}.svc.{DOMAIN}:{port}")
+    there = ["nsenter", f"--net=/proc/{node_pid}/ns/net"]
+    return [*there, str(plan.programs / "forward"), f"-resolver={Addresses.CONTROL_PLANE}:53", *targets]
 
 
 def kubelet(plan: Plan, node: NodePlan) -> list[str]:

@@ -59,6 +59,9 @@ class Control:
             case "stop":
                 self._supervisor.stopped.set()
                 return {}
+            case "faults":
+                self._supervisor.set_api_faults(request["faults"])
+                return {}
             case "node" if request["action"] in NODE_ACTIONS:
                 await self._supervisor.node(request["action"], request["name"])
                 return {}

@@ -20,8 +20,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from pydantic import ValidationError
+
 from cotenant_local import build, cgroups, components, control, folders, identities, planning, sandbox
 from cotenant_local.errors import LocalError
+from cotenant_local.faults import ApiFaults
 from cotenant_local.progress import Progress
 from cotenant_local.runtime import images
 from cotenant_local.spec import ClusterSpec
@@ -54,6 +57,15 @@ class Cluster:
         if done.returncode != expect:
             raise LocalError(f"kubectl {' '.join(arguments)} ended with {done.returncode}: {done.stderr.strip()}")
         return done.stdout if expect == 0 else done.stdout + done.stderr
+
+    def api_faults(self, **faults: Any) -> None:
+        """What clients outside and pods meet from now on; no arguments: no faults. `ApiFaults` has the names."""
+        try:
+            wanted = ApiFaults(**faults).model_dump(by_alias=True) if faults else None
+        except ValidationError as error:
+            said = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+            raise LocalError(f"faults of the API server: {'; '.join(said)}") from error
+        control.ask(self.state.control, do="faults", faults=wanted)
 
     def node(self, action: str, name: str) -> None:
         control.ask(self.state.control, do="node", action=action, name=name)

@@ -38,8 +38,17 @@ class _Machine:
 
 
 class Machines:
-    def __init__(self, state: State, plan: Plan, processes: Processes, note: Callable[[str], None]) -> None:
-        self._state, self._plan, self._processes, self._note = state, plan, processes, note
+    def __init__(
+        self,
+        state: State,
+        plan: Plan,
+        processes: Processes,
+        *,
+        note: Callable[[str], None],
+        on_start: Callable[[str], None],
+    ) -> None:
+        self._state, self._plan, self._processes = state, plan, processes
+        self._note, self._on_start = note, on_start
         self._machines = {node.name: _Machine(node, f"port{i}") for i, node in enumerate(plan.nodes)}
         self._chores: set[asyncio.Task[None]] = set()
 
@@ -78,6 +87,7 @@ class Machines:
             return  # its death is on its way to `lost`
         network.plug(machine.port, pid, machine.plan)
         channel.send(go=True)
+        self._on_start(name)
         machine.listening = asyncio.create_task(self._listen(machine, channel))
 
     async def _listen(self, machine: _Machine, channel: Channel) -> None:

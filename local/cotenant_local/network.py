@@ -13,7 +13,7 @@ from cotenant_local.state import NodePlan
 BRIDGE = "lan0"
 MTU = 65520
 """Nothing leaves the machine, so frames may be large."""
-TABLE = "cotenant-faults"
+TABLE, API_TABLE = "cotenant-faults", "cotenant-api"
 
 
 class NetworkError(Exception):
@@ -67,6 +67,16 @@ def isolate(nodes: list[NodePlan]) -> None:
             f" chain output {{ type filter hook output priority 0; ip daddr {{ {ranges} }} drop; }}\n"
             "}"
         )
+    _run(["nft", "-f", "-"], "\n".join(rules))
+
+
+def divert_api(to_port: int | None) -> None:
+    """Pods that speak to the API server speak to another port of it; None: to the real one."""
+    rules = [f"table ip {API_TABLE}", f"delete table ip {API_TABLE}"]
+    if to_port is not None:
+        rule = f"ip saddr {Addresses.PODS} tcp dport 6443 redirect to :{to_port}"
+        chain = f"chain prerouting {{ type nat hook prerouting priority dstnat; {rule}; }}"
+        rules.append(f"table ip {API_TABLE} {{\n{chain}\n}}")
     _run(["nft", "-f", "-"], "\n".join(rules))
 
 

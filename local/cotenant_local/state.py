@@ -43,6 +43,10 @@ class State:
         return self.folder / "control.sock"
 
     @property
+    def api_faults(self) -> Path:
+        return self.folder / "api-faults.json"
+
+    @property
     def catalogue(self) -> Path:
         return self.folder / "images.json"
 

@@ -7,6 +7,7 @@ control socket. When this process ends, for whatever reason, the kernel ends eve
 
 import asyncio
 import functools
+import json
 import resource
 import signal
 import socket
@@ -39,7 +40,7 @@ class Supervisor:
         self.lifeline, self.listeners = lifeline, listeners
         self.processes = Processes(self.died)
         self.api = Api(Addresses.CONTROL_PLANE, 6443, state.pki)
-        self.machines = Machines(self.state, self.plan, self.processes, self.note)
+        self.machines = Machines(self.state, self.plan, self.processes, note=self.note, on_start=self.forward_services)
         self.ready = False
         self.started = time.time()
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -65,8 +66,7 @@ class Supervisor:
         self.lifeline.send(progress=f"API server ready after {time.monotonic() - begun:.1f} s")
         self.start("kube-controller-manager", components.controller_manager(self.plan, self.state))
         self.start("kube-scheduler", components.scheduler(self.plan, self.state))
-        target = f"{self.listeners[0]}={Addresses.CONTROL_PLANE}:6443"
-        self.start("forward", [str(self.plan.programs / "forward"), target], self.listeners[:1])
+        self.forward_api(components.API_PORT)
         await asyncio.to_thread(bootstrap.dns, self.api)
         await asyncio.to_thread(bootstrap.network_policies, self.api)
         self.start("coredns", components.dns(self.plan, self.state))
@@ -79,6 +79,31 @@ class Supervisor:
         self.ready = True
         self.lifeline.send(ready=True, seconds=round(time.monotonic() - begun, 1))
         self.note(f"ready after {time.monotonic() - begun:.1f} s")
+
+    def forward_api(self, port: int) -> None:
+        self.processes.remove("forward")
+        argv = components.api_forward(self.plan, self.listeners[0], port)
+        self.start("forward", argv, self.listeners[:1])
+
+    def forward_services(self, node: str) -> None:
+        """By way of the first node, whenever it starts."""
+        pid = self.machines.pid(node)
+        if not self.plan.forwards or node != self.plan.nodes[0].name or pid is None:
+            return
+        self.processes.remove("forward-services")
+        argv = components.service_forwards(self.plan, self.listeners[1:], pid)
+        self.start("forward-services", argv, self.listeners[1:])
+
+    def set_api_faults(self, faults: dict[str, Any] | None) -> None:
+        """Clients outside and pods meet a faulty API server; the components of the cluster do not."""
+        self.processes.remove("apifaults")
+        if faults is not None:
+            self.state.api_faults.write_text(json.dumps(faults))
+            self.start("apifaults", components.api_faults(self.plan, self.state))
+        port = None if faults is None else components.FAULTY_PORT
+        network.divert_api(port)
+        self.forward_api(port or components.API_PORT)
+        self.note(f"API faults: {faults or 'none'}")
 
     async def join(self, node: NodePlan) -> None:
         await asyncio.to_thread(bootstrap.node, self.api, node)
@@ -132,6 +157,7 @@ class Supervisor:
             "apiPort": self.plan.api_port,
             "forwards": [list(forward) for forward in self.plan.forwards],
             "components": self.processes.status(),
+            "apiFaults": "apifaults" in self.processes.status(),
             "nodes": self.machines.status(),
         }
 

@@ -1,10 +1,12 @@
 // Forwards TCP connections from listening sockets that it inherits to addresses that it dials.
 //
 // The listeners belong to the user's network namespace, this process to the cluster's: that is the only way in from
-// outside. Usage: forward FD=HOST:PORT [FD=HOST:PORT ...]
+// outside. Usage: forward [-resolver ADDRESS:PORT] FD=HOST:PORT [FD=HOST:PORT ...]
 package main
 
 import (
+	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -16,20 +18,35 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: forward FD=HOST:PORT [FD=HOST:PORT ...]")
+	resolver := flag.String("resolver", "", "name server for the hosts, instead of the machine's")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "usage: forward [-resolver ADDRESS:PORT] FD=HOST:PORT [FD=HOST:PORT ...]")
 		os.Exit(2)
 	}
+	dialer := newDialer(*resolver)
 	var all sync.WaitGroup
-	for _, argument := range os.Args[1:] {
+	for _, argument := range flag.Args() {
 		listener, target, err := parse(argument)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "forward: %s: %v\n", argument, err)
 			os.Exit(2)
 		}
-		all.Go(func() { serve(listener, target) })
+		all.Go(func() { serve(listener, target, dialer) })
 	}
 	all.Wait()
+}
+
+// newDialer looks names up anew for every connection: a Service may come later than its forward.
+func newDialer(resolver string) *net.Dialer {
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	if resolver != "" {
+		ask := func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, resolver)
+		}
+		dialer.Resolver = &net.Resolver{PreferGo: true, Dial: ask}
+	}
+	return dialer
 }
 
 func parse(argument string) (net.Listener, string, error) {
@@ -45,7 +62,7 @@ func parse(argument string) (net.Listener, string, error) {
 	return listener, target, err
 }
 
-func serve(listener net.Listener, target string) {
+func serve(listener net.Listener, target string, dialer *net.Dialer) {
 	for {
 		outside, err := listener.Accept()
 		if err != nil {
@@ -53,13 +70,13 @@ func serve(listener net.Listener, target string) {
 			time.Sleep(100 * time.Millisecond) // out of descriptors: others must close first
 			continue
 		}
-		go connect(outside, target)
+		go connect(outside, target, dialer)
 	}
 }
 
-func connect(outside net.Conn, target string) {
+func connect(outside net.Conn, target string, dialer *net.Dialer) {
 	defer outside.Close()
-	inside, err := net.DialTimeout("tcp", target, 10*time.Second)
+	inside, err := dialer.Dial("tcp", target)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "forward: %v\n", err)
 		return

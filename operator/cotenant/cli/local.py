@@ -16,6 +16,17 @@ A whole, real Kubernetes on this machine, without Docker and without root: etcd,
 manager, one kubelet per node, kube-proxy, CoreDNS. Built once, up in seconds, gone without a trace."""
 
 
+FAULTS: tuple[tuple[str, type, str], ...] = (
+    ("latency-ms", int, "added to every request"),
+    ("jitter-ms", int, "up to this much more"),
+    ("error-rate", float, "0 to 1: refused before the API server sees them"),
+    ("lost-rate", float, "0 to 1: carried out, but the answer is lost"),
+    ("cuts-per-min", float, "how often a watch breaks"),
+    ("seed", int, "the same seed, the same fates in the same order"),
+    ("only-user-like", str, "only clients with this in their User-Agent"),
+)
+
+
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser("local", help="a real Kubernetes on this machine", description=DESCRIPTION)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -50,6 +61,11 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         help="stop: pull the plug; freeze: no process moves; isolate: cut off from the API server; restore: undo all",
     )
     node.add_argument("node", metavar="NODE")
+    faults = action("faults", _faults, "make the API server fail; without options: no more")
+    faults.epilog = "Pods and clients outside meet the faults; the cluster's own components do not."
+    for option, kind, text in FAULTS:
+        faults.add_argument(f"--{option}", type=kind, metavar=kind.__name__.upper(), help=text)
+    faults.add_argument("--error-codes", metavar="CODES", help="of 409,429,500,503,504 (default: 409,429,500)")
     action("build", _build, "build the programs now, without starting a cluster", named=False)
 
 
@@ -149,6 +165,17 @@ def _node(args: argparse.Namespace) -> int:
     from cotenant_local import lifecycle
 
     lifecycle.find(args.name).node(args.fault, args.node)
+    return 0
+
+
+def _faults(args: argparse.Namespace) -> int:
+    from cotenant_local import lifecycle
+
+    names = [option.replace("-", "_") for option, _, _ in FAULTS]
+    wanted = {name: value for name in names if (value := getattr(args, name)) is not None}
+    if args.error_codes:
+        wanted["error_codes"] = args.error_codes.split(",")
+    lifecycle.find(args.name).api_faults(**wanted)
     return 0
 
 

@@ -1,0 +1,131 @@
+"""The API server misbehaves on purpose, as much as asked for and no more; who a client is stays what it was."""
+
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cotenant_local.errors import LocalError
+
+if TYPE_CHECKING:
+    from cotenant_local.lifecycle import Cluster
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def faulty(api_server: "Cluster") -> Iterator["Cluster"]:
+    yield api_server
+    api_server.api_faults()
+
+
+def connect(cluster: "Cluster", identity: str) -> http.client.HTTPSConnection:
+    server = json.loads(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    tls = ssl.create_default_context(cafile=str(cluster.state.pki / "ca.crt"))
+    tls.load_cert_chain(cluster.state.pki / f"{identity}.crt", cluster.state.pki / f"{identity}.key")
+    deadline = time.monotonic() + 30
+    while True:
+        connection = http.client.HTTPSConnection(server.removeprefix("https://"), context=tls, timeout=30)
+        try:
+            connection.connect()
+        except (ConnectionError, ssl.SSLError):  # the forward is just changing its target
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        else:
+            return connection
+
+
+def codes(cluster: "Cluster", requests: int) -> list[int]:
+    connection = connect(cluster, "admin")
+    seen = []
+    for _ in range(requests):
+        connection.request("GET", "/api/v1/namespaces/default")
+        answer = connection.getresponse()
+        answer.read()
+        seen.append(answer.status)
+    return seen
+
+
+def test_the_same_seed_refuses_the_same_requests(faulty: "Cluster") -> None:
+    drawn = []
+    for _ in range(2):
+        faulty.api_faults(error_rate=0.4, error_codes=[429, 500], seed=7)
+        drawn.append(codes(faulty, 40))
+    assert drawn[0] == drawn[1]
+    assert set(drawn[0]) == {200, 429, 500}
+
+
+def test_a_conflict_is_only_told_to_those_who_change_something(faulty: "Cluster") -> None:
+    faulty.api_faults(error_rate=1, error_codes=[409])
+    assert codes(faulty, 5) == [200] * 5
+    said = faulty.kubectl("create", "configmap", "conflicting", expect=1)
+    assert "injected fault: the object has been modified" in said
+
+
+def test_a_lost_answer_does_not_undo_what_was_carried_out(faulty: "Cluster") -> None:
+    faulty.api_faults(lost_rate=1)
+    connection = connect(faulty, "admin")
+    body = json.dumps({"metadata": {"name": "lost"}})
+    connection.request("POST", "/api/v1/namespaces/default/configmaps", body, {"Content-Type": "application/json"})
+    with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
+        connection.getresponse()
+    faulty.api_faults()
+    connect(faulty, "admin").close()
+    assert faulty.kubectl("get", "configmap", "lost", "-o", "name").strip() == "configmap/lost"
+
+
+def test_latency_is_added_to_every_request(faulty: "Cluster") -> None:
+    faulty.api_faults(latency_ms=200)
+    connection = connect(faulty, "admin")
+    begun = time.monotonic()
+    for _ in range(3):
+        connection.request("GET", "/version")
+        connection.getresponse().read()
+    assert time.monotonic() - begun >= 0.6
+
+
+def test_a_watch_breaks_in_the_middle(faulty: "Cluster") -> None:
+    faulty.api_faults(cuts_per_min=600)
+    connection = connect(faulty, "admin")
+    connection.request("GET", "/api/v1/namespaces?watch=true&timeoutSeconds=300")
+    with pytest.raises((http.client.IncompleteRead, ConnectionError, ssl.SSLError)):
+        connection.getresponse().read()
+
+
+def test_other_clients_are_left_alone(faulty: "Cluster") -> None:
+    faulty.api_faults(error_rate=1, error_codes=[500], only_user_like="kubectl")
+    assert codes(faulty, 5) == [200] * 5
+    assert "injected fault" in faulty.kubectl("get", "--raw", "/version", expect=1)
+
+
+@pytest.mark.parametrize("identity", ["admin", "kube-proxy"])
+def test_nobody_becomes_somebody_else_on_the_way(faulty: "Cluster", identity: str) -> None:
+    faulty.api_faults(jitter_ms=1)
+    connection = connect(faulty, identity)
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    headers = {"Content-Type": "application/json", "X-Remote-User": "root", "X-Remote-Group": "system:masters"}
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    connection.request("POST", path, json.dumps(review), headers)
+    info = json.loads(connection.getresponse().read())["status"]["userInfo"]
+    want = {
+        "admin": ("kubernetes-admin", ["system:masters", "system:authenticated"]),
+        "kube-proxy": ("system:kube-proxy", ["system:authenticated"]),
+    }
+    assert (info["username"], info["groups"]) == want[identity]
+
+
+def test_nonsense_is_refused_and_changes_nothing(faulty: "Cluster") -> None:
+    with pytest.raises(LocalError, match="error_rate: Input should be less than or equal to 1"):
+        faulty.api_faults(error_rate=2)
+    assert codes(faulty, 3) == [200] * 3
+
+
+def test_without_a_cluster_there_is_nothing_to_break(api_server: "Cluster") -> None:
+    from cotenant_local import lifecycle
+
+    with pytest.raises(LocalError, match=r"there is no cluster 'nobody' up \(up are: .*test-"):
+        lifecycle.find("nobody")
