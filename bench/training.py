@@ -1,0 +1,115 @@
+"""A training step under Cotenant against torchrun, on the same machine: `python bench/training.py`. Root, for the pods.
+
+Alternating runs of the same unchanged program: under torchrun, in one pod with two ranks, and in two pods with one.
+Prints step time, launch → first step with its phases, and how long training stands still after a SIGKILL of a rank.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import podlike
+
+PROGRAM = "training_program.py"
+HERE = Path(__file__).resolve().parent
+TESTS = HERE.parent / "tests" / "worker" / "programs"
+_START_S = 240
+
+
+def read(log: str, launched: float) -> dict[str, Any]:
+    first = re.search(r"FIRST ([\d.]+)", log)
+    steps = re.search(r"STEPS (\[.*\])", log)
+    if not first or not steps:
+        raise RuntimeError(f"the program did not finish:\n{log[-2000:]}")
+    return {"first_step_s": float(first[1]) - launched, "ms": json.loads(steps[1])}
+
+
+def under_torchrun(turns: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", PROGRAM, str(turns)]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    launched = time.time()
+    done = subprocess.run(command, cwd=HERE, env=env, capture_output=True, text=True, timeout=_START_S, check=False)
+    return read(done.stdout + done.stderr, launched)
+
+
+def under_cotenant(pods: list[int], turns: int) -> dict[str, Any]:
+    job = podlike.contract(pods, command=("torchrun", PROGRAM, str(turns)))
+    with podlike.World(job, HERE, env={"OMP_NUM_THREADS": "1"}) as world:
+        launched = time.time()
+        started = world.start_all()
+        phases: dict[str, float] = {}
+
+        def finished() -> bool:
+            nonlocal phases
+            phases = phases_of(started[0].get("/metrics")) or phases
+            return started[0].process.poll() is not None
+
+        try:
+            podlike.until(finished, _START_S, "the end of the run")
+        except TimeoutError:
+            raise RuntimeError(world.logs()) from None
+        return {**read(started[0].log(), launched), "phases": phases}
+
+
+def phases_of(page: str) -> dict[str, float]:
+    return {name: float(value) for name, value in re.findall(r'phase="([^"]+)"\} ([\d.e+-]+)', page)}
+
+
+def recovery() -> dict[str, float]:
+    """Seconds from a SIGKILL of rank 1 to the next step beyond the last one, in the other pod."""
+    job = podlike.contract([1, 1], command=("python", "torch_steps.py"))
+    with podlike.World(job, TESTS) as world:
+        head, other = world.start_all()
+        podlike.until(lambda: "step 20" in head.log(), _START_S, "training")
+        killed = time.time()
+        os.kill(other.rank_process(1), signal.SIGKILL)
+        again = podlike.until(lambda: re.search(r"again ([\d.]+)", head.log()), 60, "training again")
+    return {"recovery_s": float(again[1]) - killed}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=30, help="blocks of 20 steps in a run")
+    parser.add_argument("--json", default="bench/results/training.json")
+    chosen = parser.parse_args()
+    if why := podlike.missing():
+        print(f"bench/training.py did not run: {why}")
+        return 0
+    runs: dict[str, list[dict[str, Any]]] = {"torchrun": [], "one pod, two ranks": [], "two pods": []}
+    for _ in range(chosen.rounds):
+        runs["torchrun"].append(under_torchrun(chosen.turns))
+        runs["one pod, two ranks"].append(under_cotenant([2], chosen.turns))
+        runs["two pods"].append(under_cotenant([1, 1], chosen.turns))
+    bare = statistics.median(ms for run in runs["torchrun"] for ms in run["ms"])
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs, {chosen.rounds} alternating rounds")
+    print(f"{'':<22}{'ms a step':>10}{'to torchrun':>13}{'first step after':>18}")
+    for name, found in runs.items():
+        step = statistics.median(ms for run in found for ms in run["ms"])
+        first = min(run["first_step_s"] for run in found)
+        print(f"{name:<22}{step:>10.2f}{step / bare - 1:>+12.1%}{first:>15.1f} s")
+    fastest = min(runs["two pods"], key=lambda run: run["first_step_s"])
+    print("two pods, seconds after pod 0's launcher began:")
+    for phase, seconds in sorted(fastest["phases"].items(), key=lambda item: item[1]):
+        print(f"  {seconds:>7.2f}  {phase}")
+    back = [recovery()["recovery_s"] for _ in range(chosen.rounds)]
+    print(f"a killed rank trains again after {', '.join(f'{each:.2f}' for each in back)} s")
+    path = Path(chosen.json)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {"load": os.getloadavg(), "runs": runs, "recovery_s": back}
+    path.write_text(json.dumps(document, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""The program that bench/training.py times: a small convolutional net on scikit-learn's digits, DDP over gloo or NCCL.
+
+Ordinary torchrun style. Rank 0 prints `FIRST <unix time>` after its first step, `STEPS <JSON list of ms>` at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+BLOCK = 20
+
+turns = int(sys.argv[1])
+torch.set_num_threads(1)
+dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+digits = load_digits()
+images = torch.tensor(digits.images, dtype=torch.float32, device=device).unsqueeze(1) / 16
+labels = torch.tensor(digits.target, device=device)
+torch.manual_seed(dist.get_rank())
+net = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.Flatten(), nn.Linear(1024, 10))
+model = DistributedDataParallel(net.to(device))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+blocks: list[float] = []
+for _ in range(turns):
+    begin = time.perf_counter()
+    for _step in range(BLOCK):
+        pick = torch.randint(len(labels), (64,), device=device)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(images[pick]), labels[pick]).backward()
+        optimizer.step()
+        if not blocks and dist.get_rank() == 0:
+            print(f"FIRST {time.time()}", flush=True)
+            blocks.append(0.0)
+    blocks.append((time.perf_counter() - begin) / BLOCK * 1e3)
+if dist.get_rank() == 0:
+    print(f"STEPS {json.dumps(blocks[2:])}", flush=True)
+dist.destroy_process_group()
