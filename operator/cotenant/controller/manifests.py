@@ -108,7 +108,7 @@ def _container(attempt: Attempt, node_rank: int, settings: Settings) -> dict[str
     return {
         "name": names.CONTAINER,
         "image": attempt.program.image,
-        "command": ["python", "-m", "cotenant_worker"],
+        "command": ["python", "-P", "-m", "cotenant_worker"],
         "workingDir": names.CODE_PATH,
         "env": _env(attempt, node_rank, settings),
         "ports": [{"name": "progress", "containerPort": names.PROGRESS_PORT}],
