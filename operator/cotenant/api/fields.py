@@ -85,13 +85,13 @@ def _amount(
 
 
 def _decimal(low: str, high: str, *, of: str, low_included: bool = False) -> Any:
-    span = f"from {low}" if low_included else f"more than {low}"
+    span = f"from {low} to {high}" if low_included else f"more than {low} and at most {high}"
     read, schema = _amount(
         quantities.parse_decimal,
         grammar=quantities.DECIMAL,
         low=low,
         high=high,
-        message=f'must be a number of {of} {span} to {high}, such as 2, "0.5" or "500m", with at most three decimals',
+        message=f'must be a number of {of} {span}, such as 2, "0.5" or "500m", with at most three decimals',
         low_included=low_included,
     )
     return read, schema

@@ -19,9 +19,13 @@ class Capabilities(StatusModel):
     """What the node can do to keep jobs apart."""
 
     runtime_class: bool = False
+    """The nvidia runtime is set up."""
     cdi: bool = False
+    """Devices by CDI."""
     dmem: bool = False
+    """The driver accounts memory by cgroup."""
     mps: bool = False
+    """MPS runs."""
 
 
 class GpuUse(StatusModel):
@@ -40,6 +44,7 @@ class GpuStatus(StatusModel):
     gpu_class: str = Field(alias="class")
     memory_mib: int = Field(alias="memoryMiB")
     healthy: bool = True
+    """Only healthy GPUs are handed out."""
     health: str = ""
     """Why it is not healthy."""
     peers: tuple[str, ...] = ()
@@ -47,7 +52,9 @@ class GpuStatus(StatusModel):
     mig: bool = False
     pci_bus_id: str = Field(default="", alias="pciBusId")
     used: GpuUse | None = None
+    """Live use."""
     processes: tuple[GpuProcess, ...] = ()
+    """Who uses it."""
 
 
 class Violation(StatusModel):
@@ -62,6 +69,7 @@ class Violation(StatusModel):
 
 class GPUNodeStatus(StatusModel):
     heartbeat: Timestamp | None = None
+    """When the agent last wrote; a node that is silent for a minute gets no new jobs."""
     simulated: bool = False
     """Not real GPUs: for a machine that has none."""
     driver_version: str = ""
@@ -70,9 +78,11 @@ class GPUNodeStatus(StatusModel):
     isolation: Isolation = Isolation.NONE
     """The best that this node can enforce."""
     gpus: tuple[GpuStatus, ...] = ()
+    """Every GPU of the node."""
     summary: str = ""
     """One phrase for a table: `2 × H100 80Gi`."""
     violations: tuple[Violation, ...] = ()
+    """Pods that use more than they were given."""
 
 
 class GPUNode(Model):

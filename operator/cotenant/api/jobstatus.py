@@ -71,17 +71,25 @@ class PlacementStatus(StatusModel):
 
     nodes: tuple[NodeStatus, ...]
     admitted_at: Timestamp
+    """When the job got its GPUs."""
     workers: int
+    """Ranks in all."""
     isolation: Isolation = Isolation.NONE
 
 
 class PendingStatus(StatusModel):
     reason: str
+    """The dominant reason, one word."""
     message: str
+    """What was asked, what there is, what would change it."""
     since: Timestamp | None = None
+    """Since when this has been the reason."""
     estimated_start: Timestamp | None = None
+    """When it may start, by the run times that others expect."""
     would_start_if: str | None = None
+    """The smallest change that would let it start."""
     evidence: Metrics = Field(default_factory=dict)
+    """The figures behind the message."""
 
 
 class CheckpointStatus(StatusModel):
@@ -93,18 +101,25 @@ class ProgressStatus(StatusModel):
     summary: str = ""
     """One phrase for a table: `120/400 (30 %)`."""
     state: str = ""
+    """What the workers do: starting, rendezvous, training, saving, done."""
     step: int = 0
+    """Steps made."""
     of: int = 0
+    """Steps in all; 0: the program has not said."""
     rate: float = 0.0
     """Steps per second."""
     percent: int | None = None
     metrics: Metrics = Field(default_factory=dict)
+    """The latest, averaged over the ranks."""
     last_checkpoint: CheckpointStatus | None = None
+    """The newest whole one."""
     collective: str = ""
+    """What was chosen: nccl or gloo."""
     observed_gpus: dict[str, tuple[str, ...]] = Field(default_factory=dict, alias="observedGPUs")
     """rank → the UUIDs that its process really sees."""
     memory_peak_mib: dict[str, int] = Field(default_factory=dict, alias="memoryPeakMiB")
     warnings: tuple[str, ...] = ()
+    """What the worker noticed and could not put right."""
     updated_at: Timestamp | None = None
 
 
@@ -112,8 +127,10 @@ class EvictionStatus(StatusModel):
     """The last time that the job had to leave; `done` when its GPUs were given back."""
 
     kind: str
+    """Why: preempted, reclaimed, moved, node lost …"""
     message: str
     in_favour_of: str | None = None
+    """The job that gets the room."""
     at: Timestamp
     done: bool = False
 
@@ -122,9 +139,12 @@ class ExitStatus(StatusModel):
     """How the last attempt ended, as the worker tells it."""
 
     code: int
+    """The exit code."""
     reason: str
+    """What it means."""
     message: str = ""
     rank: int | None = None
+    """The first rank that failed of its own accord."""
     signal: int | None = None
     node: str | None = None
     tail: tuple[str, ...] = ()
@@ -149,6 +169,7 @@ class ExcludedNode(StatusModel):
 
 class TrainingJobStatus(StatusModel):
     phase: Phase | None = None
+    """Where the job is in its life."""
     reason: str | None = None
     """One word: why it waits, failed or was evicted."""
     message: str | None = None
@@ -158,9 +179,13 @@ class TrainingJobStatus(StatusModel):
     conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
     placement: PlacementStatus | None = None
     pending: PendingStatus | None = None
+    """While it waits: why."""
     progress: ProgressStatus | None = None
+    """While it runs: how far it is."""
     isolation: Isolation | None = None
+    """What is really enforced on its GPUs."""
     usage: UsageStatus | None = None
+    """What it has cost so far."""
     results: Metrics | None = None
     """Final metrics, all-reduced."""
     attempts: int = 0
@@ -172,8 +197,10 @@ class TrainingJobStatus(StatusModel):
     restarts: int = 0
     """Times that the job was started again, whatever the cause."""
     last_exit: ExitStatus | None = None
+    """How the last attempt ended."""
     eviction: EvictionStatus | None = None
     excluded_nodes: tuple[ExcludedNode, ...] = ()
+    """Nodes that failed to start it, and are left alone for a while."""
     started_at: Timestamp | None = None
     """When its workers first ran."""
     finished_at: Timestamp | None = None

@@ -43,8 +43,11 @@ class Operator(StrEnum):
 
 class Requirement(Model):
     key: LabelKey
+    """Of a label."""
     operator: Operator
+    """How the label's value is compared."""
     values: Annotated[tuple[SelectedValue, ...], Field(max_length=64)] = ()
+    """With what; for In and NotIn."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -60,7 +63,9 @@ class NamespaceSelector(Model):
     """Namespaces by their labels; an empty selector means all of them."""
 
     match_labels: Annotated[dict[Str, SelectedValue], Field(max_length=16, default_factory=dict)]
+    """Labels that a namespace must carry, all of them."""
     match_expressions: Annotated[tuple[Requirement, ...], Field(max_length=16)] = ()
+    """Further demands on its labels, all of which must hold."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -95,7 +100,9 @@ class QuotaLine(Model):
     """One grant. Every line that matches a request must allow it; a line without class or zone matches any."""
 
     gpu_class: LabelValue | None = None
+    """For GPUs of this class. Default: any."""
     zone: LabelValue | None = None
+    """For GPUs in this zone. Default: any."""
     guaranteed: GpuAmount = 0
     """GPUs that are the queue's own: others give them back when it asks."""
     limit: GpuAmount | None = None
@@ -154,7 +161,9 @@ class QueueSpec(Model):
     quotas: Annotated[tuple[QuotaLine, ...], Field(max_length=64)] = ()
     """What is granted. Nothing granted is nothing allowed."""
     users: UserLimits | None = None
+    """Limits for every user alike."""
     budget: Budget | None = None
+    """What the queue may use up."""
     consolidation: Consolidation = Consolidation.NEVER
     """Whether its jobs may be moved, by way of a checkpoint, when that lets a job start that otherwise cannot."""
 
@@ -183,30 +192,41 @@ class QuotaUsage(StatusModel):
     effective: GpuAmount = 0
     """`guaranteed`, scaled to the nodes that are there."""
     used: GpuAmount = 0
+    """Held by its jobs."""
     borrowed: GpuAmount = 0
+    """Of these, beyond what is guaranteed."""
     lent: GpuAmount = 0
+    """Of what is guaranteed, held by others."""
 
 
 class BudgetUsage(StatusModel):
     spent_milli_gpu_seconds: int = Field(default=0, alias="spentMilliGPUSeconds")
+    """Exactly, in this period."""
     spent: str = ""
     """In GPU-hours, for people."""
     left: str = ""
+    """In GPU-hours, for people."""
     period_start: Timestamp | None = None
     period_end: Timestamp | None = None
 
 
 class QueueStatus(StatusModel):
     used: GpuAmount = 0
+    """GPUs that its jobs hold."""
     borrowed: GpuAmount = 0
+    """Of these, beyond what is guaranteed to it."""
     lent: GpuAmount = 0
+    """Of what is guaranteed to it, held by other queues."""
     pending: int = 0
+    """Jobs that wait."""
     running: int = 0
+    """Jobs that hold GPUs."""
     share: str = ""
     """Dominant share of what is borrowed, usage history counted: who has less goes first."""
     namespaces: tuple[str, ...] = ()
     """All that it serves now, selectors resolved."""
     quotas: tuple[QuotaUsage, ...] = ()
+    """The same for every line of the spec."""
     budget: BudgetUsage | None = None
     conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
     observed_generation: int = 0

@@ -22,12 +22,11 @@ from cotenant.api.fields import (
     whole,
 )
 from cotenant.api.rules import Model, Rule
+from cotenant.api.volumes import Code, SubPath, Volume
 
 MAX_ARGUMENTS = 256
 MAX_ENV = 128
 MAX_VOLUMES = 32
-
-RESERVED_PATHS = r"^/(tmp|dev|proc|sys|etc|run|var/run|workspace|checkpoints)(/.*)?$"
 
 
 class Framework(StrEnum):
@@ -64,20 +63,13 @@ class Update(StrEnum):
 Key: TypeAlias = Annotated[
     Str, *text(r"^[-._a-zA-Z0-9]+$", "must be a key of letters, digits, '-', '_' and '.'", longest=253)
 ]
-SubPath: TypeAlias = Annotated[
-    Str,
-    *text(
-        r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$",
-        "must be a relative path without '..', such as \"runs/today\"",
-        longest=256,
-    ),
-]
-"""No part may start with a dot, so `..` cannot leave the volume."""
 
 
 class KeyOf(Model):
     name: ObjectName
+    """Its name."""
     key: Key
+    """One of its keys."""
 
 
 class EnvSource(Model):
@@ -109,8 +101,11 @@ class EnvVar(Model):
     name: Annotated[
         Str, *text(environment.NAME, "must be the name of a variable: letters, digits and '_'", longest=128)
     ]
+    """Not one of the names that the operator sets or forbids."""
     value: Annotated[str, bounded(4096)] | None = None
+    """The value itself, not expanded by a shell."""
     value_from: EnvSource | None = None
+    """Where the value is read when the pod starts."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         *(_denied(row) for row in environment.DENIED),
@@ -134,82 +129,6 @@ class EnvVar(Model):
     )
 
 
-class ConfigMapSource(Model):
-    name: ObjectName
-
-
-class SecretSource(Model):
-    secret_name: ObjectName
-
-
-class ClaimSource(Model):
-    claim_name: ObjectName
-    sub_path: SubPath | None = None
-    """Only this folder of the volume."""
-
-
-class EmptyDirSource(Model):
-    size_limit: HostMemory | None = None
-
-
-class Code(Model):
-    """Mounted read-only at /workspace: the working directory, and first on PYTHONPATH."""
-
-    config_map: ConfigMapSource | None = None
-    persistent_volume_claim: ClaimSource | None = None
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "",
-            "has(self.configMap) != has(self.persistentVolumeClaim)",
-            "code takes exactly one of configMap and persistentVolumeClaim",
-            lambda it: (it.config_map is None) != (it.persistent_volume_claim is None),
-        ),
-    )
-
-
-class Volume(Model):
-    name: Annotated[
-        Str,
-        *text(
-            r"^[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?$",
-            "must be at most 53 lower-case letters, digits and '-', such as \"data\"",
-            longest=53,
-        ),
-    ]
-    mount_path: Annotated[
-        Str,
-        *text(
-            r"^(/[A-Za-z0-9_][-A-Za-z0-9_.]*)+$",
-            "must be an absolute path below / without '..', such as \"/data\"",
-            longest=256,
-        ),
-    ]
-    read_only: Bool = False
-    persistent_volume_claim: ClaimSource | None = None
-    config_map: ConfigMapSource | None = None
-    secret: SecretSource | None = None
-    empty_dir: EmptyDirSource | None = None
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "",
-            "(has(self.persistentVolumeClaim) ? 1 : 0) + (has(self.configMap) ? 1 : 0) + (has(self.secret) ? 1 : 0)"
-            " + (has(self.emptyDir) ? 1 : 0) == 1",
-            "a volume takes exactly one of persistentVolumeClaim, configMap, secret and emptyDir",
-            lambda it: (
-                [it.persistent_volume_claim, it.config_map, it.secret, it.empty_dir].count(None) == 3  # four sources
-            ),
-        ),
-        Rule(
-            "mountPath",
-            f"!self.mountPath.matches({cel_text(RESERVED_PATHS)})",
-            "this path is used by Cotenant or by the system; mount the volume elsewhere, such as at /data",
-            lambda it: re.fullmatch(RESERVED_PATHS, it.mount_path) is None,
-        ),
-    )
-
-
 class ParameterServer(Model):
     servers: Annotated[int, *whole(1, 64)] = 1
     """Server processes among which the parameters are divided."""
@@ -226,6 +145,7 @@ class MLflow(Model):
     tracking_uri: Annotated[
         Str, *text(r"^https?://[^\s]+$", "must be the address of a tracking server, http:// or https://", longest=512)
     ]
+    """The address of the tracking server."""
     experiment: Annotated[str, bounded(256, shortest=1)] | None = None
     """Default: the job's namespace."""
 
@@ -234,14 +154,18 @@ class Tracking(Model):
     """Where reported metrics go as well, besides the job's status."""
 
     tensor_board: TensorBoard | None = None
+    """Write event files beside the checkpoints."""
     mlflow: MLflow | None = None
+    """Send them to an MLflow server."""
 
 
 class Resources(Model):
     """Of the node, per worker; what the pod's requests and limits are made of."""
 
     cpu: CpuAmount = 1000
+    """CPUs per worker."""
     memory: HostMemory = 4 * 1024**3
+    """Memory per worker, of the node, not of its GPUs."""
 
 
 class Runtime(Model):
@@ -257,6 +181,7 @@ class Runtime(Model):
     ) = None
     """A program that reads torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR …), run once per worker, unchanged."""
     args: Annotated[tuple[Annotated[str, bounded(65536)], ...], Field(max_length=MAX_ARGUMENTS)] | None = None
+    """Arguments of `command`, after its own."""
     entrypoint: (
         Annotated[
             Str,
@@ -273,14 +198,19 @@ class Runtime(Model):
     """The command is a Ray Train driver: run once, on the job's own Ray cluster."""
     code: Code | None = None
     env: Annotated[tuple[EnvVar, ...], Field(max_length=MAX_ENV), *keyed_by("name")] = ()
+    """Variables of the program, besides those that the operator sets."""
     volumes: Annotated[tuple[Volume, ...], Field(max_length=MAX_VOLUMES), *keyed_by("name")] = ()
+    """Volumes of every pod."""
     framework: Framework | None = None
     """What the program trains with, where that decides how it is started."""
     strategy: Strategy = Strategy.ALL_REDUCE
+    """How gradients come together: all-reduce among the workers, or by parameter servers."""
     parameter_server: ParameterServer | None = None
+    """Of strategy ParameterServer."""
     collective: Collective = Collective.AUTO
     """`gloo` also lets two workers of the job share one GPU, which NCCL refuses."""
     precision: Precision = Precision.FP32
+    """Of the arithmetic: what the program is told, and what autocast is set to where that is possible."""
     tracking: Tracking | None = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (

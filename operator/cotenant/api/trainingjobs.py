@@ -27,7 +27,8 @@ from cotenant.api.fields import (
 from cotenant.api.jobstatus import TrainingJobStatus
 from cotenant.api.metadata import ObjectMeta
 from cotenant.api.rules import Model, Rule, TransitionRule
-from cotenant.api.runtime import ClaimSource, Resources, Runtime
+from cotenant.api.runtime import Resources, Runtime
+from cotenant.api.volumes import ClaimSource
 from cotenant.core.model import Sharing, TopologyMode
 
 MAX_WORKERS = 10_000
@@ -90,6 +91,7 @@ class TopologyAsk(Model):
     """Keep all workers inside one node, rack or zone."""
 
     level: Literal["node", "rack", "zone"]
+    """Inside one of which."""
     mode: TopologyMode = TopologyMode.PREFERRED
     """Required: rather wait than spread."""
 
@@ -103,6 +105,7 @@ class Checkpoint(Model):
     """Where the job's state is kept, so that it goes on after an eviction or a fault instead of starting again."""
 
     volume: CheckpointVolume | None = None
+    """A volume that every pod can mount."""
     path: Annotated[str, bounded(512, shortest=1)] | None = None
     """With a volume: a folder in it (default: the job's name). Without: the address of a store, such as s3://bucket/runs."""
     interval: Duration | None = None
@@ -141,6 +144,7 @@ class TrainingJobSpec(Model):
     resources: Resources = Resources()
     topology: TopologyAsk | None = None
     runtime: Runtime
+    """What runs."""
     expected_runtime: Duration | None = None
     """How long the job is thought to take; others are told when they may start by it."""
     max_runtime: Duration | None = None

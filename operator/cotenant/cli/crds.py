@@ -1,4 +1,4 @@
-"""`cotenant crds`: write the CustomResourceDefinitions from the models into the checkout, or check what is written."""
+"""`cotenant crds`: write the CRDs and docs/api.md from the models into the checkout, or check what is there."""
 
 import argparse
 from pathlib import Path
@@ -6,10 +6,11 @@ from pathlib import Path
 from cotenant.cli.errors import UserError
 
 FOLDERS = ("crds", "charts/cotenant/crds")
+PAGE = "docs/api.md"
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = verbs.add_parser("crds", help="generate the CustomResourceDefinitions from the models")
+    parser = verbs.add_parser("crds", help="generate the CRDs and docs/api.md from the models")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--check", action="store_true", help="write nothing; fail when a file is not what would be written"
@@ -20,7 +21,7 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 
 def run(args: argparse.Namespace) -> int:
-    from cotenant.api import crds
+    from cotenant.api import crds, reference
 
     files = crds.files()
     if args.print:
@@ -28,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     root = args.root or _checkout()
     wanted = {root / folder / name: text for folder in FOLDERS for name, text in files.items()}
+    wanted[root / PAGE] = reference.markdown()
     if args.check:
         return _check(root, wanted)
     for path, text in wanted.items():
