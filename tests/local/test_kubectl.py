@@ -1,0 +1,141 @@
+"""What people do to pods with kubectl: exec, cp, logs, attach, port-forward, debug; and what mistakes say."""
+
+import contextlib
+import json
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from cotenant_local.lifecycle import Cluster
+
+pytestmark = pytest.mark.cluster
+TOOLS = "ghcr.io/cotenant/tools"
+DEADLINE = 60.0
+
+
+def apply(cluster: "Cluster", name: str, *command: str, image: str = TOOLS, **fields: Any) -> None:
+    container = {"name": "main", "image": image, "command": command, **fields.pop("container", {})}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 5, **fields}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
+
+
+@pytest.fixture(scope="module")
+def pods(local_cluster: "Cluster") -> "Iterator[Cluster]":
+    """A web server named `web` that also writes a line to its log now and then."""
+    script = "mkdir /www; echo hello > /www/index.html; echo started; exec python3 -m http.server -d /www 8000"
+    apply(local_cluster, "web", "/bin/sh", "-c", script)
+    local_cluster.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=90s")
+    yield local_cluster
+    names = local_cluster.kubectl("get", "pods", "-o", "name").split()
+    if names:
+        local_cluster.kubectl("delete", *names, "--wait")
+
+
+def test_exec_passes_input_output_and_the_exit_code(pods: "Cluster") -> None:
+    assert pods.kubectl("exec", "-i", "web", "--", "tr", "a-z", "A-Z", stdin="word") == "WORD"
+    said = pods.kubectl("exec", "web", "--", "/bin/sh", "-c", "echo out; echo err >&2; exit 7", expect=7)
+    assert {"out", "err"} <= set(said.splitlines())
+    assert "executable file not found" in pods.kubectl("exec", "web", "--", "no-such", expect=127)
+
+
+def test_files_are_copied_in_and_out(pods: "Cluster", tmp_path: Path) -> None:
+    (tmp_path / "tree" / "deep").mkdir(parents=True)
+    (tmp_path / "tree" / "deep" / "data").write_bytes(bytes(range(256)) * 4096)
+    pods.kubectl("cp", str(tmp_path / "tree"), "web:/tmp/tree")
+    pods.kubectl("cp", "web:/tmp/tree", str(tmp_path / "back"))
+    assert (tmp_path / "back" / "deep" / "data").read_bytes() == (tmp_path / "tree" / "deep" / "data").read_bytes()
+
+
+def test_a_port_is_forwarded_for_several_requests(pods: "Cluster") -> None:
+    command = pods.command("kubectl", "port-forward", "pod/web", ":8000", "--address", "127.0.0.1")
+    forward = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert forward.stdout
+        port = re.match(r"Forwarding from 127\.0\.0\.1:(\d+)", forward.stdout.readline())
+        assert port
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", int(port[1])), timeout=30) as connection:
+                connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                assert b"".join(iter(lambda: connection.recv(4096), b"")).endswith(b"hello\n")
+    finally:
+        forward.kill()
+        forward.wait()
+
+
+def test_run_attaches_input_and_exits_with_the_programs_code(pods: "Cluster") -> None:
+    command = pods.command("kubectl", "run", "piped", "-i", "--rm", "--quiet", "--restart=Never", f"--image={TOOLS}")
+    done = subprocess.run(
+        [*command, "--", "md5sum"], input="text", capture_output=True, text=True, timeout=90, check=True
+    )
+    assert done.stdout.split() == ["1cb251ec0d568de6a929b520c4aed8d1", "-"]
+
+
+def test_logs_are_followed_to_the_end_and_kept_of_the_run_before(pods: "Cluster") -> None:
+    apply(
+        pods,
+        "counter",
+        "/bin/sh",
+        "-c",
+        "for i in 1 2 3; do echo $i; sleep 0.2; done; exit 1",
+        restartPolicy="OnFailure",
+    )
+    deadline = time.monotonic() + DEADLINE
+    while pods.kubectl("get", "pod", "counter", "-o", "jsonpath={.status.containerStatuses[0].restartCount}") != "1":
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert pods.kubectl("logs", "counter", "--previous").split() == ["1", "2", "3"]
+    apply(pods, "short", "/bin/sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.3; done", restartPolicy="Never")
+    pods.kubectl("wait", "--for=jsonpath={.status.containerStatuses[0].started}=true", "pod/short", "--timeout=60s")
+    assert pods.kubectl("logs", "-f", "short").split() == ["1", "2", "3"]
+
+
+def test_a_debug_container_sees_the_processes_of_its_target(pods: "Cluster") -> None:
+    pods.kubectl("debug", "web", f"--image={TOOLS}", "--target=main", "-c", "look", "--", "pgrep", "-f", "http.server")
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        with contextlib.suppress(Exception):
+            if pods.kubectl("logs", "web", "-c", "look").strip() == "1":
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "reason", "message"),
+    [
+        ("no-image", {"image": "nginx:1"}, "ErrImagePull|ImagePullBackOff", "is not on this machine"),
+        (
+            "no-program",
+            {"command": ["absent"]},
+            "RunContainerError|CrashLoopBackOff|StartError",
+            "executable file not found",
+        ),
+        (
+            "no-profile",
+            {"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "a.json"}}},
+            "CreateContainerError",
+            "only RuntimeDefault and Unconfined are provided",
+        ),
+    ],
+)
+def test_a_pod_that_cannot_run_says_why(
+    pods: "Cluster", name: str, fields: dict[str, Any], reason: str, message: str
+) -> None:
+    apply(pods, name, "true", container=fields)
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        status = json.loads(pods.kubectl("get", "pod", name, "-o", "json"))["status"]
+        state = json.dumps(status.get("containerStatuses", []))
+        if re.search(f'"reason": "({reason})"', state) and message in state:
+            break
+        assert time.monotonic() < deadline, state
+        time.sleep(0.2)
+    pods.kubectl("delete", "pod", name, "--wait")
