@@ -29,7 +29,7 @@ from cotenant.core.requests import Option, Request, RequestKey
 from cotenant.core.usage import Headroom, Usage
 
 if TYPE_CHECKING:
-    from cotenant.core.victims import Unit
+    from cotenant.core.victims import Candidates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Cycle:
     shrunk: dict[JobKey, frozenset[int]] = field(default_factory=dict)
     """Elastic job → ranks that this cycle asked to leave."""
     covered: dict[int, frozenset[tuple[JobKey, bool]]] = field(default_factory=dict)
-    candidates: dict[tuple[object, ...], tuple[list[Unit], list[Unit]]] = field(default_factory=dict)
+    candidates: dict[tuple[object, ...], Candidates] = field(default_factory=dict)
     entitled_waits: bool = False
     """A job inside its guarantee found no place in this cycle."""
     _later: Books | None = None

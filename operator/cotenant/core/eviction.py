@@ -11,8 +11,9 @@ After Kueue's minimal preemption sets and KAI-Scheduler's scenario solver; here 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from cotenant.core.books import Books
 from cotenant.core.cycle import Cycle, Found
@@ -21,7 +22,7 @@ from cotenant.core.holdings import Bulk
 from cotenant.core.model import Job, JobKey
 from cotenant.core.plan import Evict, EvictionKind, Resize
 from cotenant.core.requests import Request
-from cotenant.core.victims import Unit, candidates
+from cotenant.core.victims import Unit, candidates, still_there
 from cotenant.core.words import counted, gpus
 
 
@@ -39,13 +40,13 @@ class Sacrifice:
 
 def make_room(cycle: Cycle, job: Job, request: Request) -> Found | None:
     """Ask the cheapest sufficient victims to leave and hold the place for the job; None where nobody can or may."""
-    surplus, whole = candidates(cycle, request)
+    known = candidates(cycle, request)
     best: Sacrifice | None = None
-    for stage in (whole[:0], whole):
-        orders = [[*surplus, *stage]]
-        if stage and request.workers * request.job.gpu.count > 1:
-            orders.append([*surplus, *_by_node(stage)])
-        if best is None and orders[0]:
+    for stage in (known.whole[:0], known.whole):
+        if best is None and (known.surplus or stage):
+            orders = [[*known.surplus, *stage]]
+            if stage and request.workers * request.job.gpu.count > 1:
+                orders.append([*known.surplus, *_by_node(stage)])
             tried = [sacrifice for order in orders if (sacrifice := _search(cycle, request, order)) is not None]
             best = min(tried, key=lambda sacrifice: sacrifice.cost, default=None)
     if best is None:
@@ -57,39 +58,41 @@ def make_room(cycle: Cycle, job: Job, request: Request) -> Found | None:
 def _search(cycle: Cycle, request: Request, units: Sequence[Unit]) -> Sacrifice | None:
     books = cycle.open_later()
     with books.trial():
-        enough = _shortest_prefix(cycle, books, request, Bulk([unit.holding for unit in units]))
-        found = None if enough is None else cycle.find(books, request, request.workers)
+        prefix = _shortest_prefix(cycle, books, request, still_there(cycle, units))
+        found = cycle.find(books, request, request.workers) if prefix else None
         if found is None:
             return None
         books.hold(found.holding)
-        needed = _needed(books, units[:enough])
+        needed = _needed(books, prefix)
         if not _justified(cycle, books, request, found, needed):
             return None
         return Sacrifice(tuple(needed), found)
 
 
-def _shortest_prefix(cycle: Cycle, books: Books, request: Request, units: Bulk) -> int | None:
-    """Fewest units from the front after whose release the job fits; they are released on return."""
-    low, high, step = 0, 0, 1
+def _shortest_prefix(cycle: Cycle, books: Books, request: Request, units: Iterator[Unit]) -> list[Unit]:
+    """Fewest units from the front after whose release the job fits, released on return; none where all do not help."""
+    before: list[Unit] = []
     while True:
-        mark = books.mark
-        low, high, step = high, min(high + step, len(units)), step * 2
-        books.release_many(units, low, high)
-        if cycle.fits(books, request):
+        stretch = list(islice(units, max(1, len(before))))
+        bulk, mark = Bulk([unit.holding for unit in stretch]), books.mark
+        books.release_many(bulk, 0, len(stretch))
+        if stretch and cycle.fits(books, request):
             break
-        if high == len(units):
-            return None
+        if not stretch:
+            return []
+        before += stretch
+    low, high = 0, len(stretch)
     while high - low > 1:
         books.back_to(mark)
         middle = (low + high) // 2
-        books.release_many(units, low, middle)
+        books.release_many(bulk, low, middle)
         if cycle.fits(books, request):
             high = middle
         else:
             low, mark = middle, books.mark
     books.back_to(mark)
-    books.release_many(units, low, high)
-    return high
+    books.release_many(bulk, low, high)
+    return before + stretch[:high]
 
 
 def _needed(books: Books, units: Sequence[Unit]) -> list[Unit]:

@@ -147,7 +147,7 @@ class Bulk:
             np.add.at(array, at, sign * grants[:, 4 + place])
         np.add.at(ledger.free_cpu, nodes[:, 0], -sign * nodes[:, 1])
         np.add.at(ledger.free_host, nodes[:, 0], -sign * nodes[:, 2])
-        ledger.changes.extend(np.unique(nodes[:, 0]).tolist())
+        ledger.changes.extend(sorted(set(nodes[:, 0].tolist())))
 
     def charges(self, start: int, stop: int) -> list[Charge]:
         """The stretch's charges, added up per queue and user."""

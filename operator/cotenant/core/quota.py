@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from cotenant.core.inventory import Inventory
 from cotenant.core.model import WHOLE, Queue, Quota
 
@@ -163,13 +161,13 @@ class QueueTree:
 def capacities(inventory: Inventory) -> dict[Bucket, int]:
     """Milli-GPU per bucket that take work: healthy, on nodes that are ready."""
     found: dict[Bucket, int] = {}
-    zone = (
-        np.repeat(inventory.zone[:, None], inventory.kind.shape[1], axis=1) if inventory.kind.size else inventory.kind
-    )
-    pairs = np.stack([inventory.kind[inventory.usable], zone[inventory.usable]], axis=1)
-    for (kind, place), count in zip(*np.unique(pairs, axis=0, return_counts=True), strict=True):
-        bucket = (inventory.kinds[kind].gpu_class, inventory.zones[place])
-        found[bucket] = found.get(bucket, 0) + int(count) * WHOLE
+    for number, kind in enumerate(inventory.kinds):
+        per_node = (inventory.usable & (inventory.kind == number)).sum(axis=1)
+        for place, zone in enumerate(inventory.zones):
+            count = int(per_node[inventory.zone == place].sum())
+            if count:
+                bucket = (kind.gpu_class, zone)
+                found[bucket] = found.get(bucket, 0) + count * WHOLE
     return found
 
 

@@ -20,7 +20,7 @@ Example: 2 GPUs, checkpoint 300 s ago, restart 60 s → 720 GPU-seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cotenant.core.cycle import Cycle
@@ -53,9 +53,22 @@ class Unit:
         return self.lost, own_queue, self.job.priority, newest, self.job.key, -(self.rank or 0)
 
 
-def candidates(cycle: Cycle, request: Request) -> tuple[list[Unit], list[Unit]]:
-    """(surplus workers, minimum parts of jobs) that may leave for this request, each in order. A job whose minimum part
-    leaves takes its surplus with it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Who may leave for requests of one kind, in order. May name some that were asked in the meantime."""
+
+    surplus: Sequence[Unit]
+    whole: Sequence[Unit]
+    """Minimum parts of jobs; one that leaves takes its job's surplus with it."""
+    asked: int
+    """How many had been asked to leave when this was drawn up."""
+
+    def stale(self, asked: int) -> bool:
+        return (asked - self.asked) * 16 > len(self.surplus) + len(self.whole)
+
+
+def candidates(cycle: Cycle, request: Request) -> Candidates:
+    """Drawn up once per queue, priority and standing of the request; see `still_there`."""
     levels = _levels(cycle, request)
     preempts = request.queue in levels or not cycle.entitled_waits
     key = (request.queue, request.job.priority, levels, preempts)
@@ -70,13 +83,25 @@ def candidates(cycle: Cycle, request: Request) -> tuple[list[Unit], list[Unit]]:
                     surplus.extend(_surplus(cycle, job, kind))
                 if may_leave and job.preemptible and not _protected(cycle, job):
                     whole.append(_minimum(cycle, job, kind))
-        known = sorted(surplus, key=lambda unit: unit.order), sorted(whole, key=lambda unit: unit.order)
-        cycle.candidates[key] = known
+        surplus.sort(key=lambda unit: unit.order)
+        whole.sort(key=lambda unit: unit.order)
+        known = cycle.candidates[key] = Candidates(surplus, whole, 0)
+    if known.stale(len(cycle.evicted) + len(cycle.shrunk)):
+        known = cycle.candidates[key] = Candidates(
+            list(still_there(cycle, known.surplus)),
+            list(still_there(cycle, known.whole)),
+            len(cycle.evicted) + len(cycle.shrunk),
+        )
+    return known
+
+
+def still_there(cycle: Cycle, units: Iterable[Unit]) -> Iterator[Unit]:
+    """Without those whom this cycle has already asked to leave."""
     gone, shrunk = cycle.evicted, cycle.shrunk
-    return (
-        [unit for unit in known[0] if unit.job.key not in gone and unit.rank not in shrunk.get(unit.job.key, ())],
-        [unit for unit in known[1] if unit.job.key not in gone],
-    )
+    for unit in units:
+        key = unit.job.key
+        if key not in gone and (unit.rank is None or unit.rank not in shrunk.get(key, ())):
+            yield unit
 
 
 def _relation(
@@ -143,10 +168,12 @@ def _covered_at(cycle: Cycle, queue: int) -> frozenset[tuple[JobKey, bool]]:
 
 def covered(cycle: Cycle, queue: int, jobs: Iterable[Job]) -> frozenset[tuple[JobKey, bool]]:
     """(job, is this its surplus?) that the queue's guarantee has room for, oldest admission first."""
-    ordered = sorted(jobs, key=lambda job: (job.admitted_at or 0.0, job.key))
     tree = cycle.tree
     room = {line.number: line.guaranteed for line in tree.lines_of[queue] if line.quota.guaranteed}
     found: set[tuple[JobKey, bool]] = set()
+    if not any(room.values()):
+        return frozenset()
+    ordered = sorted(jobs, key=lambda job: (job.admitted_at or 0.0, job.key))
     for extra in (False, True):
         for job in ordered:
             placement: Placement | None = job.placement

@@ -80,11 +80,13 @@ def fits_exactly(ledger: Ledger, take: Take, *, whole: bool) -> bool:
     for column, memory, compute in zip(take.columns, take.memory, take.compute, strict=True):
         before = wanted.get(column, (0, 0))
         wanted[column] = before[0] + memory, before[1] + compute
+    if whole:
+        return all(inventory.usable[row, column] and not ledger.holders[row, column] for column in wanted)
     rows = np.array([row])
     shareable = _may_share(ledger, rows, ledger.holders[rows], Tenancy(take.tenant, take.sharing))[0]
     for column, (memory, compute) in wanted.items():
         at = (row, column)
-        if not inventory.usable[at] or not shareable[column] or (whole and ledger.holders[at]):
+        if not inventory.usable[at] or not shareable[column]:
             return False
         if ledger.free_memory[at] < memory or ledger.free_compute[at] < compute:
             return False
