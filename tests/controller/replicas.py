@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import pytest
 import yaml
 from kubernetes import config
@@ -66,13 +67,14 @@ class World:
     namespace: str
     logs: Path
     replicas: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
+    ports: dict[str, int] = field(default_factory=dict)
 
     async def start(self) -> str:
         """One more replica; its identity."""
         identity = f"replica-{len(self.replicas)}"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+            port = self.ports[identity] = probe.getsockname()[1]
         flags = ["--identity", identity, "--namespace", self.namespace, "--port", str(port), "--host", "127.0.0.1"]
         quick = ["--start-timeout-s", "60", "--tick-s", "1", "--queue-s", "1"]
         with (self.logs / f"{identity}.log").open("wb") as log:
@@ -83,6 +85,20 @@ class World:
                 stdout=log,
                 stderr=log,
             )
+        return identity
+
+    async def start_ready(self) -> str:
+        """One more replica, that has listed the cluster and waits for its turn or leads."""
+        identity = await self.start()
+
+        async def ready() -> bool:
+            with contextlib.suppress(aiohttp.ClientError, OSError):
+                address = f"http://127.0.0.1:{self.ports[identity]}/readyz"
+                async with aiohttp.ClientSession() as session, session.get(address) as answer:
+                    return answer.status == 200
+            return False
+
+        await self.wait(ready, what=f"{identity} is ready")
         return identity
 
     async def stop_all(self) -> None:

@@ -40,8 +40,8 @@ async def test_nothing_is_lost_doubled_or_overcommitted_when_leaders_are_killed(
     async with played(
         api_server, "killed", tmp_path, nodes=NODES, gpus=GPUS, run_s=lambda pod: drawn.uniform(0.5, 3.0)
     ) as world:
-        await world.start()
-        await world.start()
+        await world.start_ready()
+        await world.start_ready()
         await world.wait(world.leader, what="a replica leads")
         watching = asyncio.create_task(_watch(world))
         killing = asyncio.create_task(_kill(world, drawn))
@@ -84,7 +84,7 @@ async def _kill(world: World, drawn: random.Random) -> list[float]:
         killed_at = time.monotonic()
         await world.wait(world.leader, seconds=TAKEOVER_S, what=f"another replica leads after {leader} was killed")
         took.append(time.monotonic() - killed_at)
-        await world.start()
+        await world.start_ready()
     return took
 
 

@@ -28,11 +28,11 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Take-over after a kill takes at most lease_s + poll_s and one round trip: 8.5 s."""
+    """Take-over after a kill takes at most lease_s + poll_s and one round trip: 7 s."""
 
-    lease_s: float = 7.5
-    renew_deadline_s: float = 5.5
-    poll_s: float = 1.0
+    lease_s: float = 6.0
+    renew_deadline_s: float = 4.5
+    poll_s: float = 0.8
 
 
 @dataclass(slots=True)

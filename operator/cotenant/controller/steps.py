@@ -70,10 +70,7 @@ def _refused(status: TrainingJobStatus, event: Event | None, problem: str, now: 
 def _holding(s: Situation, settings: Settings) -> Step:
     """Starting or running. The first of these that applies decides; the order is from certain to merely late."""
     if s.status.placement is None:  # somebody edited the status: nothing is committed, so nothing may run
-        changed = statuses.evicting(
-            s.status, Event.EVICTED, kind="PlacementLost", message="status.placement was removed by hand", now=s.now
-        )
-        return Step(status=changed, delete=_held(s), note=Note(reason="PlacementLost", message="", warning=True))
+        return _evict(s, Event.EVICTED, kind="PlacementLost", message="status.placement was removed by hand")
     if s.spec is not None and s.spec.suspend:
         message = "spec.suspend was set: the job saves a checkpoint and gives its GPUs back"
         return _evict(s, Event.SUSPENDED, kind="Suspended", message=message)

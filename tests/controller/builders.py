@@ -1,0 +1,176 @@
+"""Small documents and values for the pure tests: keyword functions with defaults, nothing that talks to anybody."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from cotenant import contract, names
+from cotenant.api.jobstatus import Isolation, TrainingJobStatus
+from cotenant.controller import statuses
+from cotenant.controller.attempt import Attempt, GpuFacts, Program, placement_to_json
+from cotenant.controller.mirror import read_job
+from cotenant.controller.pods import Exit, PodFacts, Worker
+from cotenant.controller.situation import Situation
+from cotenant.core.lifecycle import Event, Phase
+from cotenant.core.model import GpuGrant, NodePlacement, Placement, RankPlacement
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+UID = "11111111-1111-1111-1111-111111111111"
+
+
+def placed(*nodes: tuple[str, int], memory_mib: int = 32_768, compute_milli: int = 400) -> Placement:
+    """`("n1", 2), ("n2", 1)`: two ranks on n1, one on n2, each with a share of its own GPU."""
+    ranks = iter(range(1000))
+    return Placement(
+        nodes=tuple(
+            NodePlacement(
+                node=node,
+                ranks=tuple(
+                    RankPlacement(
+                        rank=next(ranks),
+                        gpus=(GpuGrant(uuid=f"GPU-{node}-{i}", memory_mib=memory_mib, compute_milli=compute_milli),),
+                    )
+                    for i in range(count)
+                ),
+            )
+            for node, count in nodes
+        )
+    )
+
+
+def job_document(name: str = "train", status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "TrainingJob",
+        "metadata": {
+            "name": name,
+            "namespace": "red",
+            "uid": UID,
+            "resourceVersion": "5",
+            "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": {
+            "queue": "red",
+            "workers": 2,
+            "gpu": {"memoryFraction": "0.4"},
+            "runtime": {"entrypoint": "train:main"},
+            **spec,
+        },
+        **({"status": status} if status is not None else {}),
+    }
+
+
+def pod_document(rank: int = 0, *, attempt: int = 1, node: str = "n1", uid: str = "", **parts: Any) -> dict[str, Any]:
+    """A worker pod as the API server has it. `parts`: `status`, `version`, `deleting`."""
+    placement = placed((node, 1)).nodes[0]
+    deleting = {"deletionTimestamp": "2026-01-01T00:01:00Z"} if parts.get("deleting") else {}
+    return {
+        "metadata": {
+            "name": f"train-{attempt}-{rank}",
+            "namespace": "red",
+            "uid": uid or f"pod-{attempt}-{rank}",
+            "resourceVersion": str(parts.get("version", 10)),
+            "labels": {
+                names.LABEL_MANAGED_BY: names.MANAGED_BY,
+                names.LABEL_JOB: "train",
+                names.LABEL_JOB_UID: UID,
+                names.LABEL_ATTEMPT: str(attempt),
+                names.LABEL_NODE_RANK: str(rank),
+                names.LABEL_QUEUE: "red",
+            },
+            "annotations": {names.ANNOTATION_PLACEMENT: placement_to_json(placement)},
+            "ownerReferences": [{"kind": "TrainingJob", "uid": UID, "name": "train"}],
+            **deleting,
+        },
+        "spec": {
+            "nodeName": node,
+            "containers": [{"name": names.CONTAINER, "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}],
+        },
+        "status": parts.get("status", {"phase": "Pending"}),
+    }
+
+
+def terminated(code: int, **told: Any) -> dict[str, Any]:
+    """A pod status: the container ended with this code; `told` is what its launcher left."""
+    message = json.dumps({"node_rank": 0, "attempt": 1, "code": code, "reason": "UserError", **told}) if told else ""
+    state = {"exitCode": code, "reason": "Error", "message": message, "finishedAt": "2026-01-01T00:00:30Z"}
+    return {
+        "phase": "Succeeded" if code == 0 else "Failed",
+        "containerStatuses": [{"name": names.CONTAINER, "state": {"terminated": state}}],
+    }
+
+
+def pod(
+    rank: int = 0,
+    *,
+    attempt: int = 1,
+    node: str = "n1",
+    ready: bool = False,
+    ended: Exit | None = None,
+    deleting: bool = False,
+    waiting: str = "",
+) -> PodFacts:
+    return PodFacts(
+        namespace="red",
+        name=f"train-{attempt}-{rank}",
+        uid=f"pod-{attempt}-{rank}",
+        version=1,
+        worker=Worker(
+            job="train", job_uid=UID, attempt=attempt, node_rank=rank, queue="red", placement=placed((node, 1)).nodes[0]
+        ),
+        node=node,
+        ready=ready,
+        exit=ended,
+        deleting=deleting,
+        waiting=waiting,
+    )
+
+
+def left(code: int, at: float = T0 + 100, **told: Any) -> Exit:
+    """An exit; with `told`, the launcher's own words."""
+    fields = {"node_rank": 0, "attempt": 1, "code": code, "reason": "UserError", **told}
+    return Exit(code=code, reason="Error", at=at, termination=contract.Termination(**fields) if told else None)
+
+
+def holding(phase: Phase, *nodes: tuple[str, int], **changes: Any) -> TrainingJobStatus:
+    """The status of a job that was admitted at T0 and, for Running, ran from T0 + 10."""
+    status = statuses.admitted(TrainingJobStatus(), placed(*nodes), Isolation.NONE, "admitted", T0)
+    if phase is not Phase.STARTING:
+        status = statuses.moved(status, Event.WORKERS_READY, reason="Running", message="", now=T0 + 10)
+    if phase is Phase.EVICTING:
+        status = statuses.evicting(status, Event.EVICTED, kind="Preempted", message="for a/b", now=T0 + 50)
+    return status.model_copy(update=changes)
+
+
+def situation(status: TrainingJobStatus, *pods: PodFacts, now: float = T0 + 100, **changes: Any) -> Situation:
+    """`spec` may be given as the fields to change of the usual job."""
+    record = read_job(job_document(**changes.pop("spec", {})))
+    assert record.job is not None, record.problem
+    fields: dict[str, Any] = {
+        "name": "train", "status": status, "spec": record.job.spec, "generation": 1, "pods": pods, "milli": 800,
+        "now": now,
+    }  # fmt: skip
+    return Situation(**(fields | changes))
+
+
+GPUS = {f"GPU-{node}-{i}": GpuFacts(memory_mib=81_920, simulated=True) for node in ("n1", "n2") for i in range(4)}
+
+
+def attempt(*nodes: tuple[str, int], program: Program | None = None, **changes: Any) -> Attempt:
+    fields: dict[str, Any] = {
+        "namespace": "red",
+        "job": "train",
+        "uid": UID,
+        "queue": "red",
+        "number": 3,
+        "placement": placed(*(nodes or (("n1", 2), ("n2", 1)))),
+        "program": program or Program(image="example.com/worker:1", mode="entrypoint", entrypoint="train:main"),
+        "cpu_milli": 1500,
+        "memory_mib": 2048,
+        "grace_s": 45,
+        "gpus": GPUS,
+    }
+    return Attempt(**(fields | changes))

@@ -1,0 +1,322 @@
+"""One job's situation → its next step: the phase, why, and what is done to its pods. Pure: no cluster, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from tests.controller.builders import T0, holding, left, pod, situation
+
+from cotenant import names
+from cotenant.api.gpunodes import Violation
+from cotenant.api.jobstatus import TrainingJobStatus
+from cotenant.controller.settings import Settings
+from cotenant.controller.situation import Situation
+from cotenant.controller.steps import next_step
+from cotenant.core.lifecycle import Phase
+
+SETTINGS = Settings(start_timeout_s=300, exclude_s=900, platform_retries=2)
+ONE, TWO = (("n1", 2),), (("n1", 1), ("n2", 1))
+OVER = Violation(pod_uid="pod-1-0", uuid="GPU-n1-0", memory_mib=40_000, quota_mib=32_768, since=T0)
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    given: Situation
+    phase: Phase | None = None
+    """None: the status is left alone."""
+    reason: str = ""
+    says: str = ""
+    """Part of the message."""
+    delete: tuple[str, ...] = ()
+    create: bool = False
+    delete_job: bool = False
+    again: float | None = None
+    holds: bool = True
+    """The placement is still committed after the step."""
+
+
+WAITING = [
+    Case("a new job is left to the scheduler", situation(TrainingJobStatus()), holds=False),
+    Case(
+        "a new job that is suspended says so",
+        situation(TrainingJobStatus(), spec={"suspend": True}),
+        phase=Phase.SUSPENDED, reason="Suspended", says="spec.suspend", holds=False,
+    ),
+    Case(
+        "a suspended job that is resumed waits again",
+        situation(TrainingJobStatus(phase=Phase.SUSPENDED)),
+        phase=Phase.PENDING, reason="Resumed", holds=False,
+    ),
+    Case(
+        "a job that cannot be read is told the field",
+        Situation(name="train", status=TrainingJobStatus(), spec=None, problem="spec.gpu: is required", now=T0),
+        phase=Phase.INVALID, reason="Invalid", says="spec.gpu: is required", holds=False,
+    ),
+    Case(
+        "an invalid job that was mended waits",
+        situation(TrainingJobStatus(phase=Phase.INVALID, message="spec.gpu: is required")),
+        phase=Phase.PENDING, reason="Accepted", holds=False,
+    ),
+    Case(
+        "pods of a job that holds nothing are ended",
+        situation(TrainingJobStatus(phase=Phase.PENDING, attempts=1), pod()),
+        delete=("train-1-0",), holds=False,
+    ),
+]  # fmt: skip
+
+STARTING = [
+    Case(
+        "pods that are missing are made",
+        situation(holding(Phase.STARTING, *TWO), pod(0)),
+        create=True, again=T0 + 300,
+    ),
+    Case(
+        "pods that are all there but not ready are waited for",
+        situation(holding(Phase.STARTING, *TWO), pod(0, ready=True), pod(1)),
+        again=T0 + 300,
+    ),
+    Case(
+        "it runs when every pod is ready",
+        situation(holding(Phase.STARTING, *TWO), pod(0, ready=True), pod(1, ready=True)),
+        phase=Phase.RUNNING, reason="Running", says="2 workers running in 2 pods",
+    ),
+    Case(
+        "a gang that is late is released and keeps away from the node that failed it",
+        situation(holding(Phase.STARTING, *TWO), pod(0, ready=True), pod(1, node="n2", waiting="ErrImagePull: no"),
+                  now=T0 + 300),
+        phase=Phase.EVICTING, reason="StartTimeout", says="n2: ErrImagePull: no",
+        delete=("train-1-0", "train-1-1"),
+    ),
+    Case(
+        "a late gang of which nothing was made waits again at once",
+        situation(holding(Phase.STARTING, *ONE), now=T0 + 300, delay="pods could not be made (403): quota"),
+        phase=Phase.PENDING, reason="StartTimeout", says="403", holds=False,
+    ),
+    Case(
+        "a gang that is late too often is given up",
+        situation(holding(Phase.STARTING, *ONE, faults=2), pod(), now=T0 + 300),
+        phase=Phase.FAILED, reason="StartTimeout", delete=("train-1-0",), holds=False,
+    ),
+    Case(
+        "a gang whose objects are refused for good fails with the server's words",
+        situation(holding(Phase.STARTING, *ONE), refusal="the API server does not take pods/x: bad image"),
+        phase=Phase.FAILED, reason="Refused", says="bad image", holds=False,
+    ),
+    Case(
+        "a job that is done before it was seen ready has succeeded",
+        situation(holding(Phase.STARTING, *ONE), pod(ended=left(0, results={"loss": 0.1}))),
+        phase=Phase.SUCCEEDED, reason="Completed", holds=False,
+    ),
+    Case(
+        "what an earlier attempt left behind goes when the next one starts",
+        situation(holding(Phase.STARTING, *ONE, attempts=2), pod(attempt=1, ended=left(1)), pod(attempt=2)),
+        delete=("train-1-0",), again=T0 + 300,
+    ),
+    Case(
+        "a job that is suspended while it starts is asked to leave",
+        situation(holding(Phase.STARTING, *ONE), pod(), spec={"suspend": True}),
+        phase=Phase.EVICTING, reason="Suspended", delete=("train-1-0",),
+    ),
+    Case(
+        "a job that is suspended before it has pods is suspended in the same step",
+        situation(holding(Phase.STARTING, *ONE), spec={"suspend": True}),
+        phase=Phase.SUSPENDED, reason="Suspended", holds=False,
+    ),
+]  # fmt: skip
+
+RUNNING = [
+    Case("nothing happens while all is well", situation(holding(Phase.RUNNING, *ONE), pod(ready=True))),
+    Case(
+        "it has succeeded when every pod ended with 0",
+        situation(holding(Phase.RUNNING, *TWO), pod(0, ended=left(0, results={"loss": 0.1})), pod(1, ended=left(0))),
+        phase=Phase.SUCCEEDED, reason="Completed", says="2 workers finished", holds=False,
+    ),
+    Case(
+        "rank 0 that ended waits a moment for the others",
+        situation(holding(Phase.RUNNING, *TWO), pod(0, ended=left(0, at=T0 + 98)), pod(1, ready=True)),
+        again=T0 + 103,
+    ),
+    Case(
+        "and then ends them",
+        situation(holding(Phase.RUNNING, *TWO), pod(0, ended=left(0, at=T0 + 98)), pod(1, ready=True), now=T0 + 103),
+        phase=Phase.SUCCEEDED, reason="Completed", delete=("train-1-1",), holds=False,
+    ),
+    Case(
+        "a failure without retries is the end, with the words of the rank that failed",
+        situation(holding(Phase.RUNNING, *ONE), pod(ended=left(3, rank=1, message="ValueError: no data"))),
+        phase=Phase.FAILED, reason="UserError", says="rank 1 on node n1 ended with 3 (UserError): ValueError: no data",
+        holds=False,
+    ),
+    Case(
+        "a failure with a retry left waits again",
+        situation(holding(Phase.RUNNING, *ONE), pod(ended=left(3, rank=0)), spec={"retries": 1}),
+        phase=Phase.PENDING, reason="UserError", says="tried again", holds=False,
+    ),
+    Case(
+        "the pods that still run are ended before it is tried again",
+        situation(holding(Phase.RUNNING, *TWO), pod(0, ready=True), pod(1, ended=left(3, at=T0 + 90, rank=1)),
+                  spec={"retries": 1}),
+        phase=Phase.EVICTING, reason="UserError", delete=("train-1-0",),
+    ),
+    Case(
+        "the retries are counted",
+        situation(holding(Phase.RUNNING, *ONE, failures=2), pod(ended=left(3, rank=0)), spec={"retries": 2}),
+        phase=Phase.FAILED, reason="UserError", says="all 2 retries are used", holds=False,
+    ),
+    Case(
+        "a fault of the platform is not charged",
+        situation(holding(Phase.RUNNING, *ONE), pod(ended=left(names.EXIT_RAY_DIED, reason="RayDied"))),
+        phase=Phase.PENDING, reason="RayDied", holds=False,
+    ),
+    Case(
+        "but not repeated for ever",
+        situation(holding(Phase.RUNNING, *ONE, faults=2), pod(ended=left(names.EXIT_RAY_DIED, reason="RayDied"))),
+        phase=Phase.FAILED, reason="RayDied", holds=False,
+    ),
+    Case(
+        "another attempt at a broken contract would end the same way",
+        situation(holding(Phase.RUNNING, *ONE), pod(ended=left(names.EXIT_BAD_CONTRACT, reason="BadContract")),
+                  spec={"retries": 5}),
+        phase=Phase.FAILED, reason="BadContract", holds=False,
+    ),
+    Case(
+        "a pod that was drained away costs nothing",
+        situation(holding(Phase.RUNNING, *ONE, faults=2), pod(ended=left(names.EXIT_PREEMPTED, reason="Preempted"))),
+        phase=Phase.PENDING, reason="Preempted", holds=False,
+    ),
+    Case(
+        "a pod that disappears takes its gang with it",
+        situation(holding(Phase.RUNNING, *TWO), pod(0, ready=True)),
+        phase=Phase.EVICTING, reason="PodLost", says="train-1-1 on node n2", delete=("train-1-0",),
+    ),
+    Case(
+        "a pod over its share of memory ends the job, with the numbers",
+        situation(holding(Phase.RUNNING, *ONE), pod(ready=True), violations={"pod-1-0": OVER}),
+        phase=Phase.FAILED, reason="GPUMemoryQuotaExceeded", says="used 40000 MiB of GPU-n1-0, its share is 32768 MiB",
+        delete=("train-1-0",), holds=False,
+    ),
+    Case(
+        "a rank that sees other GPUs than it was granted is stopped",
+        situation(holding(Phase.RUNNING, *ONE), pod(ready=True), mismatch="rank 0 sees GPU-b but was granted GPU-a"),
+        phase=Phase.EVICTING, reason="IsolationMismatch", says="sees GPU-b", delete=("train-1-0",),
+    ),
+    Case(
+        "maxRuntime is waited for",
+        situation(holding(Phase.RUNNING, *ONE), pod(ready=True), spec={"maxRuntime": "2m"}),
+        again=T0 + 130,
+    ),
+    Case(
+        "and ends the job",
+        situation(holding(Phase.RUNNING, *ONE), pod(ready=True), spec={"maxRuntime": "2m"}, now=T0 + 130),
+        phase=Phase.FAILED, reason="MaxRuntimeExceeded", delete=("train-1-0",), holds=False,
+    ),
+    Case(
+        "an idle job is ended",
+        situation(holding(Phase.RUNNING, *ONE), pod(ready=True), spec={"idleTimeout": "1m"}, idle_since=T0 + 40),
+        phase=Phase.FAILED, reason="IdleTimeout", delete=("train-1-0",), holds=False,
+    ),
+    Case(
+        "a placement that somebody removed by hand is not kept by guessing",
+        situation(holding(Phase.RUNNING, *ONE, placement=None), pod(ready=True)),
+        phase=Phase.EVICTING, reason="PlacementLost", delete=("train-1-0",), holds=False,
+    ),
+]  # fmt: skip
+
+LEAVING = [
+    Case(
+        "the pods of a job that must leave are ended, each once",
+        situation(holding(Phase.EVICTING, *TWO), pod(0, ready=True), pod(1, deleting=True)),
+        delete=("train-1-0",),
+    ),
+    Case(
+        "it waits again when the last one is gone",
+        situation(holding(Phase.EVICTING, *TWO)),
+        phase=Phase.PENDING, reason="Preempted", says="for a/b", holds=False,
+    ),
+    Case(
+        "a job that was suspended ends up suspended",
+        situation(holding(Phase.EVICTING, *ONE), spec={"suspend": True}),
+        phase=Phase.SUSPENDED, reason="Suspended", holds=False,
+    ),
+    Case(
+        "a job that finished while it was asked to leave has succeeded",
+        situation(holding(Phase.EVICTING, *ONE), pod(ended=left(0, results={"loss": 0.1}))),
+        phase=Phase.SUCCEEDED, reason="Completed", holds=False,
+    ),
+    Case(
+        "pods on a dead node are given their time",
+        situation(holding(Phase.EVICTING, *ONE), pod(deleting=True), dead_nodes=frozenset({"n1"})),
+        again=T0 + 50 + 30 + 60,
+    ),
+    Case(
+        "and then are not waited for",
+        situation(holding(Phase.EVICTING, *ONE), pod(deleting=True), dead_nodes=frozenset({"n1"}), now=T0 + 140),
+        phase=Phase.PENDING, reason="Preempted", holds=False,
+    ),
+    Case(
+        "pods on a living node are always waited for",
+        situation(holding(Phase.EVICTING, *ONE), pod(deleting=True), now=T0 + 9999),
+    ),
+]  # fmt: skip
+
+DONE = TrainingJobStatus(phase=Phase.SUCCEEDED, attempts=1, finished_at=T0)
+FINISHED = [
+    Case("a finished job is kept", situation(DONE), holds=False),
+    Case(
+        "what still runs of it is ended",
+        situation(DONE, pod(ready=True)),
+        delete=("train-1-0",), holds=False,
+    ),
+    Case(
+        "ttlAfterFinished is waited for",
+        situation(DONE, spec={"ttlAfterFinished": "5m"}),
+        again=T0 + 300, holds=False,
+    ),
+    Case(
+        "and removes it",
+        situation(DONE, spec={"ttlAfterFinished": "5m"}, now=T0 + 300),
+        delete_job=True, holds=False,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [*WAITING, *STARTING, *RUNNING, *LEAVING, *FINISHED], ids=lambda case: case.name)
+def test_the_next_step(case: Case) -> None:
+    step = next_step(case.given, SETTINGS)
+    after = step.status or case.given.status
+    assert (
+        step.status.phase if step.status else None,
+        step.status.reason if step.status else "",
+        sorted(pod.name for pod in step.delete),
+        step.create,
+        step.delete_job,
+        step.look_again_at,
+        after.placement is not None,
+    ) == (case.phase, case.reason, sorted(case.delete), case.create, case.delete_job, case.again, case.holds)
+    assert case.says in (after.message or "")
+
+
+def test_a_step_that_is_written_is_not_taken_twice() -> None:
+    for case in [*WAITING, *STARTING, *RUNNING, *LEAVING]:
+        first = next_step(case.given, SETTINGS)
+        if first.status is not None and first.status.phase is not Phase.EVICTING and not case.holds:
+            gone = Situation(
+                name="train", status=first.status, spec=case.given.spec, problem=case.given.problem, now=case.given.now
+            )
+            assert next_step(gone, SETTINGS).status is None, case.name
+
+
+def test_the_results_of_rank_0_become_those_of_the_job() -> None:
+    ended = (pod(0, ended=left(0, results={"accuracy": 0.97})), pod(1, ended=left(0, results={"accuracy": 0.1})))
+    step = next_step(situation(holding(Phase.RUNNING, *TWO), *ended), SETTINGS)
+    assert step.status is not None
+    assert (step.status.results, step.status.usage.gpu_seconds if step.status.usage else 0) == ({"accuracy": 0.97}, 80)
+
+
+def test_the_node_that_failed_a_gang_is_avoided_for_a_while_and_the_others_are_not() -> None:
+    given = situation(holding(Phase.STARTING, *TWO), pod(0, ready=True), pod(1, node="n2"), now=T0 + 300)
+    step = next_step(given, SETTINGS)
+    assert step.status is not None
+    assert [(one.node, one.until.timestamp()) for one in step.status.excluded_nodes] == [("n2", T0 + 1200)]
