@@ -1,0 +1,196 @@
+"""What the core is told: a pod that may still run holds its GPUs, whatever has become of its job. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.controller.builders import T0, UID, holding, job_document, pod_document, terminated
+
+from cotenant import names
+from cotenant.api.jobstatus import TrainingJobStatus
+from cotenant.controller.budgets import Budgets
+from cotenant.controller.kube import GPU_NODES, NODES, PODS, QUEUES, TRAINING_JOBS
+from cotenant.controller.mirror import Mirror
+from cotenant.controller.settings import Settings
+from cotenant.controller.world import World
+from cotenant.core.lifecycle import Phase
+
+
+def world() -> World:
+    return World(Mirror(), Settings(), Budgets())
+
+
+def told(seen: World, status: TrainingJobStatus | None = None, *, version: int = 5, **spec: Any) -> None:
+    document = job_document(status=status.to_document() if status else None, **spec)
+    document["metadata"]["resourceVersion"] = str(version)
+    seen.mirror.take(TRAINING_JOBS, document)
+
+
+def held(seen: World, now: float = T0 + 100) -> dict[str, list[str]]:
+    """Key of the job → GPUs that it holds, for the core."""
+    seen.flush(now)
+    return {
+        job.key.replace(UID, "uid"): [gpu.uuid for node in job.placement.nodes for r in node.ranks for gpu in r.gpus]
+        for job in seen.state.snapshot(now).jobs
+        if job.placement is not None
+    }
+
+
+def waiting(seen: World, now: float = T0 + 100) -> list[str]:
+    seen.flush(now)
+    return [job.key for job in seen.state.snapshot(now).jobs if job.placement is None]
+
+
+def test_a_job_that_waits_is_offered_and_one_that_holds_is_counted() -> None:
+    seen = world()
+    told(seen)
+    assert (waiting(seen), held(seen)) == (["red/train"], {})
+    told(seen, holding(Phase.RUNNING, ("n1", 2)), version=6)
+    assert (waiting(seen), held(seen)) == ([], {"red/train": ["GPU-n1-0", "GPU-n1-1"]})
+
+
+@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED, Phase.SUSPENDED, Phase.INVALID])
+def test_a_job_in_another_phase_is_neither(phase: Phase) -> None:
+    seen = world()
+    told(seen, TrainingJobStatus(phase=phase))
+    assert (waiting(seen), held(seen)) == ([], {})
+
+
+def test_a_suspended_spec_is_not_offered_before_its_phase_says_so() -> None:
+    seen = world()
+    told(seen, suspend=True)
+    assert waiting(seen) == []
+
+
+def test_the_pods_of_a_deleted_job_hold_their_gpus_until_they_are_gone() -> None:
+    seen = world()
+    told(seen, holding(Phase.RUNNING, ("n1", 1)))
+    seen.mirror.take(PODS, pod_document(0, status={"phase": "Running"}))
+    assert held(seen) == {"red/train": ["GPU-n1-0"]}
+    seen.mirror.take(TRAINING_JOBS, job_document() | {}, deleted=True)
+    assert held(seen) == {"red/train#uid-1": ["GPU-n1-0"]}
+    seen.mirror.take(PODS, pod_document(0, version=99), deleted=True)
+    assert held(seen) == {}
+
+
+def test_the_pods_of_a_finished_job_hold_their_gpus_until_they_have_ended() -> None:
+    seen = world()
+    told(seen, TrainingJobStatus(phase=Phase.FAILED, attempts=1))
+    seen.mirror.take(PODS, pod_document(0, status={"phase": "Running"}))
+    assert held(seen) == {"red/train#uid-1": ["GPU-n1-0"]}
+    seen.mirror.take(PODS, pod_document(0, version=99, status=terminated(1)))
+    assert held(seen) == {}
+
+
+def test_a_placement_is_not_counted_twice_because_its_pods_are_there() -> None:
+    seen = world()
+    seen.mirror.take(PODS, pod_document(0, status={"phase": "Running"}))
+    assert held(seen) == {"red/train#uid-1": ["GPU-n1-0"]}
+    told(seen, holding(Phase.RUNNING, ("n1", 1)))
+    assert held(seen) == {"red/train": ["GPU-n1-0"]}
+
+
+def test_pods_that_an_earlier_attempt_left_on_a_dead_node_still_hold() -> None:
+    seen = world()
+    told(seen, holding(Phase.STARTING, ("n2", 1), attempts=2))
+    seen.mirror.take(PODS, pod_document(0, attempt=1, status={"phase": "Running"}, deleting=True))
+    assert held(seen) == {"red/train": ["GPU-n2-0"], "red/train#uid-1": ["GPU-n1-0"]}
+
+
+def test_a_job_whose_spec_cannot_be_read_any_more_keeps_what_it_holds() -> None:
+    seen = world()
+    told(seen, holding(Phase.RUNNING, ("n1", 1)), gpu={"memoryFraction": "nonsense"})
+    assert held(seen) == {"red/train": ["GPU-n1-0"]}
+
+
+def test_a_job_avoids_a_node_only_as_long_as_it_was_told_to() -> None:
+    seen = world()
+    status = TrainingJobStatus.model_validate(
+        {"phase": "Pending", "excludedNodes": [{"node": "n1", "until": "2026-01-01T00:10:00Z", "reason": "slow"}]}
+    )
+    told(seen, status)
+    seen.flush(T0 + 100)
+    avoided = [set(job.excluded_nodes) for job in seen.state.snapshot(T0).jobs]
+    seen.flush(T0 + 600)
+    assert (avoided, [set(job.excluded_nodes) for job in seen.state.snapshot(T0).jobs]) == ([{"n1"}], [set()])
+
+
+NODE = {
+    "metadata": {"name": "n1", "uid": "n", "resourceVersion": "1"},
+    "status": {
+        "allocatable": {"cpu": "8", "memory": "16Gi"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+}
+GPU_NODE = {
+    "apiVersion": names.API_VERSION,
+    "kind": "GPUNode",
+    "metadata": {"name": "n1", "uid": "g", "resourceVersion": "1"},
+    "status": {
+        "heartbeat": "2026-01-01T00:00:00Z",
+        "gpus": [{"uuid": "GPU-n1-0", "index": 0, "class": "H100", "memoryMiB": 81920}],
+    },
+}
+
+
+def ready(seen: World, now: float) -> list[tuple[str, bool, int]]:
+    seen.flush(now)
+    return [(node.name, node.ready, node.cpu_milli) for node in seen.state.snapshot(now).nodes]
+
+
+def test_a_node_counts_when_kubernetes_and_the_agent_both_speak_of_it() -> None:
+    seen = world()
+    seen.mirror.take(NODES, NODE)
+    assert ready(seen, T0) == []
+    seen.mirror.take(GPU_NODES, GPU_NODE)
+    assert ready(seen, T0) == [("n1", True, 8000)]
+
+
+def test_an_agent_that_falls_silent_takes_its_node_out_without_any_event() -> None:
+    seen = world()
+    seen.mirror.take(NODES, NODE)
+    seen.mirror.take(GPU_NODES, GPU_NODE)
+    assert [ready(seen, T0 + after)[0][1] for after in (0, 60, 61)] == [True, True, False]
+
+
+def test_a_node_whose_taint_keeps_worker_pods_away_is_not_offered() -> None:
+    seen = world()
+    seen.mirror.take(NODES, NODE | {"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}})
+    seen.mirror.take(GPU_NODES, GPU_NODE)
+    assert ready(seen, T0) == [("n1", False, 8000)]
+
+
+def test_what_did_not_change_is_no_reason_to_decide_again() -> None:
+    seen = world()
+    seen.mirror.take(NODES, NODE)
+    seen.mirror.take(GPU_NODES, GPU_NODE)
+    seen.flush(T0)
+    seen.stale = False
+    beat = GPU_NODE["status"] | {"heartbeat": "2026-01-01T00:00:10Z"}
+    seen.mirror.take(
+        GPU_NODES, GPU_NODE | {"metadata": GPU_NODE["metadata"] | {"resourceVersion": "2"}, "status": beat}
+    )
+    seen.flush(T0 + 10)
+    assert not seen.stale
+
+
+def test_queues_follow_the_labels_of_namespaces() -> None:
+    from cotenant.controller.kube import NAMESPACES
+
+    seen = world()
+    spec = {"namespaceSelector": {"matchLabels": {"team": "red"}}, "quotas": [{"guaranteed": 1}]}
+    queue = {
+        "apiVersion": names.API_VERSION,
+        "kind": "Queue",
+        "metadata": {"name": "red", "uid": "q", "resourceVersion": "1"},
+        "spec": spec,
+    }
+    seen.mirror.take(QUEUES, queue)
+    served = []
+    for version, labels in (("1", {}), ("2", {"team": "red"}), ("3", {"team": "blue"})):
+        metadata = {"name": "red-1", "uid": "ns", "resourceVersion": version, "labels": labels}
+        seen.mirror.take(NAMESPACES, {"metadata": metadata})
+        seen.flush(T0)
+        served.append([sorted(queue.namespaces) for queue in seen.state.snapshot(T0).queues])
+    assert served == [[[]], [["red-1"]], [[]]]
