@@ -86,3 +86,12 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.Captur
 def test_nothing_to_check_is_not_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "-f", str(tmp_path)]) == 1
     assert "there is no document" in capsys.readouterr().err
+
+
+def test_a_list_is_what_is_in_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    items = "".join(f"- {text.replace(chr(10), chr(10) + '  ').rstrip()}\n" for text in (GOOD, OTHER))
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"apiVersion: v1\nkind: List\nitems:\n{items}"))
+    assert main(["validate", "-f", "-"]) == 0
+    assert capsys.readouterr().out == (
+        "stdin:1: TrainingJob team-a/good is valid\nstdin:1: ConfigMap code is not of cotenant.dev: not checked\n"
+    )

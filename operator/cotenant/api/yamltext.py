@@ -88,8 +88,14 @@ def _bool(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> bool:
 _Loader.add_constructor("tag:yaml.org,2002:bool", _bool)
 
 
+def _singly(body: Any) -> list[Any]:
+    """What `kubectl get -o yaml` prints of several objects is one document of kind List."""
+    is_list = isinstance(body, dict) and body.get("kind") == "List" and isinstance(body.get("items"), list)
+    return list(body["items"]) if is_list else [body]
+
+
 def read_documents(text: str, where: str = "") -> Iterator[Text]:
-    """Every document that is not empty. What is not YAML is a `DocumentError` with the line."""
+    """Every document that is not empty, every item of a List. What is not YAML is a `DocumentError` with the line."""
     loader = _Loader(text)
     try:
         while loader.check_node():
@@ -98,7 +104,7 @@ def read_documents(text: str, where: str = "") -> Iterator[Text]:
                 continue
             body = loader.construct_document(node)
             if body is not None:
-                yield Text(body, node.start_mark.line + 1)
+                yield from (Text(one, node.start_mark.line + 1) for one in _singly(body))
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise DocumentError([Problem("", f"{line}{error.problem or 'is not YAML'}")], where) from None
