@@ -25,19 +25,20 @@ from cotenant.core.inventory import BoolArray, IntArray
 from cotenant.core.ledger import Ledger
 from cotenant.core.model import WHOLE
 from cotenant.core.placement.mix import Mix
-from cotenant.core.placement.prices import UNIT, FloatArray, fill, prices
+from cotenant.core.placement.prices import UNIT, FloatArray
 from cotenant.core.placement.scarcity import place_worth
 from cotenant.core.placement.scoring import Scorer, Scores
 from cotenant.core.placement.shapes import Demand, Shape
+from cotenant.core.placement.worth import LEVELS, tables
 
 _CPU_PRICES = (0, 3, 9, 17, 34, 70, 140, 275, 700)
 """The q that are tried, in percent of one GPU per CPU that a GPU has beside it on average."""
 _TRUST = 10
 """Percent that the expected places weigh beside the packed worth."""
-_LEVELS = WHOLE + 1
 _NEVER = np.iinfo(np.int64).min // 4
 _CPU_BITS, _GPU_BITS = 10, 14
 """Low bits of a score: ties by what is left of the node."""
+_MOST_KNOWN = 100_000
 _MANY_ROWS = 48
 """From here on it pays to judge rows that look alike once."""
 
@@ -79,18 +80,33 @@ class PackingScorer:
         per_gpu = max(1, int(ledger.inventory.cpu.sum()) // gpus)
         self._q = np.array([percent * UNIT // (100 * per_gpu) for percent in _CPU_PRICES], dtype=np.float64)
         self._even = mix.even
-        price = _prices(mix)
-        self._by_compute = self._table(mix.compute, price)
-        self._by_memory = self._by_compute if self._even else self._table(mix.memory, price)
+        self._by_compute = tables(mix, mix.compute, self._q)
+        self._by_memory = self._by_compute if self._even else tables(mix, mix.memory, self._q)
         self._count = mix.count.astype(np.float64)
         self._cpu = np.maximum(mix.cpu, 1).astype(np.float64)
         self._host = np.maximum(mix.host, 1).astype(np.float64)
         state = self._read(ledger, np.arange(len(ledger.inventory.nodes), dtype=np.int64))
-        places = self._places(self._features(state).sum(axis=1), self._bounds(state.cpu, state.host)).sum(axis=0)
+        first, same = _alike(state)
+        one = state.take(first)
+        places = self._places(self._features(one).sum(axis=1), self._bounds(one.cpu, one.host))
+        places = np.bincount(same, minlength=len(first)) @ places
         free = int(np.minimum(state.memory, state.compute).sum())
+        self._known: dict[tuple[Shape, bytes, int, int, bytes], Scores] = {}
+        """One row each: equal nodes in equal states are common, and one row at a time is how a cycle asks."""
         self._place_worth = (place_worth(mix, places.astype(np.int64), free) * _TRUST // 100).astype(np.float64)
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
+        if len(rows) != 1:
+            return self._score(ledger, shape, rows, fit)
+        key = (shape, *_look(ledger, int(rows[0])), fit.tobytes())
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[key] = self._score(ledger, shape, rows, fit)
+        return Scores(node=known.node.copy(), gpu=known.gpu.copy())
+
+    def _score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         node = np.full(len(rows), _NEVER, dtype=np.int64)
         gpu = np.zeros(fit.shape, dtype=np.int64)
         able = fit.sum(axis=1) >= shape.count
@@ -134,7 +150,7 @@ class PackingScorer:
         memory = np.where(usable, ledger.free_memory[rows], 0) * WHOLE // self._kinds[kind]
         compute = np.where(usable, ledger.free_compute[rows], 0)
         return _State(
-            kind=kind * _LEVELS,
+            kind=kind * LEVELS,
             memory=np.maximum(memory, 0),
             compute=np.maximum(compute, 0),
             cpu=ledger.free_cpu[rows],
@@ -159,7 +175,7 @@ class PackingScorer:
             return np.zeros((len(row), self._by_compute.shape[1]))
         mib, milli, _ = shape.needs(ledger.inventory)
         kind = state.kind[row, column]
-        number = kind // _LEVELS
+        number = kind // LEVELS
         memory = state.memory[row, column] - -(-mib * WHOLE // self._kinds)[number]
         compute = state.compute[row, column] - milli[number]
         return self._at(kind, np.maximum(memory, 0), np.maximum(compute, 0))
@@ -178,45 +194,18 @@ class PackingScorer:
         worth: FloatArray = packed + self._places(held, bounds) @ self._place_worth
         return worth
 
-    def _table(self, sizes: IntArray, price: IntArray) -> FloatArray:
-        """[K · LEVELS, Q + M] features of a GPU with so much free, if only this dimension counted."""
-        mix = self._mix
-        tables = np.zeros((len(self._kinds), _LEVELS, len(self._q) + len(mix.shapes)))
-        level = np.arange(_LEVELS, dtype=np.int64)[:, None]
-        for kind in range(len(mix.allowed)):
-            usable = np.flatnonzero(mix.allowed[kind])
-            size = np.maximum(sizes[kind, usable], 1)
-            cpu = mix.cpu[usable] // mix.count[usable]
-            tables[kind, :, : len(self._q)] = _packed(size, price[usable], cpu, self._q).T
-            tables[kind, :, len(self._q) + usable] = (level // size).T
-        return tables.reshape(-1, tables.shape[-1])
+
+def _look(ledger: Ledger, row: int) -> tuple[bytes, int, int]:
+    """All of a row that a score depends on."""
+    inventory = ledger.inventory
+    gpus = (inventory.kind[row], inventory.usable[row], ledger.free_memory[row], ledger.free_compute[row])
+    return b"".join(part.tobytes() for part in gpus), int(ledger.free_cpu[row]), int(ledger.free_host[row])
 
 
-def _prices(mix: Mix) -> IntArray:
-    """[M] price of one GPU's part of each shape."""
-    size = mix.size
-    demand: dict[int, int] = {WHOLE: 1}
-    for milli, weight, count in zip(size.tolist(), mix.weight.tolist(), mix.count.tolist(), strict=True):
-        demand[milli] = demand.get(milli, 0) + weight * count
-    ordered = tuple(sorted(demand.items(), reverse=True))
-    by_size = dict(zip((milli for milli, _ in ordered), prices(ordered), strict=True))
-    return np.array([by_size[milli] for milli in size.tolist()], dtype=np.int64)
-
-
-def _packed(size: IntArray, price: IntArray, cpu: IntArray, q: FloatArray) -> FloatArray:
-    """[Q, LEVELS] the most valuable set of shares that fits each residual, net of CPU at each q."""
-    best = np.zeros((len(q), _LEVELS))
-    net = np.maximum(price - q[:, None] * cpu, 0.0)
-    for milli in np.unique(size):
-        best = fill(best, int(milli), net[:, size == milli].max(axis=1))
-    return best
-
-
-def _alike(state: _State, fit: BoolArray) -> tuple[IntArray, IntArray]:
+def _alike(state: _State, fit: BoolArray | None = None) -> tuple[IntArray, IntArray]:
     """(first, same): one row of each look, and for each row its look. Exact: the whole look is the key."""
-    look = np.concatenate(
-        [state.kind, state.memory, state.compute, fit, state.cpu[:, None], state.host[:, None]], axis=1, dtype=np.int64
-    )
+    parts = [state.kind, state.memory, state.compute, state.cpu[:, None], state.host[:, None]]
+    look = np.concatenate(parts if fit is None else [*parts, fit], axis=1, dtype=np.int64)
     key = np.ascontiguousarray(look).view(np.dtype((np.void, look.shape[1] * look.itemsize))).ravel()
     _, first, same = np.unique(key, return_index=True, return_inverse=True)
     return first, same

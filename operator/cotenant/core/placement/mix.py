@@ -11,7 +11,7 @@ Example: 90 × whole, 8 × half, 2 × tenth → the tenth falls out at COVER = 9
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -113,16 +113,22 @@ def _prior(inventory: Inventory) -> list[tuple[Shape, int]]:
 
 
 def _heaviest(demands: list[tuple[Shape, int]]) -> list[tuple[Shape, int]]:
-    """By weight, ties by shape, until COVER is reached or MOST are kept."""
+    """By weight, ties by shape, until COVER is reached or MOST are kept; in order of shape.
+
+    Shapes that differ in host memory only are one, with their mean.
+    """
     merged: dict[Shape, int] = {}
+    memory: dict[Shape, int] = {}
     for shape, weight in demands:
-        merged[shape] = merged.get(shape, 0) + weight
+        bare = replace(shape, host_mib=0)
+        merged[bare] = merged.get(bare, 0) + weight
+        memory[bare] = memory.get(bare, 0) + weight * shape.host_mib
     total = sum(merged.values())
     kept: list[tuple[Shape, int]] = []
     held = 0
     for shape, weight in sorted(merged.items(), key=lambda item: (-item[1], item[0])):
         if len(kept) >= MOST or held * 1000 >= COVER * total:
             break
-        kept.append((shape, weight))
+        kept.append((replace(shape, host_mib=memory[shape] // weight), weight))
         held += weight
-    return kept
+    return sorted(kept)
