@@ -48,6 +48,7 @@ class Ours:
         self._ties = random_ties
         self._seen: Counter[Shape] = Counter()
         self._shapes: dict[Pod, Shape] = {}
+        self._arrived = 0
         self._cycle()
 
     def _cycle(self) -> None:
@@ -59,8 +60,8 @@ class Ours:
         if shape is None:
             shape = self._shapes[pod] = as_shape(pod)
         self._seen[shape] += 1
-        arrived = self._seen.total()
-        if arrived % self.CYCLE == 0 or arrived in {25, 50, 100, 200}:
+        self._arrived += 1
+        if self._arrived % self.CYCLE == 0 or self._arrived in {25, 50, 100, 200}:
             self._cycle()
         view = self._room.view(shape, _EVERYBODY)
         score = np.where(view.capacity > 0, view.score, _NEVER)

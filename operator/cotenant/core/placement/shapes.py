@@ -8,6 +8,7 @@ and scorers.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -68,12 +69,19 @@ class Shape:
 
     def needs(self, inventory: Inventory) -> tuple[IntArray, IntArray, BoolArray]:
         """Per kind of the inventory: MiB, milli, and whether the kind may serve at all."""
-        pairs = [self.need(kind) for kind in inventory.kinds]
-        return (
-            np.array([memory for memory, _ in pairs], dtype=np.int64),
-            np.array([compute for _, compute in pairs], dtype=np.int64),
-            np.array([self.allows(kind) for kind in inventory.kinds], dtype=np.bool_),
-        )
+        return _needs(self, inventory.kinds)
+
+
+@lru_cache(maxsize=4096)
+def _needs(shape: Shape, kinds: tuple[Kind, ...]) -> tuple[IntArray, IntArray, BoolArray]:
+    """Asked for at every judgement of every row, so kept; read-only."""
+    pairs = [shape.need(kind) for kind in kinds]
+    memory = np.array([memory for memory, _ in pairs], dtype=np.int64)
+    compute = np.array([compute for _, compute in pairs], dtype=np.int64)
+    serves = np.array([shape.allows(kind) for kind in kinds], dtype=np.bool_)
+    for array in (memory, compute, serves):
+        array.flags.writeable = False
+    return memory, compute, serves
 
 
 Demand: TypeAlias = tuple[Shape, float]
