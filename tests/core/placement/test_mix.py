@@ -1,7 +1,11 @@
 """What the placer believes will be asked for next."""
 
+from dataclasses import replace
+
+import pytest
+
 from cotenant.core.inventory import Inventory
-from cotenant.core.placement.mix import MOST, PARTS, Mix
+from cotenant.core.placement.mix import EXACT, PARTS, Mix, sizes, smallest
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
 
@@ -32,7 +36,10 @@ def test_the_mix_converges_to_what_is_seen_and_the_prior_fades() -> None:
         errors.append(abs(weight_of(mix, WHOLE) - 3 * PARTS // 4) + abs(weight_of(mix, HALF) - PARTS // 4))
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < PARTS // 100
-    assert Mix.of([(WHOLE, 7500.0), (HALF, 2500.0)], INVENTORY).shapes == (WHOLE, HALF)
+    assert set(Mix.of([(WHOLE, 7500.0), (HALF, 2500.0)], INVENTORY).parts) == {
+        replace(WHOLE, cpu_milli=8000),
+        HALF,
+    }
 
 
 def test_the_order_of_demands_carries_no_meaning() -> None:
@@ -47,14 +54,28 @@ def test_what_no_gpu_here_may_serve_teaches_nothing() -> None:
     assert unknown not in Mix.of([(unknown, 1000.0), (WHOLE, 1.0)], INVENTORY).shapes
 
 
-def test_a_long_tail_is_cut() -> None:
-    tail = [(Shape(cpu_milli=cpu), 1.0) for cpu in range(1000)]
-    assert len(Mix.of(tail, INVENTORY).shapes) <= MOST
+def test_the_tail_is_merged_by_classes_so_that_a_wanted_class_is_seen() -> None:
+    """A hundred different jobs that insist on T4, each too rare to be kept, weigh together what they weigh."""
+    tail = [(Shape(cpu_milli=1000 + cpu, classes=("T4",)), 1.0) for cpu in range(100)]
+    many = [(Shape(cpu_milli=10_000 + cpu), 10.0) for cpu in range(EXACT)]
+    mix = Mix.of([*tail, *many], INVENTORY)
+    bound = {shape: weight_of(mix, shape) for shape in mix.shapes if shape.classes}
+    assert list(bound) == [Shape(cpu_milli=1049, classes=("T4",))]
+    assert bound[Shape(cpu_milli=1049, classes=("T4",))] == pytest.approx(PARTS * 100 / 386, rel=0.01)
+
+
+def test_shapes_that_differ_in_host_memory_only_are_one() -> None:
+    mix = Mix.of([(Shape(cpu_milli=1, host_mib=100), 3000.0), (Shape(cpu_milli=1, host_mib=500), 1000.0)], INVENTORY)
+    assert [shape for shape in mix.shapes if shape.cpu_milli == 1] == [Shape(cpu_milli=1, host_mib=200)]
+
+
+def test_of_equal_sizes_the_one_with_the_least_cpu_says_what_a_gpu_can_still_take() -> None:
+    mix = Mix.of([(HALF, 900.0), (replace(HALF, cpu_milli=500), 100.0)], INVENTORY)
+    assert [part for part in mix.parts if part.memory_milli == 500] == [replace(HALF, cpu_milli=500)]
 
 
 def test_absolute_memory_is_a_different_size_on_each_kind() -> None:
-    mix = Mix.of([(Shape(whole=False, memory_mib=8192, compute_milli=300), 1000.0)], INVENTORY)
-    assert mix.memory[:, 0].tolist() == [100, 500]
-    assert mix.compute[:, 0].tolist() == [300, 300]
-    assert mix.size.tolist()[0] == 300
-    assert not mix.even
+    shape = Shape(whole=False, memory_mib=8192, compute_milli=300)
+    memory, compute, allowed = sizes((shape,), INVENTORY)
+    assert (memory.tolist(), compute.tolist(), allowed.tolist()) == ([[100], [500]], [[300], [300]], [[True], [True]])
+    assert smallest(memory, compute, allowed).tolist() == [300]

@@ -4,7 +4,7 @@ Weng et al. (USENIX ATC 2023) score a placement by how much less of the node a r
 are better here. The next pod is not the last: a residual is worth what can still be packed into it, at the prices of
 the learned mix (`prices`), as long as the node has CPU for it. And a place counts more where it is scarce (`scarcity`).
 
-    worth(node) = min_q [ Σ_gpu best_q(residual) + q · cpu ]   +   TRUST · Σ_m w_m · n_m(node)
+    worth(node) = min_q [ Σ_gpu best_q(residual) + q · cpu ]   +   Σ_m w_m · n_m(node)
     score       = worth(after) − worth(before)
 
 `best_q(r)`: the most valuable shares that fit a residual r when each costs its price less q per milli-CPU; the minimum
@@ -29,14 +29,13 @@ from cotenant.core.placement.prices import UNIT, FloatArray
 from cotenant.core.placement.scarcity import place_worth
 from cotenant.core.placement.scoring import Scorer, Scores
 from cotenant.core.placement.shapes import Demand, Shape
-from cotenant.core.placement.worth import LEVELS, tables
+from cotenant.core.placement.worth import LEVELS, Tables
 
-_CPU_PRICES = (0, 3, 9, 17, 34, 70, 140, 275, 700)
+CPU_PRICES = (0, 3, 9, 17, 34, 70, 140, 275, 700)
 """The q that are tried, in percent of one GPU per CPU that a GPU has beside it on average."""
-_TRUST = 10
-"""Percent that the expected places weigh beside the packed worth."""
 _NEVER = np.iinfo(np.int64).min // 4
 _CPU_BITS, _GPU_BITS = 10, 14
+TIE_BITS = _CPU_BITS + _GPU_BITS
 """Low bits of a score: ties by what is left of the node."""
 _MOST_KNOWN = 100_000
 _MANY_ROWS = 48
@@ -78,10 +77,8 @@ class PackingScorer:
         self._kinds = np.array([max(1, kind.memory_mib) for kind in ledger.inventory.kinds] or [1], dtype=np.int64)
         gpus = max(1, int((ledger.inventory.kind >= 0).sum()))
         per_gpu = max(1, int(ledger.inventory.cpu.sum()) // gpus)
-        self._q = np.array([percent * UNIT // (100 * per_gpu) for percent in _CPU_PRICES], dtype=np.float64)
-        self._even = mix.even
-        self._by_compute = tables(mix, mix.compute, self._q)
-        self._by_memory = self._by_compute if self._even else tables(mix, mix.memory, self._q)
+        self._q = np.array([percent * UNIT // (100 * per_gpu) for percent in CPU_PRICES], dtype=np.float64)
+        self._tables = Tables(mix, ledger.inventory, self._q)
         self._count = mix.count.astype(np.float64)
         self._cpu = np.maximum(mix.cpu, 1).astype(np.float64)
         self._host = np.maximum(mix.host, 1).astype(np.float64)
@@ -93,7 +90,7 @@ class PackingScorer:
         free = int(np.minimum(state.memory, state.compute).sum())
         self._known: dict[tuple[Shape, bytes, int, int, bytes], Scores] = {}
         """One row each: equal nodes in equal states are common, and one row at a time is how a cycle asks."""
-        self._place_worth = (place_worth(mix, places.astype(np.int64), free) * _TRUST // 100).astype(np.float64)
+        self._place_worth = place_worth(mix, places.astype(np.int64), free).astype(np.float64)
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         if len(rows) != 1:
@@ -159,26 +156,18 @@ class PackingScorer:
 
     def _features(self, state: _State) -> FloatArray:
         """[R, G, Q + M] of each GPU: packed worth for each q, then workers of each shape."""
-        return self._at(state.kind, state.memory, state.compute)
-
-    def _at(self, kind: IntArray, memory: IntArray, compute: IntArray) -> FloatArray:
-        features: FloatArray
-        if self._even:
-            features = self._by_compute[kind + np.minimum(memory, compute)]
-        else:
-            features = np.minimum(self._by_memory[kind + memory], self._by_compute[kind + compute])
-        return features
+        return self._tables.at(state.kind, state.memory, state.compute)
 
     def _left(self, ledger: Ledger, shape: Shape, state: _State, row: IntArray, column: IntArray) -> FloatArray:
         """[P, Q + M] features of GPUs once the shape lies on them."""
         if shape.whole:
-            return np.zeros((len(row), self._by_compute.shape[1]))
+            return np.zeros((len(row), len(self._q) + len(self._mix.shapes)))
         mib, milli, _ = shape.needs(ledger.inventory)
         kind = state.kind[row, column]
         number = kind // LEVELS
         memory = state.memory[row, column] - -(-mib * WHOLE // self._kinds)[number]
         compute = state.compute[row, column] - milli[number]
-        return self._at(kind, np.maximum(memory, 0), np.maximum(compute, 0))
+        return self._tables.at(kind, np.maximum(memory, 0), np.maximum(compute, 0))
 
     def _bounds(self, cpu: IntArray, host: IntArray) -> FloatArray:
         """[R, M] workers that the CPU and the host memory allow."""
@@ -223,5 +212,5 @@ def _tied(gain: FloatArray, state: _State, cpu_left: IntArray) -> IntArray:
     """The score: the gain, then least compute left, then least CPU left."""
     compute = np.minimum(state.compute.sum(axis=1), (1 << _GPU_BITS) - 1)
     cpu = np.minimum(cpu_left // WHOLE, (1 << _CPU_BITS) - 1)
-    tied: IntArray = (gain.astype(np.int64) << (_GPU_BITS + _CPU_BITS)) - (compute << _CPU_BITS) - cpu
+    tied: IntArray = (gain.astype(np.int64) << TIE_BITS) - (compute << _CPU_BITS) - cpu
     return tied

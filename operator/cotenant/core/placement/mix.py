@@ -1,16 +1,17 @@
 """What is likely to be asked for next, learned from what is queued, running and ran lately.
 
 No oracle: the demands come from the snapshot (jobs that could not start stay in them, so backlog keeps its weight). A
-prior of a few whole GPUs and even shares stands in until enough was seen. Built once per cycle; read by `prices`,
-`scarcity` and `fragmentation`.
+prior of a few whole GPUs and even shares stands in until enough was seen. Built once per cycle; read by
+`worth`, `scarcity` and `fragmentation`.
 
-Shapes are kept by weight until COVER of all weight is kept; an unlimited tail would cost time and teach nothing.
-Example: 90 × whole, 8 × half, 2 × tenth → the tenth falls out at COVER = 97 %.
+The heaviest shapes are kept as they are; the long tail is merged by classes and count, so that a class that many
+different jobs insist on is seen as wanted. Sizes of shares are never averaged: which of them add up to one GPU is what
+packing is about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,12 +20,16 @@ from cotenant.core.inventory import BoolArray, IntArray, Inventory
 from cotenant.core.model import WHOLE
 from cotenant.core.placement.shapes import Demand, Shape
 
-COVER = 970
-"""Permille of the weight that the kept shapes have."""
-MOST = 48
-"""Shapes kept at most."""
+EXACT = 28
+"""Shapes kept as they are, the heaviest; the rest are merged by classes and count."""
+GROUPS = 20
+"""Merged shapes kept at most."""
+SIZES = 40
+"""Distinct share sizes that are priced."""
 PARTS = 1_000_000
 """Weights are integers that sum to about this."""
+_RARE = PARTS // 1000
+"""Sizes and groups below this weight are not worth their time."""
 _PRIOR_WEIGHT = 6
 """What the prior weighs, in jobs."""
 _PRIOR_SHARES = (WHOLE, 500, 333, 250)
@@ -32,7 +37,10 @@ _PRIOR_SHARES = (WHOLE, 500, 333, 250)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mix:
-    """M shapes over K kinds. Sizes are milli of the kind's GPU, rounded up, 0 where the kind may not serve."""
+    """M shapes over K kinds, and what is asked of single GPUs.
+
+    Sizes are milli of the kind's GPU, rounded up, 0 where the kind may not serve.
+    """
 
     shapes: tuple[Shape, ...]
     weight: IntArray
@@ -49,39 +57,52 @@ class Mix:
     """[M] milli-CPU per worker."""
     host: IntArray
     """[M] MiB per worker."""
+    parts: tuple[Shape, ...]
+    """What single GPUs are asked for: sizes as they are, of each size and classes the one with the least CPU."""
+    part_weight: tuple[int, ...]
+    """Of `parts`, sums to about PARTS."""
 
     @classmethod
     def of(cls, demands: Sequence[Demand], inventory: Inventory) -> Mix:
-        kept = _heaviest([*_prior(inventory), *_seen(demands, inventory)])
-        shapes = tuple(shape for shape, _ in kept)
-        total = max(1, sum(weight for _, weight in kept))
-        needs = [shape.needs(inventory) for shape in shapes]
-        kinds = np.array([max(1, kind.memory_mib) for kind in inventory.kinds], dtype=np.int64)
-        allowed = np.array([serves for _, _, serves in needs], dtype=np.bool_).reshape(len(shapes), len(kinds)).T
-        memory = np.array([mib for mib, _, _ in needs], dtype=np.int64).reshape(len(shapes), len(kinds)).T
-        compute = np.array([milli for _, milli, _ in needs], dtype=np.int64).reshape(len(shapes), len(kinds)).T
+        every = _shares_of_all([*_prior(inventory), *_seen(demands, inventory)])
+        kept = _condensed(every)
+        parts = _parts(every)
+        shapes = tuple(kept)
+        memory, compute, allowed = sizes(shapes, inventory)
         return cls(
             shapes=shapes,
-            weight=np.array([weight * PARTS // total for _, weight in kept], dtype=np.int64),
-            memory=np.where(allowed, -(-memory * WHOLE // kinds[:, None]), 0),
-            compute=np.where(allowed, compute, 0),
+            weight=np.array([kept[shape] for shape in shapes], dtype=np.int64),
+            memory=memory,
+            compute=compute,
             allowed=allowed,
             count=np.array([shape.count for shape in shapes], dtype=np.int64),
             cpu=np.array([shape.cpu_milli for shape in shapes], dtype=np.int64),
             host=np.array([shape.host_mib for shape in shapes], dtype=np.int64),
+            parts=tuple(parts),
+            part_weight=tuple(parts.values()),
         )
 
     @property
     def size(self) -> IntArray:
         """[M] milli-GPU of one of the shape's GPUs: the larger dimension, on the kind where it is smallest."""
-        larger = np.where(self.allowed, np.maximum(self.memory, self.compute), WHOLE)
-        smallest: IntArray = larger.min(axis=0, initial=WHOLE)
-        return smallest
+        return smallest(self.memory, self.compute, self.allowed)
 
-    @property
-    def even(self) -> bool:
-        """Every shape asks as much of memory as of compute."""
-        return bool((np.abs(self.memory - self.compute) <= 1).all())
+
+def sizes(shapes: tuple[Shape, ...], inventory: Inventory) -> tuple[IntArray, IntArray, BoolArray]:
+    """([K, M] milli of memory, [K, M] milli of compute, [K, M] allowed) of one of each shape's GPUs."""
+    needs = [shape.needs(inventory) for shape in shapes]
+    kinds = np.array([max(1, kind.memory_mib) for kind in inventory.kinds], dtype=np.int64)
+    flat = (len(shapes), len(kinds))
+    memory = np.array([mib for mib, _, _ in needs], dtype=np.int64).reshape(flat).T
+    compute = np.array([milli for _, milli, _ in needs], dtype=np.int64).reshape(flat).T
+    allowed = np.array([serves for _, _, serves in needs], dtype=np.bool_).reshape(flat).T
+    return np.where(allowed, -(-memory * WHOLE // kinds[:, None]), 0), np.where(allowed, compute, 0), allowed
+
+
+def smallest(memory: IntArray, compute: IntArray, allowed: BoolArray) -> IntArray:
+    """[M] the larger of the two dimensions, on the kind where that is smallest."""
+    larger: IntArray = np.where(allowed, np.maximum(memory, compute), WHOLE).min(axis=0, initial=WHOLE)
+    return larger
 
 
 def _seen(demands: Sequence[Demand], inventory: Inventory) -> list[tuple[Shape, int]]:
@@ -112,23 +133,61 @@ def _prior(inventory: Inventory) -> list[tuple[Shape, int]]:
     ]
 
 
-def _heaviest(demands: list[tuple[Shape, int]]) -> list[tuple[Shape, int]]:
-    """By weight, ties by shape, until COVER is reached or MOST are kept; in order of shape.
-
-    Shapes that differ in host memory only are one, with their mean.
-    """
-    merged: dict[Shape, int] = {}
+def _shares_of_all(demands: list[tuple[Shape, int]]) -> dict[Shape, int]:
+    """Weights in PARTS. Shapes that differ in host memory only are one, with its mean."""
+    weights: dict[Shape, int] = {}
     memory: dict[Shape, int] = {}
     for shape, weight in demands:
         bare = replace(shape, host_mib=0)
-        merged[bare] = merged.get(bare, 0) + weight
+        weights[bare] = weights.get(bare, 0) + weight
         memory[bare] = memory.get(bare, 0) + weight * shape.host_mib
-    total = sum(merged.values())
-    kept: list[tuple[Shape, int]] = []
-    held = 0
-    for shape, weight in sorted(merged.items(), key=lambda item: (-item[1], item[0])):
-        if len(kept) >= MOST or held * 1000 >= COVER * total:
-            break
-        kept.append((replace(shape, host_mib=memory[shape] // weight), weight))
-        held += weight
-    return sorted(kept)
+    total = max(1, sum(weights.values()))
+    return {
+        replace(shape, host_mib=memory[shape] // weight): weight * PARTS // total for shape, weight in weights.items()
+    }
+
+
+def _condensed(every: dict[Shape, int]) -> dict[Shape, int]:
+    """The heaviest shapes as they are; the others as one mean shape per (count, classes). In order of shape."""
+    order = sorted(every, key=lambda shape: (-every[shape], shape))
+    kept = {shape: every[shape] for shape in order[:EXACT]}
+    groups: dict[object, list[Shape]] = {}
+    for shape in order[EXACT:]:
+        said = (shape.memory_mib > 0, shape.memory_milli > 0, shape.compute_milli > 0)
+        groups.setdefault((shape.count, shape.whole, shape.classes, said), []).append(shape)
+    merged = [(sum(every[shape] for shape in group), _mean(group, every)) for group in groups.values()]
+    for weight, shape in sorted(merged, key=lambda pair: (-pair[0], pair[1]))[:GROUPS]:
+        if weight >= _RARE:
+            kept[shape] = kept.get(shape, 0) + weight
+    return dict(sorted(kept.items()))
+
+
+def _mean(group: list[Shape], weights: dict[Shape, int]) -> Shape:
+    total = max(1, sum(weights[shape] for shape in group))
+
+    def mean(amount: Callable[[Shape], int]) -> int:
+        return sum(amount(shape) * max(1, weights[shape]) for shape in group) // total
+
+    return replace(
+        group[0],
+        memory_mib=mean(lambda shape: shape.memory_mib),
+        memory_milli=min(WHOLE, mean(lambda shape: shape.memory_milli)),
+        compute_milli=min(WHOLE, mean(lambda shape: shape.compute_milli)),
+        cpu_milli=mean(lambda shape: shape.cpu_milli),
+        host_mib=mean(lambda shape: shape.host_mib),
+    )
+
+
+def _parts(every: dict[Shape, int]) -> dict[Shape, int]:
+    """What single GPUs are asked for, the heaviest sizes. Of equal size and classes the one with the least CPU stands
+    for all: a GPU that cannot take it can take none of them."""
+    weights: dict[Shape, int] = {}
+    least: dict[Shape, int] = {}
+    for shape, weight in every.items():
+        cpu = shape.cpu_milli // shape.count
+        part = replace(shape, count=1, cpu_milli=0, host_mib=0)
+        weights[part] = weights.get(part, 0) + weight * shape.count
+        if weight >= _RARE:
+            least[part] = min(cpu, least.get(part, cpu))
+    order = sorted(least, key=lambda part: (-weights[part], part))[:SIZES]
+    return {replace(part, cpu_milli=least[part]): weights[part] for part in sorted(order)}

@@ -1,0 +1,220 @@
+"""The scorer against its formula, worked out the slow way, and the rules that hold for every scorer."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotenant.core.inventory import Inventory
+from cotenant.core.ledger import Ledger, Take
+from cotenant.core.model import WHOLE, Node
+from cotenant.core.placement import Packing, Shape
+from cotenant.core.placement.fitting import Tenancy, fit
+from cotenant.core.placement.fragmentation import CPU_PRICES, TIE_BITS
+from cotenant.core.placement.mix import Mix
+from cotenant.core.placement.prices import UNIT, prices
+from cotenant.core.placement.room import Room
+from cotenant.core.placement.scarcity import place_worth
+from cotenant.core.placement.shapes import Demand
+from cotenant.testing import make_node
+
+ME = Tenancy(1)
+NODES = [
+    make_node("big", gpus=4, gpu_class="A100", memory_mib=1000, cpu_milli=48_000, host_mib=200_000),
+    make_node("poor", gpus=2, gpu_class="P100", memory_mib=1000, cpu_milli=8_000, host_mib=50_000),
+    make_node("rich", gpus=2, gpu_class="T4", memory_mib=1000, cpu_milli=96_000, host_mib=400_000),
+]
+
+
+def share(milli: int, **more: Any) -> Shape:
+    return Shape(whole=False, memory_milli=milli, **more)
+
+
+SHAPES = [
+    share(810, cpu_milli=3000),
+    share(470, cpu_milli=12_000, host_mib=9000),
+    share(320, cpu_milli=4000),
+    share(160, cpu_milli=2000, classes=("T4",)),
+    Shape(cpu_milli=11_000, host_mib=30_000),
+    Shape(count=2, cpu_milli=20_000),
+    Shape(count=4, cpu_milli=40_000),
+    Shape(count=0, cpu_milli=30_000),
+]
+DEMANDS = [(shape, float(100 + 30 * index)) for index, shape in enumerate(SHAPES)]
+STEPS = st.lists(st.tuples(st.integers(0, len(SHAPES) - 1), st.integers(0, 2), st.integers(0, 3)), max_size=12)
+
+
+def played(nodes: Sequence[Node], steps: list[tuple[int, int, int]]) -> Ledger:
+    """A ledger after some placements that fit, anywhere."""
+    ledger = Ledger.of(nodes)
+    for number, row, turn in steps:
+        put(ledger, SHAPES[number], row, turn)
+    return ledger
+
+
+def put(ledger: Ledger, shape: Shape, row: int, turn: int) -> bool:
+    fits = fit(ledger, shape, np.array([row]), ME)[0]
+    columns = np.roll(np.flatnonzero(fits), turn)[: shape.count].tolist()
+    if len(columns) < shape.count or ledger.free_cpu[row] < shape.cpu_milli or ledger.free_host[row] < shape.host_mib:
+        return False
+    milli = [WHOLE if shape.whole else shape.memory_milli] * len(columns)
+    ledger.take(Take(row, tuple(columns), tuple(milli), tuple(milli), shape.cpu_milli, shape.host_mib, 1))
+    return True
+
+
+class Slow:
+    """The formula of `fragmentation`, node by node and set by set."""
+
+    def __init__(self, ledger: Ledger, demands: Sequence[Demand]) -> None:
+        self.mix = Mix.of(demands, ledger.inventory)
+        inventory = ledger.inventory
+        per_gpu = int(inventory.cpu.sum()) // int((inventory.kind >= 0).sum())
+        self.q = [percent * UNIT // (100 * per_gpu) for percent in CPU_PRICES]
+        weights = {WHOLE: 1}
+        for part, weight in zip(self.mix.parts, self.mix.part_weight, strict=True):
+            size = WHOLE if part.whole else part.memory_milli
+            weights[size] = weights.get(size, 0) + weight
+        rough = {
+            size: weight >> max(0, weight.bit_length() - 3) << max(0, weight.bit_length() - 3)
+            for size, weight in weights.items()
+        }
+        ordered = tuple(sorted(rough.items(), reverse=True))
+        self.price = dict(zip((size for size, _ in ordered), prices(ordered), strict=True))
+        rows = range(len(inventory.nodes))
+        places = [sum(self.workers(ledger, row, shape) for row in rows) for shape in self.mix.shapes]
+        free = int(ledger.free_compute.sum())
+        self.worths = place_worth(self.mix, np.array(places), free).tolist()
+
+    def workers(self, ledger: Ledger, row: int, shape: Shape) -> int:
+        size = WHOLE if shape.whole else shape.memory_milli
+        allowed = not shape.classes or ledger.inventory.nodes[row].gpus[0].gpu_class in shape.classes
+        slots = sum(int(free) // size for free in ledger.free_compute[row]) if allowed else 0
+        limits = [slots // shape.count, int(ledger.free_cpu[row]) // max(1, shape.cpu_milli)]
+        return min(*limits, int(ledger.free_host[row]) // max(1, shape.host_mib))
+
+    def worth(self, ledger: Ledger, row: int) -> int:
+        gpu_class = ledger.inventory.nodes[row].gpus[0].gpu_class
+        parts = [part for part in self.mix.parts if not part.classes or gpu_class in part.classes]
+
+        def packed(free: int, q: int) -> int:
+            @cache
+            def best(room: int) -> int:
+                choices = [(WHOLE if part.whole else part.memory_milli, part) for part in parts]
+                values = [
+                    max(0, self.price[size] - q * part.cpu_milli) + best(room - size)
+                    for size, part in choices
+                    if size <= room
+                ]
+                return max(values, default=0)
+
+            return best(free)
+
+        frees = [int(free) for free in ledger.free_compute[row]]
+        bound = min(sum(packed(free, q) for free in frees) + q * int(ledger.free_cpu[row]) for q in self.q)
+        return bound + sum(
+            worth * self.workers(ledger, row, shape) for worth, shape in zip(self.worths, self.mix.shapes, strict=True)
+        )
+
+
+@settings(deadline=None, max_examples=40)
+@given(steps=STEPS, number=st.integers(0, len(SHAPES) - 1))
+def test_a_score_is_the_worth_after_less_the_worth_before(steps: list[tuple[int, int, int]], number: int) -> None:
+    ledger, shape = played(NODES, steps), SHAPES[number]
+    slow, scorer = Slow(ledger, DEMANDS), Packing().prepare(ledger, DEMANDS)
+    rows = np.arange(3)
+    fits = fit(ledger, shape, rows, ME)
+    scores = scorer.score(ledger, shape, rows, fits)
+    for row in range(3):
+        columns = np.flatnonzero(fits[row])
+        gains = []
+        for turn in range(max(1, len(columns))):
+            after = ledger.copy()
+            if put(after, shape, row, -turn):
+                gains.append(slow.worth(after, row) - slow.worth(ledger, row))
+        if gains:
+            assert -(-int(scores.node[row]) >> TIE_BITS) == max(gains)
+
+
+@settings(deadline=None, max_examples=25)
+@given(steps=STEPS, number=st.integers(0, len(SHAPES) - 1))
+def test_rows_are_judged_alike_alone_or_together(steps: list[tuple[int, int, int]], number: int) -> None:
+    ledger, shape = played([make_node(f"n{i}", gpus=4, memory_mib=1000) for i in range(60)], steps), SHAPES[number]
+    scorer = Packing().prepare(ledger, DEMANDS)
+    rows = np.arange(60)
+    fits = fit(ledger, shape, rows, ME)
+    together = scorer.score(ledger, shape, rows, fits)
+    for row in range(4):
+        alone = scorer.score(ledger, shape, rows[row : row + 1], fits[row : row + 1])
+        few = scorer.score(ledger, shape, rows[row : row + 2], fits[row : row + 2])
+        assert alone.node.tolist() == [together.node[row]] == [few.node[0]]
+        assert alone.gpu.tolist() == [together.gpu[row].tolist()] == [few.gpu[0].tolist()]
+
+
+def test_no_name_breaks_a_tie() -> None:
+    """The same cluster under other names: the same scores for the same machines."""
+    names, renamed = ["a", "b", "c"], ["z", "m", "a"]
+    one, other = (
+        Ledger.of(make_node(name, gpus=gpus, memory_mib=1000) for name, gpus in zip(order, (2, 4, 8), strict=True))
+        for order in (names, renamed)
+    )
+
+    def judged(ledger: Ledger) -> list[int]:
+        rows = np.arange(3)
+        scores = Packing().prepare(ledger, DEMANDS).score(ledger, SHAPES[0], rows, fit(ledger, SHAPES[0], rows, ME))
+        return sorted(scores.node.tolist())
+
+    assert judged(one) == judged(other)
+
+
+def test_among_equal_gains_the_node_with_less_left_is_taken() -> None:
+    """An 810 on an empty GPU costs that GPU wherever CPU is plenty; the smaller node is used up first."""
+    nodes = [make_node("large", gpus=8, cpu_milli=900_000), make_node("small", gpus=2, cpu_milli=900_000)]
+    ledger = Ledger.of(nodes)
+    rows = np.arange(2)
+    scores = (
+        Packing().prepare(ledger, [(SHAPES[0], 1e6)]).score(ledger, SHAPES[0], rows, fit(ledger, SHAPES[0], rows, ME))
+    )
+    assert ledger.inventory.nodes[int(scores.node.argmax())].name == "small"
+
+
+@pytest.mark.parametrize(
+    ("residuals", "shape", "want"),
+    [
+        pytest.param([1000, 530], 470, 530, id="a half goes beside a half"),
+        pytest.param([1000, 530, 350], 320, 350, id="a third goes where a third is left"),
+        pytest.param([530, 1000], 320, 1000, id="not into the hole that waits for a half"),
+    ],
+)
+def test_shares_are_paired_with_what_adds_up(residuals: list[int], shape: int, want: int) -> None:
+    mix = [(share(810), 300.0), (share(470), 400.0), (share(320), 300.0), (share(650), 100.0)]
+    ledger = Ledger.of([make_node("n", gpus=len(residuals), memory_mib=1000)])
+    taken = tuple(1000 - left for left in residuals)
+    ledger.take(Take(0, tuple(range(len(residuals))), taken, taken, 0, 0, 1))
+    ledger.holders[:] = 1
+    ledger.tenant_sum[:] = 1
+    ledger.tenant_square[:] = 1
+    rows = np.arange(1)
+    scores = Packing().prepare(ledger, mix).score(ledger, share(shape), rows, fit(ledger, share(shape), rows, ME))
+    assert residuals[int(scores.gpu[0].argmax())] == want
+
+
+@settings(deadline=None, max_examples=25)
+@given(numbers=st.lists(st.integers(0, len(SHAPES) - 1), max_size=60))
+def test_filling_a_cluster_never_overcommits_and_is_the_same_every_time(numbers: list[int]) -> None:
+    def fill_up() -> tuple[list[int], Ledger]:
+        ledger = Ledger(Inventory.of(NODES))
+        room = Room(ledger, Packing().prepare(ledger, DEMANDS))
+        went = []
+        for number in numbers:
+            view = room.view(SHAPES[number], ME)
+            row = int(np.where(view.capacity > 0, view.score, np.iinfo(np.int64).min).argmax())
+            went.append(row if view.capacity[row] > 0 and put(ledger, SHAPES[number], row, 0) else -1)
+        return went, ledger
+
+    (first, ledger), (second, _) = fill_up(), fill_up()
+    assert first == second
+    assert ledger.sound()
