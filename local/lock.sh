@@ -7,6 +7,8 @@ compile() { uv pip compile -q --universal --generate-hashes --no-annotate --no-h
 compile pyproject.toml --extra operator -o requirements/operator.txt
 compile pyproject.toml --extra agent -o requirements/agent.txt
 compile pyproject.toml --all-extras --group dev -o /tmp/all.txt
+# What builds the wheel inside the images.
+echo 'hatchling' | compile - -o requirements/build.txt
 # What only torch brings, torch included.
 compile pyproject.toml --extra worker -o requirements/worker.txt
 echo 'torch' | compile --constraint requirements/worker.txt - -o requirements/torch.txt
