@@ -70,12 +70,19 @@ def _numbers(version: str) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
+def _installer(cache: Path) -> list[str]:
+    """uv: on PATH, in this environment, or where `local/bootstrap.sh` puts it. Otherwise this Python's pip."""
+    beside = Path(sys.executable).parent
+    for uv in (shutil.which("uv"), beside / "uv", cache / "uv" / "bin" / "uv"):
+        if uv is not None and Path(uv).exists():
+            return [str(uv), "pip", "install", "--python", sys.executable]
+    return [sys.executable, "-m", "pip", "install"]
+
+
 def _install(folder: Path) -> None:
     unfinished = folder.with_name(folder.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
-    uv = shutil.which("uv")
-    pip = [uv, "pip", "install", "--python", sys.executable] if uv else [sys.executable, "-m", "pip", "install"]
-    command = [*pip, "--quiet", "--no-deps", "--target", str(unfinished), PINNED]
+    command = [*_installer(folder.parent), "--quiet", "--no-deps", "--target", str(unfinished), PINNED]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         shutil.rmtree(unfinished, ignore_errors=True)
