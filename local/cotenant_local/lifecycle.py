@@ -252,9 +252,10 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
         return
     for folder, names, _ in os.walk(path):
-        for child in names:
-            with contextlib.suppress(OSError):
-                os.chmod(os.path.join(folder, child), stat.S_IRWXU, follow_symlinks=False)
+        for child in (Path(folder, name) for name in names):
+            if not child.is_symlink():
+                with contextlib.suppress(OSError):
+                    child.chmod(stat.S_IRWXU)
     shutil.rmtree(path, ignore_errors=False)
 
 
