@@ -1,4 +1,4 @@
-"""A device plugin in a pod registers with one node's kubelet; a pod that asks for its device gets what Allocate said."""
+"""A device plugin in a pod registers with one node's kubelet; a pod that asks gets what Allocate said."""
 
 import json
 from collections.abc import Iterator
