@@ -1,4 +1,4 @@
-"""Our packing policy on an openb run: the ledger, the filter, the score cache and the scorer that `schedule` uses.
+"""Our packing policy on an openb run: the ledger, the filter, the choice and the scorer that `schedule` uses.
 
 Each pod is one worker of one job. The mix is learned from the pods that have arrived so far, placed or not, as a
 scheduler sees them in its queue and among what runs; nothing is known of the list. openb has one amount per share,
@@ -17,10 +17,10 @@ from cotenant.core.ledger import Ledger, Take
 from cotenant.core.model import Gpu, Node
 from cotenant.core.placement import Packing, Shape
 from cotenant.core.placement.fitting import Tenancy
+from cotenant.core.placement.gang import Ask, place
 from cotenant.core.placement.room import Room
 
 _EVERYBODY = Tenancy(1)
-_NEVER = np.iinfo(np.int64).min
 
 
 def as_nodes(machines: Machines) -> list[Node]:
@@ -49,6 +49,7 @@ class Ours:
         self._seen: Counter[Shape] = Counter()
         self._shapes: dict[Pod, Shape] = {}
         self._arrived = 0
+        self._anywhere = np.ones(len(machines.cpu), dtype=np.bool_)
         self._cycle()
 
     def _cycle(self) -> None:
@@ -63,18 +64,20 @@ class Ours:
         self._arrived += 1
         if self._arrived % self.CYCLE == 0 or self._arrived in {25, 50, 100, 200}:
             self._cycle()
-        view = self._room.view(shape, _EVERYBODY)
-        score = np.where(view.capacity > 0, view.score, _NEVER)
-        row = int(score.argmax())
-        if view.capacity[row] <= 0:
+        found = place(self._room, self._ask(shape), 1)
+        if found is None:
             return False
-        if self._ties is not None:
-            row = int(self._ties.choice(np.flatnonzero(score == score[row])))
-        columns = np.flatnonzero(view.fits[row])
-        columns = columns[np.argsort(-view.gpu[row, columns], kind="stable")][: pod.count]
+        ((row, (columns,)),) = found
         milli = (pod.milli,) * len(columns)
-        self._ledger.take(Take(row, tuple(columns.tolist()), milli, milli, pod.cpu, pod.memory, _EVERYBODY.tenant))
+        self._ledger.take(Take(row, columns, milli, milli, pod.cpu, pod.memory, _EVERYBODY.tenant))
         return True
+
+    def _ask(self, shape: Shape) -> Ask:
+        if self._ties is None:
+            return Ask(shape=shape, tenancy=_EVERYBODY, allowed=self._anywhere, everywhere=True)
+        score = self._room.view(shape, _EVERYBODY).open
+        drawn = self._ties.choice(np.flatnonzero(score == score.max()))
+        return Ask(shape=shape, tenancy=_EVERYBODY, allowed=np.arange(len(score)) == drawn)
 
     def sound(self) -> bool:
         return self._ledger.sound()

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from cotenant.core.inventory import BoolArray, IntArray
 from cotenant.core.ledger import Ledger
@@ -37,9 +38,6 @@ _NEVER = np.iinfo(np.int64).min // 4
 _CPU_BITS, _GPU_BITS = 10, 14
 TIE_BITS = _CPU_BITS + _GPU_BITS
 """Low bits of a score: ties by what is left of the node."""
-_MOST_KNOWN = 100_000
-_MANY_ROWS = 48
-"""From here on it pays to judge rows that look alike once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,40 +81,21 @@ class PackingScorer:
         self._cpu = np.maximum(mix.cpu, 1).astype(np.float64)
         self._host = np.maximum(mix.host, 1).astype(np.float64)
         state = self._read(ledger, np.arange(len(ledger.inventory.nodes), dtype=np.int64))
-        first, same = _alike(state)
+        _, first, alike = np.unique(_rows_as_bytes(ledger.packed), return_index=True, return_counts=True)
         one = state.take(first)
-        places = self._places(self._features(one).sum(axis=1), self._bounds(one.cpu, one.host))
-        places = np.bincount(same, minlength=len(first)) @ places
+        places = alike @ self._places(self._features(one).sum(axis=1), self._bounds(one.cpu, one.host))
         free = int(np.minimum(state.memory, state.compute).sum())
-        self._known: dict[tuple[Shape, bytes, int, int, bytes], Scores] = {}
-        """One row each: equal nodes in equal states are common, and one row at a time is how a cycle asks."""
         self._place_worth = place_worth(mix, places.astype(np.int64), free).astype(np.float64)
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
-        if len(rows) != 1:
-            return self._score(ledger, shape, rows, fit)
-        key = (shape, *_look(ledger, int(rows[0])), fit.tobytes())
-        known = self._known.get(key)
-        if known is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            known = self._known[key] = self._score(ledger, shape, rows, fit)
-        return Scores(node=known.node.copy(), gpu=known.gpu.copy())
-
-    def _score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         node = np.full(len(rows), _NEVER, dtype=np.int64)
         gpu = np.zeros(fit.shape, dtype=np.int64)
         able = fit.sum(axis=1) >= shape.count
         able &= (ledger.free_cpu[rows] >= shape.cpu_milli) & (ledger.free_host[rows] >= shape.host_mib)
         chosen = np.flatnonzero(able)
         if len(chosen):
-            state, fits = self._read(ledger, rows[chosen]), fit[chosen]
-            if len(chosen) < _MANY_ROWS:
-                node[chosen], gpu[chosen] = self._judge(ledger, shape, state, fits)
-            else:
-                first, same = _alike(state, fits)
-                one_node, one_gpu = self._judge(ledger, shape, state.take(first), fits[first])
-                node[chosen], gpu[chosen] = one_node[same], one_gpu[same]
+            state = self._read(ledger, rows[chosen])
+            node[chosen], gpu[chosen] = self._judge(ledger, shape, state, fit[chosen])
         return Scores(node=node, gpu=gpu)
 
     def _judge(self, ledger: Ledger, shape: Shape, state: _State, fit: BoolArray) -> tuple[IntArray, IntArray]:
@@ -184,20 +163,10 @@ class PackingScorer:
         return worth
 
 
-def _look(ledger: Ledger, row: int) -> tuple[bytes, int, int]:
-    """All of a row that a score depends on."""
-    inventory = ledger.inventory
-    gpus = (inventory.kind[row], inventory.usable[row], ledger.free_memory[row], ledger.free_compute[row])
-    return b"".join(part.tobytes() for part in gpus), int(ledger.free_cpu[row]), int(ledger.free_host[row])
-
-
-def _alike(state: _State, fit: BoolArray | None = None) -> tuple[IntArray, IntArray]:
-    """(first, same): one row of each look, and for each row its look. Exact: the whole look is the key."""
-    parts = [state.kind, state.memory, state.compute, state.cpu[:, None], state.host[:, None]]
-    look = np.concatenate(parts if fit is None else [*parts, fit], axis=1, dtype=np.int64)
-    key = np.ascontiguousarray(look).view(np.dtype((np.void, look.shape[1] * look.itemsize))).ravel()
-    _, first, same = np.unique(key, return_index=True, return_inverse=True)
-    return first, same
+def _rows_as_bytes(packed: IntArray) -> npt.NDArray[np.void]:
+    """Equal entries for nodes in equal states."""
+    wide = np.ascontiguousarray(packed)
+    return wide.view(np.dtype((np.void, wide.shape[1] * wide.itemsize))).ravel()
 
 
 def _first(preference: FloatArray, count: int) -> BoolArray:
