@@ -69,9 +69,11 @@ def buildah() -> Buildah:
 def make_base(buildah: Buildah, storage: Path) -> None:
     """Debian with Python, as there may be no registry to take python:3.12-slim from."""
     unfinished = storage / f"unfinished-{os.getpid()}"
-    command = ["debootstrap", "--variant=minbase", "--include=python3,python3-venv,ca-certificates", SUITE, unfinished]
+    # debootstrap leaves /proc mounted in what it made; in a mount namespace of its own that ends with it.
+    own = ["unshare", "--mount", "--propagation=private"]
+    made = ["debootstrap", "--variant=minbase", "--include=python3,python3-venv,ca-certificates", SUITE, unfinished]
     try:
-        subprocess.run(command, check=True, capture_output=True)
+        subprocess.run([*own, *made], check=True, capture_output=True)
         container = buildah("from", "scratch")
         buildah("add", "--quiet", container, str(unfinished), "/")
         buildah("commit", "--quiet", "--rm", container, BASE)
