@@ -15,6 +15,7 @@ from cotenant.core.model import WHOLE, Node
 from cotenant.core.placement import Packing, Shape
 from cotenant.core.placement.fitting import Tenancy, fit
 from cotenant.core.placement.fragmentation import CPU_PRICES, TIE_BITS
+from cotenant.core.placement.gang import Ask, place
 from cotenant.core.placement.mix import Mix
 from cotenant.core.placement.prices import UNIT, prices
 from cotenant.core.placement.room import Room
@@ -210,9 +211,14 @@ def test_filling_a_cluster_never_overcommits_and_is_the_same_every_time(numbers:
         room = Room(ledger, Packing().prepare(ledger, DEMANDS))
         went = []
         for number in numbers:
-            view = room.view(SHAPES[number], ME)
-            row = int(np.where(view.capacity > 0, view.score, np.iinfo(np.int64).min).argmax())
-            went.append(row if view.capacity[row] > 0 and put(ledger, SHAPES[number], row, 0) else -1)
+            found = place(room, Ask(shape=SHAPES[number], tenancy=ME, allowed=np.ones(3, dtype=np.bool_)), 1)
+            if found is None:
+                assert not room.view(SHAPES[number], ME).capacity.any()
+                continue
+            ((row, (columns,)),) = found
+            milli = tuple(WHOLE if SHAPES[number].whole else SHAPES[number].memory_milli for _ in columns)
+            ledger.take(Take(row, columns, milli, milli, SHAPES[number].cpu_milli, SHAPES[number].host_mib, 1))
+            went.append(row)
         return went, ledger
 
     (first, ledger), (second, _) = fill_up(), fill_up()
