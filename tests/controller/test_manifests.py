@@ -92,7 +92,7 @@ def test_the_pod_of_the_second_node_is_this_one() -> None:
                 {
                     "name": "worker",
                     "image": "example.com/worker:1",
-                    "command": ["python", "-m", "cotenant_worker"],
+                    "command": ["python", "-P", "-m", "cotenant_worker"],
                     "workingDir": "/workspace",
                     "env": [
                         {"name": "HOME", "value": "/tmp"},

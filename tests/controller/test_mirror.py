@@ -181,6 +181,6 @@ def test_a_cordoned_node_is_not_a_dead_one() -> None:
     node = {"metadata": {"name": "n1", "uid": "n", "resourceVersion": "1"}, "spec": {"unschedulable": True}}
     ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "8", "memory": "16Gi"}}
     mirror.take(NODES, node | {"status": ready})
-    assert (mirror.nodes["n1"].ready, mirror.dead) == (False, set())
+    assert (mirror.nodes["n1"].ready, mirror.dead) == (False, {})
     mirror.take(NODES, versioned(node | {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, 2))
-    assert mirror.dead == {"n1"}
+    assert list(mirror.dead) == ["n1"]

@@ -115,6 +115,17 @@ STARTING = [
         delete=("train-1-0",), again=T0 + 300,
     ),
     Case(
+        "the pods of the next attempt are not made before those of this one are gone",
+        situation(holding(Phase.STARTING, *ONE, attempts=2), pod(attempt=1, deleting=True)),
+        again=T0 + 300,
+    ),
+    Case(
+        "unless they are on a node that does not answer",
+        situation(holding(Phase.STARTING, *ONE, attempts=2), pod(attempt=1, node="n2", deleting=True),
+                  dead_nodes={"n2": T0}),
+        create=True, again=T0 + 300,
+    ),
+    Case(
         "a job that is suspended while it starts is asked to leave",
         situation(holding(Phase.STARTING, *ONE), pod(), spec={"suspend": True}),
         phase=Phase.EVICTING, reason="Suspended", delete=("train-1-0",),
@@ -218,6 +229,20 @@ RUNNING = [
         phase=Phase.FAILED, reason="IdleTimeout", delete=("train-1-0",), holds=False,
     ),
     Case(
+        "a node that does not answer is given a minute",
+        situation(holding(Phase.RUNNING, *ONE), pod(ready=True), dead_nodes={"n1": T0 + 90}),
+        again=T0 + 150,
+    ),
+    Case(
+        "and then the gang leaves it",
+        situation(holding(Phase.RUNNING, *ONE), pod(ready=True), dead_nodes={"n1": T0 + 90}, now=T0 + 150),
+        phase=Phase.EVICTING, reason="NodeLost", says="n1 has not answered for 60 s", delete=("train-1-0",),
+    ),
+    Case(
+        "a node without pods of the job may do what it likes",
+        situation(holding(Phase.RUNNING, *ONE), pod(ready=True), dead_nodes={"n9": T0}),
+    ),
+    Case(
         "a placement that somebody removed by hand is not kept by guessing",
         situation(holding(Phase.RUNNING, *ONE, placement=None), pod(ready=True)),
         phase=Phase.EVICTING, reason="PlacementLost", delete=("train-1-0",), holds=False,
@@ -247,12 +272,12 @@ LEAVING = [
     ),
     Case(
         "pods on a dead node are given their time",
-        situation(holding(Phase.EVICTING, *ONE), pod(deleting=True), dead_nodes=frozenset({"n1"})),
+        situation(holding(Phase.EVICTING, *ONE), pod(deleting=True), dead_nodes={"n1": T0}),
         again=T0 + 50 + 30 + 60,
     ),
     Case(
         "and then are not waited for",
-        situation(holding(Phase.EVICTING, *ONE), pod(deleting=True), dead_nodes=frozenset({"n1"}), now=T0 + 140),
+        situation(holding(Phase.EVICTING, *ONE), pod(deleting=True), dead_nodes={"n1": T0}, now=T0 + 140),
         phase=Phase.PENDING, reason="Preempted", holds=False,
     ),
     Case(

@@ -15,6 +15,7 @@ from cotenant.controller.mirror import Mirror
 from cotenant.controller.settings import Settings
 from cotenant.controller.world import World
 from cotenant.core.lifecycle import Phase
+from cotenant.core.model import Job, NodePlacement
 
 
 def world() -> World:
@@ -31,10 +32,14 @@ def held(seen: World, now: float = T0 + 100) -> dict[str, list[str]]:
     """Key of the job → GPUs that it holds, for the core."""
     seen.flush(now)
     return {
-        job.key.replace(UID, "uid"): [gpu.uuid for node in job.placement.nodes for r in node.ranks for gpu in r.gpus]
+        job.key.replace(UID, "uid"): [gpu.uuid for part in nodes(job) for rank in part.ranks for gpu in rank.gpus]
         for job in seen.state.snapshot(now).jobs
         if job.placement is not None
     }
+
+
+def nodes(job: Job) -> list[NodePlacement]:
+    return [part for one in (job.placement, job.leaving) if one for part in one.nodes]
 
 
 def waiting(seen: World, now: float = T0 + 100) -> list[str]:
@@ -95,7 +100,7 @@ def test_pods_that_an_earlier_attempt_left_on_a_dead_node_still_hold() -> None:
     seen = world()
     told(seen, holding(Phase.STARTING, ("n2", 1), attempts=2))
     seen.mirror.take(PODS, pod_document(0, attempt=1, status={"phase": "Running"}, deleting=True))
-    assert held(seen) == {"red/train": ["GPU-n2-0"], "red/train#uid-1": ["GPU-n1-0"]}
+    assert held(seen) == {"red/train": ["GPU-n2-0", "GPU-n1-0"]}
 
 
 def test_a_job_whose_spec_cannot_be_read_any_more_keeps_what_it_holds() -> None:

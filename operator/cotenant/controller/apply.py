@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from cotenant.api.conversion import to_placement
 from cotenant.api.jobstatus import TrainingJobStatus
 from cotenant.controller import statuses
 from cotenant.controller.births import Births, Born
@@ -85,20 +86,38 @@ class Applier:
             self.metrics.waited.labels(record.job.spec.queue).observe(max(0.0, waited))
         return await self._create(committed)
 
-    async def evict(self, record: JobRecord, action: Evict | Resize) -> Done:
-        """Write the eviction down, then end the pods. A resize is an eviction that comes back in its new size."""
+    async def evict(self, record: JobRecord, action: Evict) -> Done:
+        """Write the eviction down, then end the pods."""
         now = time.time()
-        kind = action.kind.value if isinstance(action, Evict) else "Resized"
-        favoured = action.in_favour_of if isinstance(action, Evict) else None
+        kind = action.kind.value
         status = statuses.evicting(
-            record.status, Event.EVICTED, kind=kind, message=action.message, now=now, in_favour_of=favoured
+            record.status, Event.EVICTED, kind=kind, message=action.message, now=now, in_favour_of=action.in_favour_of
         )
+        return await self._make_leave(record, action, status, Note(reason=kind, message=action.message))
+
+    async def resize(self, record: JobRecord, action: Resize) -> Done:
+        """Commit the new placement of an elastic job. Its next attempt starts when the pods of this one are gone."""
+        now = time.time()
+        before = to_placement(record.status.placement) if record.status.placement else None
+        status = statuses.resized(
+            record.status,
+            action.placement,
+            isolation=self.world.level(action.placement),
+            message=action.message,
+            milli=self.world.milli(before) if before else 0,
+            now=now,
+        )
+        return await self._make_leave(record, action, status, Note(reason="Resized", message=action.message))
+
+    async def _make_leave(
+        self, record: JobRecord, action: Evict | Resize, status: TrainingJobStatus, note: Note
+    ) -> Done:
         if not await self._commit(record, action, status):
-            return Done(now + AGAIN_S)
-        self._say(record, Note(reason=kind, message=action.message))
+            return Done(time.time() + AGAIN_S)
+        self._say(record, note)
         pods = self.world.mirror.pods_of(record.uid).values()
         await self.delete(tuple(pod for pod in pods if pod.held and not pod.deleting))
-        return Done(now)
+        return Done(time.time())
 
     async def verdict(self, record: JobRecord, verdict: Verdict) -> Done:
         """Tell a job that waits why."""
@@ -138,7 +157,7 @@ class Applier:
         del self.uncertain[record.key]
         if reply.done and version_of(reply.document) > record.version:
             self.world.mirror.take(TRAINING_JOBS, reply.document)
-        self._forget(action)  # what was written is in the mirror now, and the mirror is read before the next decision
+        self.world.settle(action, None)  # what was written is in the mirror now, which is read before the next decision
         return Done(time.time())
 
     async def _commit(self, record: JobRecord, action: Action, status: TrainingJobStatus) -> bool:
@@ -151,14 +170,10 @@ class Applier:
         self.metrics.actions.labels(type(action).__name__, str(done).lower()).inc()
         if done:
             written = self.world.mirror.jobs.get(record.key)
-            self.world.state.confirm(action, written.version if written else record.version)
+            self.world.settle(action, written.version if written else record.version)
         else:
-            self._forget(action)
+            self.world.settle(action, None)
         return done
-
-    def _forget(self, action: Action) -> None:
-        self.world.state.forget(action)
-        self.world.stale = True
 
     async def _write(self, record: JobRecord, status: TrainingJobStatus) -> bool:
         change = statuses.patch(record.raw_status, status)

@@ -48,7 +48,7 @@ class Judging:
             progress=news.news_for(record.status.progress, latest.progress) if latest else None,
             refusal=self.births.refusal(record),
             delay=self.births.delay(record),
-            dead_nodes=frozenset(self.world.mirror.dead) if record.status.phase is Phase.EVICTING else frozenset(),
+            dead_nodes=self.world.mirror.dead,
             now=now,
         )
 

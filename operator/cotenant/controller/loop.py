@@ -12,7 +12,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cotenant.controller.apply import AGAIN_S, Applier, Done
@@ -23,7 +23,7 @@ from cotenant.controller.settings import Settings
 from cotenant.controller.verdicts import Verdicts
 from cotenant.controller.world import World
 from cotenant.core.model import JobKey, Snapshot
-from cotenant.core.plan import Admit, Plan
+from cotenant.core.plan import Admit, Evict, Plan
 
 log = logging.getLogger(__name__)
 
@@ -142,15 +142,17 @@ class Loop:
         actions = tuple(action for action in plan.actions if self._free(action.job))
         self._passed_over |= {action.job for action in plan.actions if action.job in self._busy}
         self._passed_over |= set(plan.verdicts) & set(self._busy)
-        self.world.state.assume(Plan(actions=actions))
+        self.world.state.assume(replace(plan, actions=actions))
         admitted = 0
         for action in sorted(actions, key=lambda one: isinstance(one, Admit)):  # evictions first
             record = self.world.mirror.jobs[action.job]
             if isinstance(action, Admit):
                 admitted += 1
                 self._spawn(action.job, self.applier.admit(record, action))
-            else:
+            elif isinstance(action, Evict):
                 self._spawn(action.job, self.applier.evict(record, action))
+            else:
+                self._spawn(action.job, self.applier.resize(record, action))
         free = {key: verdict for key, verdict in plan.verdicts.items() if self._free(key)}
         for record, verdict in self.verdicts.due(free, self.world.mirror.jobs, now):
             self._spawn(record.key, self.applier.verdict(record, verdict))

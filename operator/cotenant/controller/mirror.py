@@ -6,6 +6,7 @@ version wins, and a uid that was deleted never comes back. What changed is noted
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ from cotenant.controller.kube import (
     Resource,
     version_of,
 )
-from cotenant.controller.pods import PodFacts, read_pod
+from cotenant.controller.pods import PodFacts, read_pod, unix
 from cotenant.core.model import JobKey
 
 GRAVES = 20_000
@@ -89,8 +90,8 @@ class Mirror:
         """Our pods: uid of the job → name → pod."""
         self.nodes: dict[str, NodeFacts] = {}
         self.taints: dict[str, tuple[Mapping[str, Any], ...]] = {}
-        self.dead: set[str] = set()
-        """Nodes whose kubelet does not answer: nothing on them can be asked to end."""
+        self.dead: dict[str, float] = {}
+        """Nodes whose kubelet does not answer, and since when: nothing on them can be asked to end."""
         self.gpu_nodes: dict[str, GPUNode] = {}
         self.queues: dict[str, Queue] = {}
         self.namespaces: dict[str, dict[str, str]] = {}
@@ -194,7 +195,7 @@ class Mirror:
         elif resource in {NODES, GPU_NODES}:
             (self.nodes if resource == NODES else self.gpu_nodes).pop(key, None)
             if resource == NODES:
-                self.dead.add(key)
+                self._mark(key, time.time())
             self.changed.nodes.add(key)
         elif resource in {QUEUES, NAMESPACES}:
             (self.queues if resource == QUEUES else self.namespaces).pop(key, None)
@@ -238,9 +239,18 @@ class Mirror:
         self.nodes[name] = to_node_facts(document)
         self.taints[name] = tuple((document.get("spec") or {}).get("taints") or ())
         conditions = (document.get("status") or {}).get("conditions") or ()
-        alive = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-        (self.dead.discard if alive else self.dead.add)(name)
+        ready: Mapping[str, Any] = next((one for one in conditions if one.get("type") == "Ready"), {})
+        alive = ready.get("status") == "True"
+        self._mark(name, None if alive else unix(ready.get("lastTransitionTime")) or time.time())
         self.changed.nodes.add(name)
+
+    def _mark(self, node: str, dead_since: float | None) -> None:
+        if dead_since is None:
+            self.dead.pop(node, None)
+        elif node not in self.dead:
+            self.dead[node] = dead_since
+            ours = (pod for pod in self._pods.values() if pod.node == node)
+            self.changed.jobs |= {f"{pod.namespace}/{pod.worker.job}" for pod in ours if pod.worker}
 
     def _put_gpu_node(self, name: str, document: Document) -> None:
         try:

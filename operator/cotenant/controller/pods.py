@@ -130,12 +130,12 @@ def _exit(status: Mapping[str, Any], container: Mapping[str, Any]) -> Exit | Non
     return Exit(
         code=int(ended.get("exitCode", -1)),
         reason=ended.get("reason") or status.get("reason") or "",
-        at=_unix(ended.get("finishedAt")),
+        at=unix(ended.get("finishedAt")),
         termination=_termination(ended.get("message") or ""),
     )
 
 
-def _unix(text: str | None) -> float:
+def unix(text: str | None) -> float:
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 

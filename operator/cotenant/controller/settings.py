@@ -43,6 +43,7 @@ class Settings:
     writes_in_flight: int = setting(50, "API writes at the same time")
 
     start_timeout_s: float = setting(300.0, "a gang whose pods are not all up by then is released and placed elsewhere")
+    node_lost_s: float = setting(60.0, "a gang leaves a node whose kubelet has not answered for this long")
     exclude_s: float = setting(900.0, "how long a job avoids a node that failed to start it")
     grace_s: int = setting(30, "seconds between SIGTERM and SIGKILL that a worker pod has")
     platform_retries: int = setting(5, "restarts of a job that are not its fault, before it is given up")

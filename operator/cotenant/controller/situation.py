@@ -41,8 +41,8 @@ class Situation:
     """The API server refused one of the job's objects for good."""
     delay: str = ""
     """Why its pods could not be made so far."""
-    dead_nodes: frozenset[str] = frozenset()
-    """Nodes that are not ready: what runs there cannot be asked to end."""
+    dead_nodes: Mapping[str, float] = field(default_factory=dict)
+    """Nodes whose kubelet does not answer, and since when: what runs there cannot be asked to end."""
     now: float
 
     @property

@@ -93,9 +93,9 @@ def admitted(
 
 
 def resized(
-    status: TrainingJobStatus, placement: Placement, isolation: Isolation, message: str, now: float
+    status: TrainingJobStatus, placement: Placement, *, isolation: Isolation, message: str, milli: int, now: float
 ) -> TrainingJobStatus:
-    """An elastic job gets other GPUs: a new attempt in the same breath, with the age of its admission kept."""
+    """An elastic job gets other GPUs: the next attempt begins, without ever having waited again."""
     return moved(
         status,
         Event.RESIZED,
@@ -103,7 +103,7 @@ def resized(
         message=message,
         now=now,
         placement=from_placement(placement, admitted_at=now, isolation=isolation),
-        usage=charged(status, now, milli=0),
+        usage=charged(status, now, milli=milli),
         isolation=isolation,
         attempts=status.attempts + 1,
         restarts=status.attempts,

@@ -80,10 +80,18 @@ def _holding(s: Situation, settings: Settings) -> Step:
         )
     if broken := _broken_limits(s):
         return _end(s, broken, settings)
+    lost_at = _lost_node(s, settings)
+    if lost_at is not None and s.now >= lost_at:
+        nodes = ", ".join(sorted({pod.node for pod in s.gang.values() if pod.held and pod.node in s.dead_nodes}))
+        return _evict(
+            s, Event.EVICTED, kind="NodeLost", message=f"{nodes} has not answered for {settings.node_lost_s:.0f} s"
+        )
     judged = judge(s.gang, s.size, s.now)
     if isinstance(judged, Ending):
         return _end(s, judged, settings)
     step = _running(s, settings) if s.phase is Phase.RUNNING else _starting(s, settings)
+    if lost_at is not None:
+        step = replace(step, look_again_at=min(lost_at, step.look_again_at or lost_at))
     if isinstance(judged, WaitUntil):
         return replace(step, look_again_at=min(judged.at, step.look_again_at or judged.at), create=False)
     return step
@@ -109,6 +117,12 @@ def _broken_limits(s: Situation) -> Ending | None:
     return None
 
 
+def _lost_node(s: Situation, settings: Settings) -> float | None:
+    """When the gang stops waiting for a node that does not answer; nothing when all of them do."""
+    since = [s.dead_nodes[pod.node] for pod in s.gang.values() if pod.held and pod.node in s.dead_nodes]
+    return min(since) + settings.node_lost_s if since else None
+
+
 def _starting(s: Situation, settings: Settings) -> Step:
     gang = s.gang
     admitted_at = (unix_seconds(s.status.placement.admitted_at) if s.status.placement else None) or s.now
@@ -120,7 +134,9 @@ def _starting(s: Situation, settings: Settings) -> Step:
         return Step(status=changed, note=Note(reason="Running", message=message), look_again_at=_deadline(s))
     if s.now >= late_at:
         return _too_late(s, settings)
-    return Step(create=len(gang) < s.size, delete=_stray(s), look_again_at=late_at)
+    # After a resize the pods of the attempt before must be gone; those on a dead node are not waited for.
+    crowded = any(pod.held and pod.node not in s.dead_nodes for pod in s.pods if pod not in gang.values())
+    return Step(create=len(gang) < s.size and not crowded, delete=_stray(s), look_again_at=late_at)
 
 
 def _too_late(s: Situation, settings: Settings) -> Step:

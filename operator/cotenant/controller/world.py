@@ -26,6 +26,7 @@ from cotenant.controller.taints import untolerated
 from cotenant.core.events import ClusterEvent, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen
 from cotenant.core.lifecycle import HOLDING, Phase
 from cotenant.core.model import GpuRequest, Job, JobKey, Placement
+from cotenant.core.plan import Action
 from cotenant.core.state import ClusterState
 
 
@@ -51,9 +52,17 @@ class World:
         """(kind, name) → the last fact given to the core: what did not change is not news."""
         self._remainders: dict[str, set[JobKey]] = {}
         """uid of a job → keys of its remainders."""
+        self._settled: list[tuple[Action, int | None]] = []
 
     def flush(self, now: float) -> Changed:
         """Tell the core what changed; returns what did, for the steps of the jobs concerned."""
+        settled, self._settled = self._settled, []
+        for action, version in settled:
+            if version is None:
+                self.state.forget(action)
+                self.stale = True
+            else:
+                self.state.confirm(action, version)
         changed = self.mirror.drain()
         self._nodes(changed.nodes, now)
         if changed.queues or self._budgets.moved():
@@ -63,6 +72,11 @@ class World:
         for uid in changed.uids:
             self._remains(uid)
         return changed
+
+    def settle(self, action: Action, version: int | None) -> None:
+        """An action was written (at that version) or not at all. Noted until the next flush: while a decision is being
+        made in its thread, nobody writes to the state."""
+        self._settled.append((action, version))
 
     def readable(self, record: JobRecord, now: float) -> Readable:
         if record.job is None:
@@ -181,10 +195,17 @@ class World:
         phase = Phase(record.status.phase or Phase.PENDING)
         readable = self.readable(record, now)
         if phase in HOLDING and record.status.placement is not None:
-            return readable.job or _unreadable(record, to_placement(record.status.placement))
+            job = readable.job or _unreadable(record, to_placement(record.status.placement))
+            return replace(job, leaving=self._leaving(record))
         if phase is not Phase.PENDING or record.deleting or record.job is None or record.job.spec.suspend:
             return None
         return readable.job
+
+    def _leaving(self, record: JobRecord) -> Placement | None:
+        """Where pods of an earlier attempt still run: after a resize, or on a node that does not answer."""
+        earlier = [pod for pod in self.mirror.pods_of(record.uid).values() if pod.held and _is_earlier(pod, record)]
+        nodes = tuple(pod.worker.placement for pod in earlier if pod.worker and pod.worker.placement)
+        return Placement(nodes=nodes) if nodes else None
 
     def _remains(self, uid: str) -> None:
         """One remainder for each attempt that still has pods which no committed placement covers."""
@@ -212,8 +233,12 @@ class World:
             and record.uid == pod.worker.job_uid
             and record.status.phase in HOLDING
             and record.status.placement is not None
-            and record.status.attempts == pod.worker.attempt
+            and pod.worker.attempt <= record.status.attempts
         )
+
+
+def _is_earlier(pod: PodFacts, record: JobRecord) -> bool:
+    return pod.worker is not None and pod.worker.attempt < record.status.attempts
 
 
 def _unreadable(record: JobRecord, placement: Placement) -> Job:
