@@ -164,6 +164,7 @@ class Containers:
             pid_namespace=pid_namespace,
             log_directory=sandbox.config.log_directory,
             group=group,
+            handler=sandbox.handler,
             devices=cdi.edits((device.name for device in config.CDI_devices), self.config.cdi_dirs),
         )
 

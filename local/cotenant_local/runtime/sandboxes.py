@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.runtime import network, proto, records
+from cotenant_local.runtime import network, nvidia, proto, records
 from cotenant_local.runtime.config import RuntimeConfig
 from cotenant_local.runtime.inside import syscalls
 from cotenant_local.runtime.launcher import Launcher
@@ -17,6 +17,7 @@ from cotenant_local.runtime.spec import RefusedError
 
 log = logging.getLogger(__name__)
 SHM_BYTES = 64 << 20
+HANDLERS = ("", "cotenant", nvidia.HANDLER)
 SAFE_SYSCTLS = ("net.", "kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 
 
@@ -104,8 +105,8 @@ class Sandboxes:
         for name in config.linux.sysctls:
             if not name.startswith(SAFE_SYSCTLS) or (name.startswith("net.") and "net" not in own):
                 raise RefusedError(f"sysctl {name} is not a pod's own: it would change the whole cluster")
-        if handler not in {"", "cotenant", "nvidia"}:
-            raise RefusedError(f"runtime handler {handler!r} is not known; this runtime has 'cotenant' and 'nvidia'")
+        if handler not in HANDLERS:
+            raise RefusedError(f"runtime handler {handler!r} is not known; known are {', '.join(HANDLERS[1:])}")
         name = records.new_id()
         hostname = config.hostname or self.config.node
         sandbox = Sandbox(name, self.folder / name, config, time.time_ns(), hostname, handler)

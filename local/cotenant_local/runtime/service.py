@@ -10,6 +10,7 @@ from cotenant_local.runtime import executions, messages, proto, shims
 from cotenant_local.runtime.containers import StateError
 from cotenant_local.runtime.errors import answers
 from cotenant_local.runtime.node import Node
+from cotenant_local.runtime.sandboxes import HANDLERS
 from cotenant_local.runtime.spec import RefusedError
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class RuntimeService:
                     pb.RuntimeCondition(type="NetworkReady", status=True),
                 ]
             ),
-            runtime_handlers=[pb.RuntimeHandler(name=name, features=features) for name in ("", NAME, "nvidia")],
+            runtime_handlers=[pb.RuntimeHandler(name=name, features=features) for name in HANDLERS],
             features=pb.RuntimeFeatures(supplemental_groups_policy=True),
             info={"config": json.dumps(config)} if request.verbose else {},
         )

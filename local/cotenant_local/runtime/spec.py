@@ -7,7 +7,7 @@ import dataclasses
 import os
 from typing import Any
 
-from cotenant_local.runtime import proto, users
+from cotenant_local.runtime import nvidia, proto, users
 from cotenant_local.runtime.cdi import Edits
 from cotenant_local.runtime.cgroups import Group, unenforced
 from cotenant_local.runtime.images import PATH, Image
@@ -54,6 +54,8 @@ class Place:
     group: Group | None = None
     devices: Edits = dataclasses.field(default_factory=Edits)
     """Of the CDI devices that the container was given."""
+    handler: str = ""
+    """The pod's runtime class, as the runtime names it."""
 
 
 def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
         "readonly_root": security.readonly_rootfs,
         "privileged": security.privileged,
         "binds": _image_binds(image) + (group.shown() if group else []) + mounts,
-        "devices": [*_devices(config.devices), *place.devices.devices],
+        "devices": [*_devices(config.devices), *place.devices.devices, *_gpus(process, place)],
         "shm": place.shm,
         "folders": FOLDERS,
         "files": _files(process, place),
@@ -207,6 +209,15 @@ def _mounts(mounts: Any) -> list[dict[str, Any]]:
 def _in_order(mounts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Parents before children, so that none hides another."""
     return sorted(mounts, key=lambda mount: mount["target"].rstrip("/").count("/"))
+
+
+def _gpus(process: dict[str, Any], place: Place) -> list[dict[str, str]]:
+    if place.handler != nvidia.HANDLER:
+        return []
+    try:
+        return nvidia.devices(process["env"])
+    except nvidia.GpuError as error:
+        raise RefusedError(str(error)) from error
 
 
 def _devices(devices: Any) -> list[dict[str, str]]:
