@@ -34,7 +34,7 @@ def test_every_document_of_a_file_gets_a_line(tmp_path: Path, capsys: pytest.Cap
     )
     assert printed.err == (
         f"{file}:6: TrainingJob bad is refused\n"
-        "  spec.gpu.count: must be at most 64, not 100\n"
+        "  spec.gpu.count: count is per worker, and a worker is on one node: at most 64; for more add workers\n"
         "  spec.replicas: is not a field of this object\n"
     )
 

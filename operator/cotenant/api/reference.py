@@ -114,7 +114,7 @@ def _type(node: dict[str, Any]) -> str:
     if kind == "array":
         return f"list of {_type(node['items'])}"
     if kind == "integer" and "minimum" in node:
-        return f"{node['minimum']} … {node['maximum']}"
+        return f"{node['minimum']} … {node['maximum']}" if "maximum" in node else f"from {node['minimum']}"
     return _TYPES.get(kind, kind)
 
 

@@ -64,7 +64,7 @@ class Model(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _null_is_absent(cls, data: Any) -> Any:
-        if isinstance(data, Mapping):
+        if isinstance(data, Mapping) and None in data.values():
             known = cls.field_names()
             return {key: value for key, value in data.items() if value is not None or key not in known}
         return data

@@ -16,6 +16,7 @@ from cotenant.api.fields import (
     DeviceMemory,
     Duration,
     Fraction,
+    Int,
     Label,
     LabelValue,
     ObjectName,
@@ -43,7 +44,7 @@ _RELATIVE = r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$"
 class GpuAsk(Model):
     """GPUs of one worker: whole ones by `count`, or a share of one by `memory` or `memoryFraction`."""
 
-    count: Annotated[int, *whole(1, MAX_GPUS_PER_WORKER)] | None = None
+    count: Annotated[Int, Field(ge=1)] | None = None
     """Whole GPUs per worker, all on one node."""
     memory: DeviceMemory | None = None
     """A share of one GPU, by memory."""
@@ -65,6 +66,12 @@ class GpuAsk(Model):
             "(has(self.count) ? 1 : 0) + (has(self.memory) ? 1 : 0) + (has(self.memoryFraction) ? 1 : 0) == 1",
             "gpu takes exactly one of count, memory and memoryFraction",
             lambda it: [it.count, it.memory, it.memory_fraction].count(None) == 2,  # three ways to ask
+        ),
+        Rule(
+            "count",
+            f"!has(self.count) || self.count <= {MAX_GPUS_PER_WORKER}",
+            f"count is per worker, and a worker is on one node: at most {MAX_GPUS_PER_WORKER}; for more add workers",
+            lambda it: it.count is None or it.count <= MAX_GPUS_PER_WORKER,
         ),
         Rule(
             "computeFraction",
