@@ -50,11 +50,11 @@ class Launcher:
         assert self.requests is not None
         socket.send_fds(self.requests, [json.dumps(request).encode()], fds)
 
-    async def call(self, request: dict[str, Any]) -> int:
-        """Starts a process that reports once; its process id."""
+    async def call(self, request: dict[str, Any], fds: list[int] | None = None) -> int:
+        """Starts a process that reports once, on the descriptor before `fds`; its process id."""
         mine, theirs = os.pipe()
         try:
-            self.send(request, [theirs])
+            self.send(request, [theirs, *(fds or ())])
         finally:
             os.close(theirs)
         async with lines_of(mine) as reader:

@@ -130,17 +130,26 @@ class Sandboxes:
             "hostname": sandbox.hostname,
             "sysctls": dict(sandbox.config.linux.sysctls),
         }
-        sandbox.pid = await self.launcher.call(request)
+        waits, confirms = os.pipe()
+        try:
+            sandbox.pid = await self.launcher.call(request, [waits])
+            await self._furnish(sandbox)
+            sandbox.save()
+            os.write(confirms, b"1")
+        finally:
+            os.close(waits)
+            os.close(confirms)
+
+    async def _furnish(self, sandbox: Sandbox) -> None:
         sandbox.pid_started = records.start_time(sandbox.pid) or 0
-        if "ipc" in own:
+        if "ipc" in sandbox.own:
             sandbox.shm.mkdir()
             syscalls.mount(
                 "tmpfs", str(sandbox.shm), syscalls.MS_NOSUID | syscalls.MS_NODEV, f"mode=1777,size={SHM_BYTES}"
             )
-        if "net" in own:
+        if "net" in sandbox.own:
             sandbox.address = self.addresses.take()
             await network.connect(self.config, sandbox.id, sandbox.pid, sandbox.address)
-        sandbox.save()
 
     async def stop(self, sandbox: Sandbox) -> None:
         """Gives back what the pod holds; its containers have ended before. Safe to repeat."""

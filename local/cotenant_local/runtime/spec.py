@@ -170,6 +170,8 @@ def _user(security: Any, image: Image) -> tuple[int, int]:
 
 def _environment(config: Any, image: Image, place: Place, uid: int) -> dict[str, str]:
     env = {"PATH": PATH, "HOSTNAME": place.hostname, "HOME": "/root" if uid == 0 else "/home/nonroot"}
+    if place.ids.single:
+        env["TAR_OPTIONS"] = "--no-same-owner"  # tar as root would fail on other owners, and `kubectl cp` with it
     env.update(image.env)
     if config.tty:
         env["TERM"] = "xterm"

@@ -73,6 +73,11 @@ class IdMap:
     def has(self, uid: int, gid: int) -> bool:
         return _inside(uid, self.uids) and _inside(gid, self.gids)
 
+    @property
+    def single(self) -> bool:
+        """Whether there is one user id only: files can belong to nobody else."""
+        return sum(count for _, count in self.uids) == 1
+
     def groups(self, asked: Iterable[int]) -> tuple[list[int], list[int]]:
         """Those that can be given, those that cannot."""
         given = [gid for gid in asked if self.may_set_groups and _inside(gid, self.gids)]

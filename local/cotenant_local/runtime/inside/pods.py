@@ -23,8 +23,11 @@ OPTIONAL_SYSCTLS = frozenset(DEFAULT_SYSCTLS)
 
 
 def run(request: dict[str, Any], fds: list[int]) -> None:
-    """`request`: own (namespaces to make), hostname, sysctls. Reports {"pid"} or {"error"} on the first descriptor."""
-    (report,) = fds
+    """`request`: own (namespaces to make), hostname, sysctls. Descriptors: report ({"pid"} or {"error"}), confirmation.
+
+    A runtime that dies before it has recorded the pod never confirms; the process then ends, and nothing is left.
+    """
+    report, confirmation = fds
     try:
         syscalls.unshare(sum(FLAGS[kind] for kind in request["own"] if kind in FLAGS))
         if "uts" in request["own"]:
@@ -43,7 +46,9 @@ def run(request: dict[str, Any], fds: list[int]) -> None:
     if "pid" not in request["own"]:
         reports.send(report, pid=os.getpid())
     os.close(report)
-    _hold()
+    if os.read(confirmation, 1):
+        os.close(confirmation)
+        _hold()
 
 
 def _apply(sysctls: dict[str, str]) -> None:
