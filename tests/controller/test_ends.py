@@ -1,0 +1,91 @@
+"""Which pod's exit explains the end of an attempt, and whose fault it was. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from tests.controller.builders import T0, left, pod
+
+from cotenant import names
+from cotenant.controller.ends import SETTLE_S, End, Ending, WaitUntil, judge
+from cotenant.controller.pods import Exit, PodFacts
+
+PEER_LOST = names.EXIT_PEER_LOST
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    pods: tuple[PodFacts, ...]
+    kind: End
+    culprit: int = 0
+    """Node rank."""
+
+
+CASES = [
+    Case("all ended with 0", (pod(0, ended=left(0)), pod(1, ended=left(0))), End.COMPLETED),
+    Case("a code of the program", (pod(0, ended=left(7)),), End.FAILED),
+    Case("killed by a signal", (pod(0, ended=left(137)),), End.FAILED),
+    Case("over its quota", (pod(0, ended=left(names.EXIT_QUOTA)),), End.FAILED),
+    Case("Ray died", (pod(0, ended=left(names.EXIT_RAY_DIED)),), End.FAULT),
+    Case("no rendezvous", (pod(0, ended=left(names.EXIT_RENDEZVOUS_TIMEOUT)),), End.FAULT),
+    Case("evicted by the kubelet", (pod(0, ended=Exit(code=-1, reason="Evicted")),), End.FAULT),
+    Case("a contract that cannot be read", (pod(0, ended=left(names.EXIT_BAD_CONTRACT)),), End.HOPELESS),
+    Case("ended by somebody else", (pod(0, ended=left(names.EXIT_PREEMPTED)),), End.LEFT),
+    Case(
+        "the one that failed explains more than the ones that noticed",
+        (pod(0, ended=left(PEER_LOST, at=T0)), pod(1, ended=left(1, at=T0 + 3)), pod(2, ended=left(PEER_LOST, at=T0))),
+        End.FAILED,
+        culprit=1,
+    ),
+    Case(
+        "of two that failed the first",
+        (pod(0, ended=left(1, at=T0 + 2)), pod(1, ended=left(2, at=T0 + 1))),
+        End.FAILED,
+        culprit=1,
+    ),
+    Case(
+        "a pod that was taken away explains the peers that lost it",
+        (pod(0, ended=left(PEER_LOST)), pod(1, ended=left(names.EXIT_PREEMPTED))),
+        End.LEFT,
+        culprit=1,
+    ),
+    Case(
+        "rank 0 that succeeded does not hide another that failed",
+        (pod(0, ended=left(0)), pod(1, ended=left(1))),
+        End.FAILED,
+        culprit=1,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_end_of_an_attempt(case: Case) -> None:
+    gang = {one.worker.node_rank: one for one in case.pods if one.worker}
+    ending = judge(gang, len(gang), T0 + 1000)
+    assert isinstance(ending, Ending)
+    assert (ending.kind, ending.pod.name if ending.pod else "") == (case.kind, f"train-1-{case.culprit}")
+
+
+def test_the_first_exit_waits_a_moment_for_the_one_that_explains_it() -> None:
+    noticed = {0: pod(0, ended=left(PEER_LOST, at=T0)), 1: pod(1, ready=True)}
+    assert judge(noticed, 2, T0 + 1) == WaitUntil(T0 + SETTLE_S)
+    late = judge(noticed, 2, T0 + SETTLE_S)
+    assert isinstance(late, Ending)
+    assert late.kind is End.FAULT
+
+
+@pytest.mark.parametrize(("gang", "size"), [({}, 2), ({0: pod(0, ready=True)}, 1)], ids=["no pods yet", "all run"])
+def test_nobody_has_ended(gang: dict[int, PodFacts], size: int) -> None:
+    assert judge(gang, size, T0) is None
+
+
+def test_a_worker_pod_that_ended_with_0_alone_says_nothing_about_the_job() -> None:
+    assert judge({0: pod(0, ready=True), 1: pod(1, ended=left(0))}, 2, T0 + 1000) is None
+
+
+def test_what_the_kernel_did_is_said_in_words() -> None:
+    ending = judge({0: pod(0, ended=Exit(code=137, reason="OOMKilled", at=T0))}, 1, T0)
+    assert isinstance(ending, Ending)
+    assert ending.exit.message == "pod train-1-0 used more memory than it has; ask for more in spec.resources.memory"

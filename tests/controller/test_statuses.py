@@ -1,0 +1,134 @@
+"""Statuses after a transition, and the patches that get them there. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.controller.builders import T0, holding, job_document, placed
+
+from cotenant.api.conversion import parse_job
+from cotenant.api.jobstatus import Isolation, TrainingJobStatus
+from cotenant.controller import statuses
+from cotenant.controller.mirror import JobRecord, read_job
+from cotenant.controller.verdicts import Verdicts
+from cotenant.core.lifecycle import Event, Phase
+from cotenant.core.plan import Reason, Verdict
+
+
+def truths(status: TrainingJobStatus) -> dict[str, str]:
+    return {condition.type: condition.status for condition in status.conditions}
+
+
+def test_the_phase_comes_from_the_table_and_nothing_else() -> None:
+    with pytest.raises(statuses.UnexpectedEventError):
+        statuses.moved(TrainingJobStatus(phase=Phase.SUCCEEDED), Event.ADMITTED, reason="", message="", now=T0)
+
+
+def test_conditions_follow_a_job_through_its_life() -> None:
+    starting = holding(Phase.STARTING, ("n1", 1))
+    running = holding(Phase.RUNNING, ("n1", 1))
+    done = statuses.finished(running, Event.COMPLETED, reason="Completed", message="", milli=400, now=T0 + 60)
+    assert [truths(one) for one in (starting, running, done)] == [
+        {"Admitted": "True", "Running": "False"},
+        {"Admitted": "True", "Running": "True"},
+        {"Admitted": "False", "Running": "False", "Complete": "True"},
+    ]
+
+
+def test_a_condition_keeps_its_time_while_it_stays_what_it_is() -> None:
+    running = holding(Phase.RUNNING, ("n1", 1))
+    times = {one.type: one.last_transition_time.timestamp() for one in running.conditions}
+    assert times == {"Admitted": T0, "Running": T0 + 10}
+
+
+def test_usage_adds_up_over_attempts() -> None:
+    first = statuses.evicting(
+        holding(Phase.RUNNING, ("n1", 2)), Event.EVICTED, kind="Preempted", message="", now=T0 + 100
+    )
+    waits = statuses.released(first, milli=800, now=T0 + 100)
+    again = statuses.admitted(waits, placed(("n1", 2)), Isolation.NONE, "", T0 + 200)
+    running = statuses.moved(again, Event.WORKERS_READY, reason="", message="", now=T0 + 210)
+    done = statuses.finished(running, Event.COMPLETED, reason="", message="", milli=800, now=T0 + 300)
+    assert done.usage is not None
+    assert (done.usage.gpu_milliseconds, done.usage.gpu_seconds, done.usage.run_seconds) == (160_000, 160, 90)
+    assert (done.attempts, done.restarts, done.placement) == (2, 1, None)
+
+
+def test_a_patch_says_only_what_changed_and_reads_back_as_the_status() -> None:
+    before = holding(Phase.STARTING, ("n1", 1))
+    after = statuses.moved(before, Event.WORKERS_READY, reason="Running", message="2 workers", now=T0 + 10)
+    change = statuses.patch(before.to_document(), after)
+    assert sorted(change) == ["conditions", "message", "phase", "reason"]
+    assert TrainingJobStatus.model_validate(merged(before.to_document(), change)) == after
+
+
+def test_what_is_gone_is_removed_by_the_patch() -> None:
+    running = holding(Phase.RUNNING, ("n1", 1))
+    done = statuses.finished(running, Event.COMPLETED, reason="", message="", milli=400, now=T0 + 60)
+    change = statuses.patch(running.to_document(), done)
+    assert change["placement"] is None
+    assert TrainingJobStatus.model_validate(merged(running.to_document(), change)) == done
+
+
+def test_a_status_that_did_not_change_needs_no_patch() -> None:
+    status = holding(Phase.RUNNING, ("n1", 1))
+    assert statuses.patch(status.to_document(), status) == {}
+
+
+def merged(old: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """RFC 7396."""
+    result = dict(old)
+    for key, value in change.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = merged(result[key], value)
+        else:
+            result[key] = value
+    return result
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"workers": 2, "gpu": {"memoryFraction": "0.4"}}, "2 × 0.4"),
+        ({"workers": 1, "gpu": {"count": 4}}, "4"),
+        ({"workers": 8, "gpu": {"count": 2}}, "8 × 2"),
+        ({"workers": 3, "gpu": {"memory": "16Gi"}}, "3 × 16Gi"),
+    ],
+    ids=str,
+)
+def test_what_a_job_asks_for_in_short(spec: dict[str, Any], text: str) -> None:
+    assert statuses.asks(parse_job(job_document(**spec)).spec) == text
+
+
+def told(message: str, reason: Reason = Reason.WAITING_FOR_GPUS) -> dict[str, Verdict]:
+    return {"red/train": Verdict(job="red/train", reason=reason, message=message)}
+
+
+def waits(verdict: Verdict) -> JobRecord:
+    status = statuses.waiting(TrainingJobStatus(observed_generation=1), verdict, T0)
+    return read_job(job_document(status=status.to_document()))
+
+
+def test_a_verdict_is_written_when_its_reason_is_new_and_reworded_only_now_and_then() -> None:
+    verdicts = Verdicts(reword_s=30)
+    new = {"red/train": read_job(job_document())}
+    knows = {"red/train": waits(told("3 free")["red/train"])}
+    written = [
+        len(list(verdicts.due(told("3 free"), new, T0))),
+        len(list(verdicts.due(told("3 free"), knows, T0 + 1))),
+        len(list(verdicts.due(told("2 free"), knows, T0 + 2))),
+        len(list(verdicts.due(told("2 free"), knows, T0 + 30))),
+        len(list(verdicts.due(told("2 free", Reason.BUDGET_SPENT), knows, T0 + 31))),
+    ]
+    assert written == [1, 0, 0, 1, 1]
+
+
+def test_a_job_that_waits_for_the_same_reason_keeps_the_time_since_when() -> None:
+    first = statuses.waiting(TrainingJobStatus(), told("3 free")["red/train"], T0)
+    second = statuses.waiting(first, told("2 free")["red/train"], T0 + 60)
+    other = statuses.waiting(second, told("", Reason.BUDGET_SPENT)["red/train"], T0 + 90)
+    since = [one.pending.since.timestamp() for one in (first, second, other) if one.pending and one.pending.since]
+    assert since == [T0, T0, T0 + 90]
