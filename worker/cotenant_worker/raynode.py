@@ -1,7 +1,8 @@
 """How this pod's part of the job's Ray cluster is started: flags and environment. Pure.
 
-Each flag is measured (docs/worker.md): no dashboard, no log monitor, no memory monitor, fixed ports, token on, nice
-level 0, and a short reconnect so that a lost head is noticed. `--num-gpus 0` keeps Ray away from CUDA_VISIBLE_DEVICES.
+Each flag is measured (docs/worker.md): no dashboard, no autoscaler, no log monitor, no memory monitor, fixed ports,
+token on, nice level 0, and a short reconnect so that a lost head is noticed. `--num-gpus 0` keeps Ray away from
+CUDA_VISIBLE_DEVICES.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ def start_command(contract: Contract, python: str, *, ip: str, head_address: str
     head = node == 0
     low, high = layout.WORKER_PORTS
     where = (
-        ["--head", "--port", str(layout.RAY_PORT), "--include-dashboard", "false"]
+        ["--head", "--port", str(layout.RAY_PORT), "--include-dashboard", "false", "--no-monitor"]
         if head
         else ["--address", f"{head_address}:{layout.RAY_PORT}"]
     )
     return [
-        *(python, "-m", "ray.scripts.scripts", "start", *where, "--block"),
+        *(python, "-m", "cotenant_worker.raystart", "start", *where, "--block"),
         *("--node-ip-address", ip, "--num-cpus", str(cpus), "--num-gpus", str(gpus)),
         *("--resources", json.dumps({f"w{node}": 1}), "--object-store-memory", str(_OBJECT_STORE)),
         *("--include-log-monitor", str(train).lower(), "--disable-usage-stats"),

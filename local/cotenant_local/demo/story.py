@@ -7,6 +7,7 @@ Every step is a command that a person could type; it is printed before it runs. 
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from rich.live import Live
 from cotenant_local.demo import view
 from cotenant_local.demo.scenes import Scene
 from cotenant_local.demo.watch import Cluster
+from cotenant_local.errors import LocalError
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 NAMESPACE = "cotenant-system"
@@ -43,6 +45,7 @@ def run(options: Options) -> int:
     console = Console()
     began = time.monotonic()
     kept = False
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         scene = perform(options, console)
         console.print(view.summary(scene))
@@ -71,10 +74,7 @@ def run(options: Options) -> int:
 def perform(options: Options, console: Console) -> Scene:
     name = options.name
     step(console, ["local", "down", "--name", name], quiet=True, check=False)
-    step(
-        console,
-        ["local", "up", "--name", name, "--nodes", "1", "--gpus", "2", "--gpu-class", "H100", "--gpu-memory", "80Gi"],
-    )
+    up(console, options)
     cluster = Cluster(kubeconfig(name))
     chart = ["upgrade", "--install", "cotenant", "charts/cotenant", "--namespace", NAMESPACE, "--create-namespace"]
     step(console, ["local", "helm", "--name", name, "--", *chart, "--set", "agent.simulate=true", "--wait"])
@@ -85,6 +85,19 @@ def perform(options: Options, console: Console) -> Scene:
     scene = watch(cluster, console, options.still)
     step(console, [*kubectl, "get", "trainingjobs", "--all-namespaces"])
     return scene
+
+
+def up(console: Console, options: Options) -> None:
+    """Like `cotenant local up`, but the cluster ends with this process, however that ends, unless it is to be kept."""
+    from cotenant_local import lifecycle, spec
+
+    shown = f"local up --name {options.name} --nodes 1 --gpus 2 --gpu-class H100 --gpu-memory 80Gi"
+    console.print(f"[bold]$ cotenant {shown}[/]", highlight=False)
+    nodes = spec.uniform(1, gpus=2, gpu_class="H100", gpu_memory="80Gi")
+    try:
+        lifecycle.up(options.name, nodes, attached=not options.keep)
+    except LocalError as error:
+        raise StepError(str(error)) from error
 
 
 def step(console: Console, arguments: list[str], *, quiet: bool = False, check: bool = True) -> None:
