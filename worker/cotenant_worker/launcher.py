@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cotenant import names
 from cotenant.contract import Contract, ContractError, Termination
@@ -28,6 +28,9 @@ from cotenant_worker.limits import limits_of
 from cotenant_worker.ranks import LocalRanks
 from cotenant_worker.runtime import RayRuntime
 from cotenant_worker.supervision import Finish
+
+if TYPE_CHECKING:
+    from cotenant_worker.sinks import Sink
 
 _BEAT_S = 0.5
 
@@ -57,6 +60,7 @@ class Launcher:
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _calls_at: tuple[float, int] = (0.0, 0)
     _own_sigterm: bool = False
+    _sinks: list[Sink] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.ranks = LocalRanks(self.contract, self.nursery, self.env, self._emit)
@@ -105,6 +109,11 @@ class Launcher:
         self.board.mark("launcher", time.monotonic() - self.began)
         self._spawn(self._begin())
         self._spawn(self._beat())
+        if self.head and self.contract.platform.get("tracking"):
+            from cotenant_worker import sinks
+
+            self._sinks = sinks.sinks_of(self.contract)
+            self._spawn(sinks.feed(self.board, self._sinks))
         finish = await self.verdict
         pages.close()
         server.close()
@@ -301,6 +310,15 @@ class Launcher:
             if calls:
                 self._calls_at = (time.monotonic(), max(calls))
 
+    def _close_sinks(self, succeeded: bool) -> None:
+        """The last step, then the end of the run."""
+        from cotenant_worker import sinks
+
+        sinks.write_once(self.board, self._sinks, -1)
+        for sink in self._sinks:
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                sink.close(succeeded)
+
     # -- the end ----------------------------------------------------------------------------------------------
 
     async def _leave(self, finish: Finish) -> int:
@@ -315,6 +333,8 @@ class Launcher:
         code = names.EXIT_PREEMPTED if self.preempted_at is not None else finish.code
         reason = "Preempted" if self.preempted_at is not None else finish.reason
         self.board.state = "done"
+        if self._sinks:
+            await asyncio.to_thread(self._close_sinks, code == 0)
         saved = checkpoints.newest(self.contract.checkpoint)
         termination = Termination(
             node_rank=self.contract.node_rank,
