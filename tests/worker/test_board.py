@@ -54,6 +54,26 @@ def test_numbers_of_results_are_averaged_and_text_is_rank_0s() -> None:
     assert board.results() == {"loss": 0.5, "accuracy": 0.95, "note": "zero"}
 
 
+def check(board: Board, rank: int, own_ms: float) -> None:
+    board.take({"op": "preflight", "rank": rank, "ms": 2.0, "bytes": 1 << 20, "own_ms": own_ms}, 1.0)
+
+
+def test_a_rank_that_is_far_slower_by_itself_is_named_with_its_gpu() -> None:
+    board = Board()
+    board.take({"op": "sees", "rank": 2, "uuids": ["GPU-c"]}, 1.0)
+    for rank, own_ms in enumerate((10.0, 11.0, 60.0)):
+        check(board, rank, own_ms)
+    assert board.progress().warnings == ("rank 2 (GPU-c) needs 60.0 ms for what others do in 11.0 ms: suspect",)
+
+
+@pytest.mark.parametrize("own", [(10.0, 12.0, 29.0), (1.0, 1.0, 15.0), (50.0,)], ids=["a little", "tiny", "alone"])
+def test_a_rank_that_is_a_little_slower_is_not(own: tuple[float, ...]) -> None:
+    board = Board()
+    for rank, own_ms in enumerate(own):
+        check(board, rank, own_ms)
+    assert board.progress().warnings == ()
+
+
 def test_what_cannot_be_averaged_is_left_out() -> None:
     board = Board()
     report(board, 0, 1, 1.0, loss=float("nan"), accuracy=0.5)

@@ -91,6 +91,17 @@ def test_a_rank_that_leaves_with_0_while_others_train_is_named() -> None:
     assert "rank 1 ended with 0" in termination.message
 
 
+def test_a_hanging_collective_is_found_and_the_missing_rank_and_its_line_are_named() -> None:
+    job = contract([2], command=("python", "hangs.py"), platform={"hangTimeoutSeconds": 5})
+    with World(job, PROGRAMS) as world:
+        [pod] = world.start_all()
+        code = pod.wait(START_S)
+        termination = pod.termination()
+        logs = world.logs()
+    assert (code, termination.reason, termination.rank) == (1, "HungCollective", 1), logs
+    assert "rank 1 stands at hangs.py:11 in <module> after collective" in termination.message
+
+
 def test_a_wrong_token_is_refused_and_the_missing_pod_is_named() -> None:
     job = contract([1, 1], command=("python", "steps.py", "1", "1"), rendezvous_timeout_s=25)
     with World(job, PROGRAMS) as world:

@@ -14,6 +14,10 @@ from typing import Any
 
 from cotenant.contract import Progress
 
+SLOW_FACTOR = 3.0
+SLOW_MS = 20.0
+"""A rank is suspect when it is this much slower in both senses; less is noise of a busy machine."""
+
 
 @dataclass(slots=True)
 class RankView:
@@ -39,6 +43,8 @@ class Board:
     saved_at: float | None = None
     updated_at: float = 0.0
     restarts: int = 0
+    checks: dict[int, tuple[float, int, float]] = field(default_factory=dict)
+    """Rank → all-reduce milliseconds, its bytes, milliseconds of the rank's own work, before step 0."""
     timings: dict[str, float] = field(default_factory=dict)
     """Seconds since the launcher started, of the first time that something happened."""
     _window: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
@@ -57,6 +63,9 @@ class Board:
                 self.state = "training" if self.state == "saving" else self.state
                 self.saved_step = max(int(message["step"]), self.saved_step or 0)
                 self.saved_at = now
+            case "preflight":
+                self.checks[rank] = (float(message["ms"]), int(message["bytes"]), float(message["own_ms"]))
+                self._judge()
             case "saving":
                 self.state = "saving"
             case "sees":
@@ -84,6 +93,18 @@ class Board:
                 self._window.clear()
             self._window.append((float(message.get("at", now)), view.step))
 
+    def _judge(self) -> None:
+        """Ranks that are far slower by themselves than the rest make every step slow: name them and their GPUs."""
+        if len(self.checks) < 2:
+            return
+        found = sorted(own for _, _, own in self.checks.values())
+        usual = found[(len(found) - 1) // 2]
+        for rank, (_, _, own) in sorted(self.checks.items()):
+            slow = own > SLOW_FACTOR * usual and own - usual > SLOW_MS
+            gpu = ", ".join(self.observed.get(str(rank), [])) or "no GPU"
+            text = f"rank {rank} ({gpu}) needs {own:.1f} ms for what others do in {usual:.1f} ms: suspect"
+            self.warn(f"slow-{rank}", text if slow else "")
+
     def warn(self, key: str, text: str) -> None:
         """An empty text takes the warning back."""
         if text:
@@ -96,6 +117,7 @@ class Board:
         self.state = "rendezvous"
         self.restarts = generation
         self._window.clear()
+        self.checks.clear()
         for view in self.ranks.values():
             view.metrics.clear()
 

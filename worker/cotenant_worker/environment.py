@@ -126,6 +126,7 @@ def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: 
     env[layout.ENV_PRECISION] = contract.precision
     env[layout.ENV_STATE] = str(layout.state_dir())
     env[layout.ENV_PREEMPT_FILE] = str(layout.preempt_file())
+    env["COTENANT_PREFLIGHT"] = str(int(contract.platform.get("preflight", True)))
     env["ACCELERATE_MIXED_PRECISION"] = {"fp32": "no"}.get(contract.precision, contract.precision)
     if contract.checkpoint:
         env[layout.ENV_CHECKPOINT_DIR] = contract.checkpoint.path

@@ -317,11 +317,60 @@ def _after_distributed(c10d):
             pulse.send({"op": "mark", "what": f"process group of rank {pulse.rank}"})
             pulse.sequence = lambda: c10d._world.default_pg._get_sequence_number_for_group()  # noqa: PLW0108 - the group may be replaced
             pulse.start()
+        preflight(c10d)
         return result
 
     init_process_group.__doc__ = original.__doc__
     init_process_group.__wrapped__ = original
     c10d.init_process_group = init_process_group
+
+
+def preflight(c10d):
+    """Before step 0: is the all-reduce right, how fast is it, how fast is this rank by itself? Some milliseconds.
+
+    Skipped for worlds that are not the job's, and where ranks still have to choose among several GPUs.
+    """
+    env = os.environ
+    if env.get("COTENANT_PREFLIGHT", "1") == "0" or c10d.get_world_size() != int(env.get("WORLD_SIZE", "0")):
+        return
+    import torch
+
+    cuda = "nccl" in str(c10d.get_backend())
+    if not is_main_process() or (cuda and torch.cuda.device_count() != 1):
+        return
+    device = "cuda" if cuda else "cpu"
+    wait = torch.cuda.synchronize if cuda else (lambda: None)
+    words = torch.ones(1 << (22 if cuda else 18), dtype=torch.float32, device=device)
+    c10d.all_reduce(words)  # the first one also makes the connections
+    best = None
+    for _ in range(3):
+        words.fill_(1.0)
+        wait()
+        begin = time.perf_counter()
+        c10d.all_reduce(words)
+        wait()
+        took = time.perf_counter() - begin
+        best = took if best is None else min(best, took)
+    low, high, size = float(words.min()), float(words.max()), c10d.get_world_size()
+    if (low, high) != (size, size):
+        raise RuntimeError(f"cotenant: the all-reduce is wrong: ones over {size} ranks gave {low} to {high}")
+    own = _own_speed(torch, device, wait)
+    pulse.send({"op": "preflight", "ms": best * 1e3, "bytes": words.numel() * 4, "own_ms": own * 1e3})
+
+
+def _own_speed(torch, device, wait):
+    """Seconds of the same small work on every rank: the best of five, so that one interruption does not count."""
+    side = 1024 if device == "cuda" else 192
+    matrix = torch.ones(side, side, device=device)
+    times = []
+    for _ in range(5):
+        wait()
+        begin = time.perf_counter()
+        for _ in range(8):
+            matrix = (matrix @ matrix).clamp_(-1.0, 1.0)
+        wait()
+        times.append(time.perf_counter() - begin)
+    return min(times[1:])
 
 
 def _after_optimizer(module):
