@@ -1,0 +1,111 @@
+"""The threads that talk to the driver: a call that never returns stops the news and nothing else."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from cotenant_agent.readings import Inventory, Sample, SourceError, Xid
+from cotenant_agent.sampler import Sampler, XidListener
+
+NOTHING = Inventory(simulated=True, gpus=())
+
+
+class ScriptedSource:
+    """A source whose calls do what the test says: answer, fail, or hang until `release` is set."""
+
+    def __init__(self) -> None:
+        self.release = threading.Event()
+        self.mood: Callable[[], None] = lambda: None
+        self.xids: list[Xid | SourceError] = []
+        self.calls = 0
+
+    def inventory(self) -> Inventory:
+        return NOTHING
+
+    def samples(self) -> tuple[Sample, ...]:
+        self.calls += 1
+        self.mood()
+        return (Sample(uuid=f"look {self.calls}"),)
+
+    def wait_for_xid(self, timeout_s: float) -> Xid | None:
+        if not self.xids:
+            self.release.wait(timeout_s)
+            return None
+        found = self.xids.pop(0)
+        if isinstance(found, SourceError):
+            raise found
+        return found
+
+    def fail(self) -> None:
+        raise SourceError("the driver is not there")
+
+    def hang(self) -> None:
+        self.release.wait(60)
+
+
+def wait_until(true: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline, f"never happened: {what}"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def world() -> Iterator[tuple[ScriptedSource, threading.Event]]:
+    source, stop = ScriptedSource(), threading.Event()
+    yield source, stop
+    stop.set()
+    source.release.set()
+
+
+def test_looks_follow_one_another(world: tuple[ScriptedSource, threading.Event]) -> None:
+    source, stop = world
+    sampler = Sampler(source, stop, every_s=0.001)
+    sampler.start()
+    wait_until(lambda: sampler.latest and sampler.latest.samples[0].uuid == "look 3", "a third look")
+
+
+def test_a_call_that_hangs_leaves_the_last_look_as_it_was(world: tuple[ScriptedSource, threading.Event]) -> None:
+    source, stop = world
+    sampler = Sampler(source, stop, every_s=0.001)
+    sampler.start()
+    wait_until(lambda: sampler.latest, "a look")
+    source.mood = source.hang
+    calls = source.calls
+    wait_until(lambda: source.calls > calls, "the call that hangs")
+    last = sampler.latest
+    assert last is not None
+    assert last.samples[0].uuid != f"look {source.calls}"
+    source.mood = lambda: None
+    source.release.set()
+    wait_until(lambda: sampler.latest is not last, "a look after the driver came back")
+
+
+def test_a_driver_that_fails_is_said_once_and_asked_again(
+    world: tuple[ScriptedSource, threading.Event], caplog: pytest.LogCaptureFixture
+) -> None:
+    source, stop = world
+    source.mood = source.fail
+    sampler = Sampler(source, stop, every_s=0.001)
+    sampler.start()
+    wait_until(lambda: source.calls >= 5, "five attempts")
+    assert sampler.latest is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "GPUs cannot be read, the heartbeat stands still: the driver is not there"
+    ]
+    source.mood = lambda: None
+    wait_until(lambda: sampler.latest, "a look after the driver came back")
+
+
+def test_events_are_handed_over_in_order_and_once(world: tuple[ScriptedSource, threading.Event]) -> None:
+    source, stop = world
+    source.xids = [Xid("a", 13, 1.0), SourceError("no events"), Xid("b", 79, 2.0)]
+    listener = XidListener(source, stop, timeout_s=0.001)
+    listener.start()
+    wait_until(lambda: not source.xids, "all events taken from the driver")
+    heard: list[Xid] = []
+    wait_until(lambda: heard.extend(listener.taken()) or len(heard) == 2, "both events handed over")
+    assert heard == [Xid("a", 13, 1.0), Xid("b", 79, 2.0)]
+    assert listener.taken() == []
