@@ -138,7 +138,7 @@ class ParameterServer(Model):
 
 class TensorBoard(Model):
     path: SubPath = "tensorboard"
-    """Folder below the checkpoint path into which event files are written."""
+    """Folder for event files, below the checkpoint path."""
 
 
 class MLflow(Model):
@@ -154,7 +154,7 @@ class Tracking(Model):
     """Where reported metrics go as well, besides the job's status."""
 
     tensor_board: TensorBoard | None = None
-    """Write event files beside the checkpoints."""
+    """Write event files into the checkpoint volume."""
     mlflow: MLflow | None = None
     """Send them to an MLflow server."""
 
@@ -210,7 +210,7 @@ class Runtime(Model):
     collective: Collective = Collective.AUTO
     """`gloo` also lets two workers of the job share one GPU, which NCCL refuses."""
     precision: Precision = Precision.FP32
-    """Of the arithmetic: what the program is told, and what autocast is set to where that is possible."""
+    """Of the arithmetic, as the program is told: `context().precision`, and Accelerate by its own variable."""
     tracking: Tracking | None = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (

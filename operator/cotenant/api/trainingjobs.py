@@ -157,7 +157,7 @@ class TrainingJobSpec(Model):
     max_runtime: Duration | None = None
     """The job is ended as failed when it has run this long, evictions not counted."""
     idle_timeout: Duration | None = None
-    """The job is ended as failed when its GPUs do nothing for this long."""
+    """The job is ended as failed when it makes no step and its GPUs do nothing for this long."""
     grace_period: Duration = 30
     """Time to save a checkpoint when the job has to leave."""
     checkpoint: Checkpoint | None = None
@@ -178,6 +178,17 @@ class TrainingJobSpec(Model):
             "!has(self.minWorkers) || self.minWorkers <= self.workers",
             "minWorkers must be at most workers",
             lambda it: it.min_workers is None or it.min_workers <= it.workers,
+        ),
+        Rule(
+            "runtime.tracking.tensorBoard",
+            "!has(self.runtime.tracking) || !has(self.runtime.tracking.tensorBoard)"
+            " || (has(self.checkpoint) && has(self.checkpoint.volume))",
+            "event files are kept in the checkpoint volume, else they go with the pod: name one in checkpoint.volume",
+            lambda it: (
+                it.runtime.tracking is None
+                or it.runtime.tracking.tensor_board is None
+                or (it.checkpoint is not None and it.checkpoint.volume is not None)
+            ),
         ),
         Rule(
             "expectedRuntime",
