@@ -26,9 +26,10 @@ def evict_the_lost(cycle: Cycle) -> None:
 
 def _kept(cycle: Cycle, job: Job, placement: Placement) -> bool:
     request = resolve(cycle, job)
-    if isinstance(request, Refusal) or not _whole(cycle, placement):
+    holding = holding_of(job, placement, cycle.inventory, cycle.tree)
+    if isinstance(request, Refusal) or holding.missing:
         return False
-    found = Found(request.options[0], placement, holding_of(job, placement, cycle.inventory, cycle.tree))
+    found = Found(request.options[0], placement, holding)
     whole = not job.gpu.is_share
     if cycle.now.fits(found.holding, whole=whole):
         cycle.admit(job, found)
@@ -40,18 +41,24 @@ def _kept(cycle: Cycle, job: Job, placement: Placement) -> bool:
     return False
 
 
-def _whole(cycle: Cycle, placement: Placement) -> bool:
-    """Every GPU of it still exists."""
-    return all(
-        grant.uuid in cycle.inventory.slot_of for part in placement.nodes for rank in part.ranks for grant in rank.gpus
-    )
-
-
 def keep_promises(cycle: Cycle) -> list[Job]:
     """Admit or hold again what was promised; returns the jobs that take an ordinary turn."""
     promised = dict(cycle.snapshot.promises)
+    for key in sorted(promised):
+        job = cycle.running.get(key)
+        if job is not None and job.evicting:
+            _keep_for_the_moving(cycle, job, promised[key])
     return [
         job
         for job in sorted(cycle.pending, key=lambda job: job.key)
         if job.key not in promised or not _kept(cycle, job, promised[job.key])
     ]
+
+
+def _keep_for_the_moving(cycle: Cycle, job: Job, placement: Placement) -> None:
+    """A job that is still on its way out, to a place that is kept for it."""
+    holding = holding_of(job, placement, cycle.inventory, cycle.tree)
+    request = resolve(cycle, job)
+    if not isinstance(request, Refusal) and not holding.missing:
+        if cycle.open_later().fits(holding, whole=not job.gpu.is_share):
+            cycle.promise(job.key, Found(request.options[0], placement, holding))

@@ -80,6 +80,8 @@ class Cycle:
     asked: dict[JobKey, Request] = field(default_factory=dict)
     """Pending jobs that could ever start."""
     refused: dict[Request, Refusal] = field(default_factory=dict)
+    waiting: list[Job] = field(default_factory=list)
+    """Jobs whose request was refused, in the order of the line."""
     admitted: dict[JobKey, Admit] = field(default_factory=dict)
     evicted: dict[JobKey, Evict] = field(default_factory=dict)
     resized: dict[JobKey, Resize] = field(default_factory=dict)
@@ -206,6 +208,9 @@ class Cycle:
         return without(job.placement, self.shrunk.get(job.key, frozenset()))
 
     def plan(self) -> Plan:
+        for job in self.waiting:
+            if job.key not in self.promises:
+                self.verdicts[job.key] = self.refused[self.asked[job.key]].verdict(job.key)
         return Plan(
             actions=(
                 *(self.evicted[key] for key in sorted(self.evicted)),

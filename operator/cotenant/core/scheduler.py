@@ -6,10 +6,12 @@ The controller, the simulator, the what-if and the explanation all call this one
 from __future__ import annotations
 
 from cotenant.core.carryover import evict_the_lost, keep_promises
+from cotenant.core.consolidation import consolidate
 from cotenant.core.cycle import Cycle, Found, Refusal
 from cotenant.core.elastic import grow
 from cotenant.core.eviction import make_room
 from cotenant.core.fairness import entitled
+from cotenant.core.forecast import forecast
 from cotenant.core.model import Job, Snapshot
 from cotenant.core.ordering import Lineup
 from cotenant.core.plan import Plan
@@ -33,6 +35,8 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     while (job := lineup.next()) is not None:
         judge(cycle, job)
         lineup.settle()
+    forecast(cycle)
+    consolidate(cycle)
     grow(cycle)
     return cycle.plan()
 
@@ -53,8 +57,7 @@ def _able(cycle: Cycle, jobs: list[Job]) -> list[Job]:
 def judge(cycle: Cycle, job: Job) -> None:
     """One job: a place now, a place that is being made, or a reason. Equal requests share a refusal."""
     request = cycle.asked[job.key]
-    refusal = cycle.refused.get(request)
-    if refusal is None:
+    if request not in cycle.refused:
         found = cycle.find(cycle.now, request, request.workers)
         if found is not None:
             cycle.admit(job, found)
@@ -64,8 +67,8 @@ def judge(cycle: Cycle, job: Job) -> None:
             cycle.verdicts[job.key] = room_is_made(coming.placement).verdict(job.key)
             return
         cycle.entitled_waits = cycle.entitled_waits or entitled(cycle.now.usage, request, request.queue)
-        refusal = cycle.refused[request] = explain(cycle, request)
-    cycle.verdicts[job.key] = refusal.verdict(job.key)
+        cycle.refused[request] = explain(cycle, request)
+    cycle.waiting.append(job)
 
 
 def _find_later(cycle: Cycle, job: Job, request: Request) -> Found | None:

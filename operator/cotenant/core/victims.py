@@ -81,7 +81,7 @@ def candidates(cycle: Cycle, request: Request) -> Candidates:
                 kind, may_shrink, may_leave = _relation(cycle, request, job, levels, preempts)
                 if may_shrink:
                     surplus.extend(_surplus(cycle, job, kind))
-                if may_leave and job.preemptible and not _protected(cycle, job):
+                if may_leave and job.preemptible and not protected(cycle, job):
                     whole.append(_minimum(cycle, job, kind))
         surplus.sort(key=lambda unit: unit.order)
         whole.sort(key=lambda unit: unit.order)
@@ -125,7 +125,7 @@ def _levels(cycle: Cycle, request: Request) -> frozenset[int]:
     return frozenset(step for step in cycle.tree.paths[request.queue] if entitled(usage, request, step))
 
 
-def _protected(cycle: Cycle, job: Job) -> bool:
+def protected(cycle: Cycle, job: Job) -> bool:
     queue = cycle.tree.queues[cycle.tree.number[job.queue]]
     least = max(cycle.policy.protected_runtime_s, queue.protected_runtime_s)
     return least > 0 and job.admitted_at is not None and cycle.snapshot.now - job.admitted_at < least
