@@ -59,6 +59,7 @@ def _keep_for_the_moving(cycle: Cycle, job: Job, placement: Placement) -> None:
     """A job that is still on its way out, to a place that is kept for it."""
     holding = holding_of(job, placement, cycle.inventory, cycle.tree)
     request = resolve(cycle, job)
-    if not isinstance(request, Refusal) and not holding.missing:
-        if cycle.open_later().fits(holding, whole=not job.gpu.is_share):
-            cycle.promise(job.key, Found(request.options[0], placement, holding))
+    if isinstance(request, Refusal) or holding.missing:
+        return
+    if cycle.open_later().fits(holding, whole=not job.gpu.is_share):
+        cycle.promise(job.key, Found(request.options[0], placement, holding))

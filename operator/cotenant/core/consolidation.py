@@ -3,7 +3,7 @@
 Only jobs of queues that opted in move, at most `Policy.moves` per cycle, only from one node per beneficiary, and only
 if every one of them has a new place in the same trial and the work that they lose is less than the wait that it saves:
     Σ lost work of the moved  <  milli-GPU of the beneficiary × (estimated start − now)
-Where no start can be estimated the wait has no bound, and the move is worth it. Runs last; nobody loses a place for good.
+Where no start can be estimated the wait has no bound, and the move is worth it. Nobody loses a place for good.
 """
 
 from __future__ import annotations

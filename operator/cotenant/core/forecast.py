@@ -1,9 +1,9 @@
-"""When a waiting job will start, and the smallest change that would start it now: both through the scheduler's own trial.
+"""When a waiting job will start, and the smallest change that would start it now: both through the scheduler's trial.
 
 Start: running jobs are released in the order in which they end (start + expected runtime, or maximum runtime), those
 ahead in the line keep the places that they will get, and the first moment at which the whole gang fits is the estimate.
 Jobs that never said how long they run are taken to run for ever, so an estimate is late rather than early, or absent.
-Change: fewer workers, a smaller share, another class, a softer topology, a higher limit; each is tried, none is guessed.
+Change: fewer workers, a smaller share, another class, a softer topology, a higher limit; each is tried, not guessed.
 Bounded: `Policy.forecasts` kinds of request per cycle and the next `_HORIZON` endings.
 """
 

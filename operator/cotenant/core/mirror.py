@@ -53,6 +53,14 @@ class Mirror:
         self._stale = True
         self._changed_nodes: dict[str, Node] = {}
 
+    @property
+    def usage(self) -> Usage:
+        """What is held now; read it, do not keep it."""
+        return self._usage
+
+    def holding(self, key: JobKey) -> Holding | None:
+        return self._holdings.get(key)
+
     def node(self, node: Node | None, before: Node | None) -> None:
         if node == before:
             return

@@ -13,9 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cotenant.core.events import ClusterEvent, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen
+from cotenant.core.history import History
 from cotenant.core.mirror import Mirror
 from cotenant.core.model import Job, JobKey, Node, Placement, Queue, Snapshot
 from cotenant.core.plan import Action, Admit, Evict, Plan
+from cotenant.core.policy import DEFAULT
 
 
 @dataclass(slots=True)
@@ -27,7 +29,7 @@ class _Assumed:
 
 
 class ClusterState:
-    def __init__(self) -> None:
+    def __init__(self, *, history_half_life_s: int = DEFAULT.history_half_life_s) -> None:
         self._nodes: dict[str, Node] = {}
         self._queues: dict[str, Queue] = {}
         self._observed: dict[JobKey, Job] = {}
@@ -35,6 +37,7 @@ class ClusterState:
         self._effective: dict[JobKey, Job] = {}
         self._promises: dict[JobKey, Placement] = {}
         self._mirror = Mirror()
+        self._history = History(history_half_life_s)
         self._now = 0.0
 
     def observe(self, event: ClusterEvent) -> None:
@@ -53,7 +56,7 @@ class ClusterState:
             case JobGone(key):
                 self._observed.pop(key, None)
                 self._assumed.pop(key, None)
-                self._mirror.job(None, self._effective.pop(key, None))
+                self._gone(self._effective.pop(key, None))
 
     def assume(self, plan: Plan) -> None:
         """Note every action as if it were done; facts that follow confirm it."""
@@ -62,6 +65,8 @@ class ClusterState:
             if action.job in self._observed:
                 self._assumed[action.job] = _Assumed(action, since=self._now)
                 self._refresh(action.job)
+                if isinstance(action, Admit):
+                    self._charge_entry(action.job)
 
     def confirm(self, action: Action, version: int) -> None:
         """The action was written; facts from this version on are newer than it."""
@@ -74,6 +79,7 @@ class ClusterState:
         assumed = self._assumed.get(action.job)
         if assumed is not None and assumed.action == action:
             del self._assumed[action.job]
+            self._history.taken_back(action.job)
             self._refresh(action.job)
 
     def job(self, key: JobKey) -> Job | None:
@@ -84,14 +90,28 @@ class ClusterState:
         self._now = now
         nodes, queues = tuple(self._nodes.values()), tuple(self._queues.values())
         jobs = tuple(self._effective.values())
+        standing = self._mirror.standing(nodes, queues, jobs)
+        self._history.advance(now, standing.usage)
         return Snapshot(
             now=now,
             nodes=nodes,
             queues=queues,
             jobs=jobs,
-            standing=self._mirror.standing(nodes, queues, jobs),
+            usage_history=self._history.usage(),
+            demand_history=self._history.demand(),
+            standing=standing,
             promises=tuple(sorted((key, place) for key, place in self._promises.items() if key in self._effective)),
         )
+
+    def _gone(self, job: Job | None) -> None:
+        if job is not None:
+            self._mirror.job(None, job)
+            self._history.left(job)
+
+    def _charge_entry(self, key: JobKey) -> None:
+        holding = self._mirror.holding(key)
+        if holding is not None:
+            self._history.admitted(self._effective[key], holding.charge.milli, self._mirror.usage)
 
     def _queue(self, name: str, queue: Queue | None) -> None:
         if self._queues.get(name) == queue:
