@@ -123,6 +123,8 @@ class Bulk:
                 row, tenant = take.row, take.tenant
                 grants.extend(
                     (row, column, memory, compute, 1, tenant, tenant * tenant, closed, reserved)
+                    if compute < WHOLE
+                    else (row, column, memory, compute, 1, 0, 0, 0, 0)
                     for column, memory, compute in zip(take.columns, take.memory, take.compute, strict=True)
                 )
                 nodes.append((row, take.cpu, take.host))

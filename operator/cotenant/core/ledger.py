@@ -115,6 +115,8 @@ class Ledger:
             self.free_memory[at] -= sign * memory
             self.free_compute[at] -= sign * compute
             self.holders[at] += sign
+            if compute >= WHOLE:
+                continue  # nobody can join: whose it is makes no difference, and equal nodes stay in equal states
             self.tenant_sum[at] += sign * tenant
             self.tenant_square[at] += sign * tenant * tenant
             if take.sharing is not Sharing.ANY:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cotenant.core.placement import BestFit, Placer
+from cotenant.core.placement import Packing, Placer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    placer: Placer = field(default_factory=BestFit)
+    placer: Placer = field(default_factory=Packing)
     restart_cost_s: int = 60
     """Work that one eviction loses besides what was not yet saved: stopping, starting, reading the checkpoint."""
     protected_runtime_s: int = 0
