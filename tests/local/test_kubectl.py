@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cotenant_local.errors import LocalError
+
 if TYPE_CHECKING:
     from cotenant_local.lifecycle import Cluster
 
@@ -88,10 +90,11 @@ def test_logs_are_followed_to_the_end_and_kept_of_the_run_before(pods: "Cluster"
         restartPolicy="OnFailure",
     )
     deadline = time.monotonic() + DEADLINE
-    while pods.kubectl("get", "pod", "counter", "-o", "jsonpath={.status.containerStatuses[0].restartCount}") != "1":
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    assert pods.kubectl("logs", "counter", "--previous").split() == ["1", "2", "3"]
+    said: list[str] = []
+    while said != ["1", "2", "3"]:
+        assert time.monotonic() < deadline, said
+        with contextlib.suppress(LocalError):  # there is no run before yet
+            said = pods.kubectl("logs", "counter", "--previous").split()
     apply(pods, "short", "/bin/sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.3; done", restartPolicy="Never")
     pods.kubectl("wait", "--for=jsonpath={.status.containerStatuses[0].started}=true", "pod/short", "--timeout=60s")
     assert pods.kubectl("logs", "-f", "short").split() == ["1", "2", "3"]
@@ -101,7 +104,7 @@ def test_a_debug_container_sees_the_processes_of_its_target(pods: "Cluster") -> 
     pods.kubectl("debug", "web", f"--image={TOOLS}", "--target=main", "-c", "look", "--", "pgrep", "-f", "http.server")
     deadline = time.monotonic() + DEADLINE
     while True:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(LocalError):  # it has not started yet
             if pods.kubectl("logs", "web", "-c", "look").strip() == "1":
                 return
         assert time.monotonic() < deadline

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cotenant_local.errors import LocalError
+
 if TYPE_CHECKING:
     from cotenant_local.lifecycle import Cluster
 
@@ -67,7 +69,7 @@ def apply(cluster: "Cluster", item: dict[str, Any]) -> None:
         try:
             cluster.kubectl("apply", "-f", "-", stdin=json.dumps(item))
             return
-        except Exception as error:
+        except LocalError as error:
             if "serviceaccount" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.2)

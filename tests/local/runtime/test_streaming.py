@@ -186,3 +186,20 @@ def test_websocket_clients_reach_exec_and_ports_too(node: Kubelet, shell: str) -
     said = websocket(node, node.runtime.PortForward(asked).url, "ports")
     port = (7070).to_bytes(2, "little").decode("latin-1")
     assert said == {"0": port + "HELLO", "1": port}
+
+
+def test_attach_to_a_terminal_shares_it_and_leaving_does_not_end_the_program(node: Kubelet) -> None:
+    pod = node.pod("terminal")
+    script = 'stty -echo; while read line; do echo "<$line>"; stty size; done'
+    container = node.start(pod, "/bin/sh", "-c", script, stdin=True, tty=True)
+    asked = proto.pb.AttachRequest(container_id=container, stdin=True, stdout=True, tty=True)
+    for columns in (80, 101):
+        client = visit(node, node.runtime.Attach(asked).url, EXEC)
+        kinds = ("error", "stdin", "stdout", "resize")
+        _, stdin, stdout, resize = (client.open(streamtype=kind) for kind in kinds)
+        client.send(resize, json.dumps({"Width": columns, "Height": 24}).encode())
+        client.send(stdin, b"hello\n")
+        client.until(stdout, f"<hello>\r\n24 {columns}".encode())
+        client.connection.close()
+    assert node.status(container).state == proto.pb.CONTAINER_RUNNING
+    node.stop(container)

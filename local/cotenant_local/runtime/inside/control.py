@@ -4,6 +4,7 @@ A client sends one JSON line: {"op": "watch" | "signal" | "reopen" | "attach" | 
 container has ended and its record is written. After `attach` both sides send frames: kind (1 byte), length (4), data.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -29,7 +30,8 @@ def frame(kind: int, data: bytes = b"") -> bytes:
 
 
 def resize(terminal: int, rows: int, columns: int) -> None:
-    fcntl.ioctl(terminal, TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    with contextlib.suppress(OSError):  # the program may be gone
+        fcntl.ioctl(terminal, TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
 class Loop:
@@ -88,8 +90,7 @@ class Loop:
         except OSError:  # a terminal whose other side is closed
             data = b""
         if not data:
-            if fd != self.program.stdin:
-                self._forget_output(fd)
+            self._forget_output(fd)
             return False
         stream = self.program.outputs[fd]
         self.log.write(stream, data)
@@ -133,6 +134,13 @@ class Loop:
             self._drop(fd)
             return
         buffer = self.waiting.pop(fd, b"") + data
+        try:
+            self._understand(fd, buffer)
+        except (ValueError, KeyError, struct.error):  # a client that breaks the protocol loses its connection, no more
+            if fd in self.clients:
+                self._drop(fd)
+
+    def _understand(self, fd: int, buffer: bytes) -> None:
         if fd in self.attached:
             self._read_frames(fd, buffer)
             return
@@ -216,5 +224,6 @@ class Loop:
         self.stdin_ends = False
         if shared:
             return  # a terminal has no end of input but the user's Ctrl-D
-        os.close(self.program.stdin)
+        if self.program.stdin != self.program.terminal:
+            os.close(self.program.stdin)
         self.program.stdin = -1
