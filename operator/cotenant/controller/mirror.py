@@ -94,6 +94,8 @@ class Mirror:
         """Nodes whose kubelet does not answer, and since when: nothing on them can be asked to end."""
         self.gpu_nodes: dict[str, GPUNode] = {}
         self.queues: dict[str, Queue] = {}
+        self.queue_statuses: dict[str, Mapping[str, Any]] = {}
+        """As written, to write only what differs: a default that was never written reads like one that was."""
         self.namespaces: dict[str, dict[str, str]] = {}
         self.priority_classes: dict[str, int] = {}
         self.load: dict[str, NodeLoad] = {}
@@ -269,6 +271,7 @@ class Mirror:
     def _put_queue(self, name: str, document: Document) -> None:
         try:
             self.queues[name] = parse_queue(document)
+            self.queue_statuses[name] = document.get("status") or {}
         except DocumentError:
             self.queues.pop(name, None)  # a queue that cannot be read grants nothing
         self.changed.queues = True

@@ -167,7 +167,7 @@ class QueueBooks:
             if name not in account.tree.number or not self._leads():
                 continue
             status = status_of(queue, account, served.get(name, frozenset()), self._budgets, now)
-            change = patch(queue.status.to_document(), status)
+            change = patch(self._mirror.queue_statuses.get(name, {}), status)
             if change:
                 reply = await self._kube.patch(QUEUES, name, {"status": change}, subresource="status")
                 if reply.done:
