@@ -130,7 +130,7 @@ def _use(final: Path) -> bool:
     with contextlib.suppress(PermissionError):  # a cache that somebody else owns is used as it is
         try:
             os.utime(final)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
     return final.is_dir()
 

@@ -1,0 +1,101 @@
+"""What is built once: whole or not at all, by one builder at a time, under the hash of what it is made of."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from cotenant_local import build, folders
+from cotenant_local.errors import LocalError
+from cotenant_local.progress import Progress
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "cotenant"
+
+
+def test_a_build_that_fails_leaves_nothing_and_the_next_one_succeeds(cache: Path) -> None:
+    def broken(folder: Path, progress: Progress) -> None:
+        (folder / "half").touch()
+        raise LocalError("the compiler is unhappy")
+
+    with pytest.raises(LocalError, match="the compiler is unhappy"):
+        build._once("thing", "key", broken)
+    assert [entry.name for entry in cache.iterdir()] == ["thing.lock"]
+    made = build._once("thing", "key", lambda folder, _: (folder / "whole").touch())
+    assert [entry.name for entry in made.iterdir()] == ["whole"]
+
+
+BUILDER = """
+    import sys, time
+    from pathlib import Path
+    from cotenant_local import build
+
+    def make(folder, progress):
+        (folder / "made-by").write_text(sys.argv[1])
+        with Path(sys.argv[2]).open("a") as log:
+            log.write("made\\n")
+        print("building", flush=True)
+        sys.stdin.read()
+
+    print((build._once("thing", "key", make) / "made-by").read_text(), flush=True)
+"""
+
+
+def builder(name: str, log: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", textwrap.dedent(BUILDER), name, str(log)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_two_builders_at_once_build_once(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with builder("one", log) as one:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "building\n"
+        with builder("two", log) as two:
+            assert two.stderr is not None
+            assert "another process is building" in two.stderr.readline()
+            first, _ = one.communicate()
+            second, _ = two.communicate()
+    assert (first, second) == ("one\n", "one\n")
+    assert log.read_text() == "made\n"
+
+
+def test_a_builder_that_is_killed_leaves_nothing_that_looks_done(tmp_path: Path, cache: Path) -> None:
+    with builder("killed", tmp_path / "log") as killed:
+        assert killed.stdout is not None
+        assert killed.stdout.readline() == "building\n"
+        killed.kill()
+    assert not (cache / "thing-key").exists()
+    made = build._once("thing", "key", lambda folder, _: (folder / "whole").touch())
+    assert sorted(entry.name for entry in cache.iterdir()) == ["thing-key", "thing.lock"]
+    assert (made / "whole").exists()
+
+
+def test_a_cache_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(LocalError, match=r"cannot be written .*; set XDG_CACHE_HOME"):
+        build._once("thing", "key", lambda folder, _: None)
+
+
+def test_the_key_changes_with_every_source_of_the_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    keys = []
+    monkeypatch.setattr(build, "_once", lambda kind, key, make: keys.append(key))
+    source = tmp_path / "source"
+    source.mkdir()
+    for name, text in (("go.mod", "\tk8s.io/kubernetes v1.36.3\n"), ("main.go", "package main\n")):
+        (source / name).write_text(text)
+    monkeypatch.setattr(folders, "controlplane_source", lambda: source)
+    build.programs()
+    build.programs()
+    (source / "main.go").write_text("package main // changed\n")
+    build.programs()
+    (source / "go.mod").write_text("\tk8s.io/kubernetes v1.36.4\n")
+    build.programs()
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
