@@ -248,3 +248,20 @@ def test_an_image_that_is_not_there_is_refused_with_what_is(node: Kubelet) -> No
     ours = pb.ImageSpec(image="ghcr.io/cotenant/worker:v1")
     assert node.images.ImageStatus(pb.ImageStatusRequest(image=ours)).image.uid.value == 65532
     assert node.images.PullImage(pb.PullImageRequest(image=ours)).image_ref.startswith("sha256:")
+
+
+def test_pods_start_again_after_the_zygote_was_killed(node: Kubelet) -> None:
+    runtime = node.runtime_process()
+    children = Path(f"/proc/{runtime}/task/{runtime}/children")
+
+    def find() -> int:
+        names = {Path(f"/proc/{child}/comm").read_text(): int(child) for child in children.read_text().split()}
+        return names.get("cri-zygote\n", 0)
+
+    zygote = wait_for(find, "the zygote to have its name")
+    running = node.start(node.pod("before-zygote"), "sleep", "1000")
+    os.kill(zygote, signal.SIGKILL)
+    wait_for(lambda: not Path(f"/proc/{zygote}/fd/0").exists(), "the zygote to end")
+    assert node.output(node.pod("after-zygote"), "echo here") == "here"
+    assert node.execute(running, "echo", "still").stdout == b"still\n"
+    node.stop(running)
