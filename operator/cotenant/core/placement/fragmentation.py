@@ -77,6 +77,9 @@ class PackingScorer:
         per_gpu = max(1, int(ledger.inventory.cpu.sum()) // gpus)
         self._q = np.array([percent * UNIT // (100 * per_gpu) for percent in CPU_PRICES], dtype=np.float64)
         self._tables = Tables(mix, ledger.inventory, self._q)
+        kind = ledger.inventory.kind
+        self._plain = bool(((kind == kind[:, :1]) | (kind < 0)).all())
+        """No node mixes kinds, so any of its whole GPUs is as good as another."""
         self._count = mix.count.astype(np.float64)
         self._cpu = np.maximum(mix.cpu, 1).astype(np.float64)
         self._host = np.maximum(mix.host, 1).astype(np.float64)
@@ -88,37 +91,50 @@ class PackingScorer:
         self._place_worth = place_worth(mix, places.astype(np.int64), free).astype(np.float64)
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
+        able = (fit.sum(axis=1) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
+        able &= ledger.free_host[rows] >= shape.host_mib
+        if able.all():
+            return self._judge(ledger, shape, self._read(ledger, rows), fit)
         node = np.full(len(rows), _NEVER, dtype=np.int64)
         gpu = np.zeros(fit.shape, dtype=np.int64)
-        able = fit.sum(axis=1) >= shape.count
-        able &= (ledger.free_cpu[rows] >= shape.cpu_milli) & (ledger.free_host[rows] >= shape.host_mib)
-        chosen = np.flatnonzero(able)
-        if len(chosen):
-            state = self._read(ledger, rows[chosen])
-            node[chosen], gpu[chosen] = self._judge(ledger, shape, state, fit[chosen])
+        if able.any():
+            judged = self._judge(ledger, shape, self._read(ledger, rows[able]), fit[able])
+            node[able], gpu[able] = judged.node, judged.gpu
         return Scores(node=node, gpu=gpu)
 
-    def _judge(self, ledger: Ledger, shape: Shape, state: _State, fit: BoolArray) -> tuple[IntArray, IntArray]:
+    def _judge(self, ledger: Ledger, shape: Shape, state: _State, fit: BoolArray) -> Scores:
+        """All rows can take the shape. Before and every way after are worked out in one go."""
         features = self._features(state)
         held = features.sum(axis=1)
-        before = self._worth(held, state.cpu, self._bounds(state.cpu, state.host))
-        cpu = state.cpu - shape.cpu_milli
-        bounds = self._bounds(cpu, state.host - shape.host_mib)
-        gpu = np.zeros(fit.shape)
-        if not shape.count:
-            return _tied(self._worth(held, cpu, bounds) - before, state, cpu), gpu.astype(np.int64)
+        every = np.arange(len(held))
+        gpu = np.zeros(fit.shape, dtype=np.int64)
+        if shape.whole and self._plain:
+            first = fit.argmax(axis=1) if fit.shape[1] else every
+            left = held - shape.count * features[every, first] if shape.count else held
+            return Scores(node=self._gains(held, left, every, state, shape), gpu=gpu)
         row, column = np.nonzero(fit)
         loss = features[row, column] - self._left(ledger, shape, state, row, column)
         if shape.count == 1:
-            gpu[row, column] = self._worth(held[row] - loss, cpu[row], bounds[row]) - before[row]
-            node = np.where(fit, gpu, _NEVER).max(axis=1)
-        else:
-            gpu[row, column] = -loss[:, 0]
-            inside = _first(np.where(fit, gpu, _NEVER), shape.count)[row, column]
-            lost = np.zeros_like(held)
-            np.add.at(lost, row[inside], loss[inside])
-            node = self._worth(held - lost, cpu, bounds) - before
-        return _tied(node, state, cpu), gpu.astype(np.int64)
+            gpu[:] = _NEVER
+            gpu[row, column] = self._gains(held, held[row] - loss, row, state, shape)
+            return Scores(node=gpu.max(axis=1), gpu=gpu)
+        preference = np.where(fit, 0, float(_NEVER))
+        preference[row, column] = -loss[:, 0]
+        inside = _first(preference, shape.count)[row, column]
+        left = held.copy()
+        np.subtract.at(left, row[inside], loss[inside])
+        return Scores(node=self._gains(held, left, every, state, shape), gpu=preference.astype(np.int64))
+
+    def _gains(self, held: FloatArray, left: FloatArray, row: IntArray, state: _State, shape: Shape) -> IntArray:
+        """[P] the score of each way: its gain, then least compute left, then least CPU left. `row`: of which row."""
+        cpu = np.concatenate([state.cpu, state.cpu - shape.cpu_milli])
+        host = np.concatenate([state.host, state.host - shape.host_mib])
+        of = np.concatenate([np.arange(len(held)), len(held) + row])
+        worth = self._worth(np.concatenate([held, left]), cpu[of], self._bounds(cpu, host)[of])
+        gain = worth[len(held) :] - worth[: len(held)][row]
+        little = (state.compute.sum(axis=1) << _CPU_BITS) + state.cpu // WHOLE
+        scored: IntArray = (gain.astype(np.int64) << TIE_BITS) - little[row]
+        return scored
 
     def _read(self, ledger: Ledger, rows: IntArray) -> _State:
         inventory = ledger.inventory
@@ -175,11 +191,3 @@ def _first(preference: FloatArray, count: int) -> BoolArray:
     taken = np.zeros(preference.shape, dtype=np.bool_)
     np.put_along_axis(taken, order, values=True, axis=1)
     return taken
-
-
-def _tied(gain: FloatArray, state: _State, cpu_left: IntArray) -> IntArray:
-    """The score: the gain, then least compute left, then least CPU left."""
-    compute = np.minimum(state.compute.sum(axis=1), (1 << _GPU_BITS) - 1)
-    cpu = np.minimum(cpu_left // WHOLE, (1 << _CPU_BITS) - 1)
-    tied: IntArray = (gain.astype(np.int64) << TIE_BITS) - (compute << _CPU_BITS) - cpu
-    return tied
