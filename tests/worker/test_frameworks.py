@@ -21,6 +21,7 @@ PACKAGES = {
     "jax": ["jax"],
     "accelerate": ["--no-deps", "accelerate", "huggingface_hub", "safetensors", "psutil", "tqdm"],
     "tensorflow": ["tensorflow-cpu"],
+    "keras": ["--no-deps", "keras", "absl-py", "namex", "h5py", "optree", "ml-dtypes"],
     "raytrain": ["--no-deps", "pyarrow", "pandas", "tensorboardX", "pytz"],
 }
 
@@ -49,6 +50,7 @@ def installed(name: str) -> str:
         ("jax-digits", "jax"),
         ("accelerate-digits", "accelerate"),
         ("tensorflow-digits", "tensorflow"),
+        ("keras-digits", "keras"),
         ("fsdp-digits", ""),
         ("ray-train-digits", "raytrain"),
     ],

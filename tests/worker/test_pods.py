@@ -102,6 +102,17 @@ def test_a_hanging_collective_is_found_and_the_missing_rank_and_its_line_are_nam
     assert "rank 1 stands at hangs.py:11 in <module> after collective" in termination.message
 
 
+def test_parameter_servers_train_over_two_pods() -> None:
+    job = contract([1, 1], command=("python", "servers.py"), platform={"parameterServer": {"servers": 2}})
+    with World(replace(job, strategy="ParameterServer"), PROGRAMS) as world:
+        pods = world.start_all()
+        codes = [pod.wait(START_S) for pod in pods]
+        results = pods[0].termination().results
+        logs = world.logs()
+    assert codes == [0, 0], logs
+    assert float(results["error"]) < 0.01
+
+
 def test_a_wrong_token_is_refused_and_the_missing_pod_is_named() -> None:
     job = contract([1, 1], command=("python", "steps.py", "1", "1"), rendezvous_timeout_s=25)
     with World(job, PROGRAMS) as world:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cotenant_worker.checkpoints import Checkpoint
     from cotenant_worker.collectives import all_reduce, barrier, broadcast
+    from cotenant_worker.parameter_server import ParameterServer
     from cotenant_worker.reporting import Context, Saver, context, report, results, should_stop, stop_requested
 
 __all__ = [
     "Checkpoint",
     "Context",
+    "ParameterServer",
     "Saver",
     "all_reduce",
     "barrier",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ParameterServer": "parameter_server",
     "Checkpoint": "checkpoints",
     "all_reduce": "collectives",
     "barrier": "collectives",

@@ -187,8 +187,8 @@ class Ring:
                 push()
             else:
                 sender.start()
-            (length,) = _LENGTH.unpack(_receive(self.left, _LENGTH.size))
-            data = _receive(self.left, length)
+            (length,) = _LENGTH.unpack(receive(self.left, _LENGTH.size))
+            data = receive(self.left, length)
             if sender is not None:
                 sender.join(_TIMEOUT_S)
         except OSError as error:
@@ -253,7 +253,7 @@ def _bytes(array: NDArray[Any]) -> memoryview:
     return array.view(np.uint8).data if array.size else memoryview(b"")
 
 
-def _receive(source: socket.socket, length: int) -> bytearray:
+def receive(source: socket.socket, length: int) -> bytearray:
     data = bytearray(length)
     view = memoryview(data)
     while view:
@@ -308,7 +308,7 @@ def _accept_from(listener: socket.socket, expected: int) -> socket.socket:
     while True:
         connection, _ = listener.accept()
         connection.settimeout(_JOIN_S)
-        (sender,) = _LENGTH.unpack(_receive(connection, _LENGTH.size))
+        (sender,) = _LENGTH.unpack(receive(connection, _LENGTH.size))
         if sender == expected:
             return connection
         connection.close()
@@ -331,7 +331,7 @@ def _meet_as_root(size: int, host: str, port: int, mine: int, secret: str) -> li
                 missing = sorted(set(range(size)) - set(table))
                 raise TimeoutError(f"all_reduce: ranks {missing} did not come within {_JOIN_S:.0f} s") from None
             connection.settimeout(10)
-            hello = json.loads(_receive(connection, _LENGTH.unpack(_receive(connection, _LENGTH.size))[0]))
+            hello = json.loads(receive(connection, _LENGTH.unpack(receive(connection, _LENGTH.size))[0]))
             if not hmac.compare_digest(hello["signature"], _signature(secret, hello["rank"])):
                 connection.close()
                 continue
@@ -352,7 +352,7 @@ def _meet(rank: int, host: str, port: int, mine: int, secret: str) -> list[tuple
                 hello = json.dumps({"rank": rank, "port": mine, "signature": _signature(secret, rank)}).encode()
                 door.sendall(_LENGTH.pack(len(hello)) + hello)
                 door.settimeout(_JOIN_S)
-                raw = _receive(door, _LENGTH.unpack(_receive(door, _LENGTH.size))[0])
+                raw = receive(door, _LENGTH.unpack(receive(door, _LENGTH.size))[0])
                 return [(entry[0], entry[1]) for entry in json.loads(raw)]
         except OSError as error:
             if time.monotonic() > deadline:

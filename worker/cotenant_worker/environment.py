@@ -173,6 +173,7 @@ def rank_environment(contract: Contract, world: World, member: Member, *, interf
         layout.ENV_GPU_MEM: str(min((gpu.memory_mib for gpu in grant.gpus), default=0) << 20),
         layout.ENV_RESUME_FROM: world.resume_from,
     }
+    env |= _parameter_servers(contract, world)
     env |= _tensorflow(world, member) | _jax(contract, world, member) | _horovod(env, world)
     if interface:
         env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
@@ -199,6 +200,25 @@ def train_driver_environment(contract: Contract, ray: Mapping[str, str], ip: str
 
 TRAIN_OWN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "ROLE_RANK")
 """Ray Train sets these in its workers; its driver has none."""
+
+
+def servers_of(contract: Contract, world: World) -> tuple[tuple[int, str], ...]:
+    """(pod, address) of every parameter server; none with the strategy `AllReduce`."""
+    if contract.strategy != "ParameterServer":
+        return ()
+    pods = {member.pod: member.ip for member in world.members}
+    count = int((contract.platform.get("parameterServer") or {}).get("servers", 1))
+    order = sorted(pods)
+    chosen = [order[index % len(order)] for index in range(count)]
+    return tuple((pod, f"{pods[pod]}:{layout.SERVER_PORT + index}") for index, pod in enumerate(chosen))
+
+
+def _parameter_servers(contract: Contract, world: World) -> dict[str, str]:
+    servers = servers_of(contract, world)
+    if not servers:
+        return {}
+    update = str((contract.platform.get("parameterServer") or {}).get("update", "Synchronous"))
+    return {"COTENANT_PS_ADDRS": ",".join(address for _, address in servers), "COTENANT_PS_UPDATE": update}
 
 
 def _tensorflow(world: World, member: Member) -> dict[str, str]:

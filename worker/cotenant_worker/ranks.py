@@ -20,7 +20,7 @@ from cotenant_worker import layout
 from cotenant_worker.causes import RankExit
 from cotenant_worker.cells import Cell
 from cotenant_worker.children import Child, Nursery, pump
-from cotenant_worker.environment import TRAIN_OWN, Member, World, base_environment, rank_environment
+from cotenant_worker.environment import TRAIN_OWN, Member, World, base_environment, rank_environment, servers_of
 from cotenant_worker.machine import available_cpus, oom_kills, pod_interface
 from cotenant_worker.programs import Program, preloads, program_of, source_file
 
@@ -60,6 +60,7 @@ class LocalRanks:
     running: dict[int, Running] = field(default_factory=dict)
     program: Program = field(init=False)
     _warm: Warm | None = None
+    _servers: list[Child] = field(default_factory=list)
     _base: dict[str, str] = field(init=False)
     _floor: int = -1
     """Generations up to this one are over; a start that comes late for one of them is undone."""
@@ -123,8 +124,26 @@ class LocalRanks:
 
     async def start(self, world: World) -> None:
         await self.stop(world.generation - 1)
+        self._start_servers(world)
         for member in world.of_pod(self.contract.node_rank):
             await self._start_one(world, member)
+
+    def _start_servers(self, world: World) -> None:
+        """This pod's parameter servers, fresh for every generation: workers bring the parameters."""
+        for child in self._servers:
+            child.signal(signal.SIGKILL, group=True)
+        self._servers = []
+        mine = world.of_pod(self.contract.node_rank)
+        for index, (pod, address) in enumerate(servers_of(self.contract, world)):
+            if pod != self.contract.node_rank or not mine:
+                continue
+            env = self._base | rank_environment(self.contract, world, mine[0], interface=pod_interface())
+            env |= {"POD_IP": address.rpartition(":")[0], "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+            del env["RANK"]
+            argv = [sys.executable, "-P", "-m", "cotenant_worker.parameter_server", str(index)]
+            output = os.open(layout.state_dir() / "servers.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            self._servers.append(self.nursery.spawn(f"server {index}", argv, env, cwd="/", output=output))
+            os.close(output)
 
     async def _start_one(self, world: World, member: Member) -> None:
         env = self._base | rank_environment(self.contract, world, member, interface=pod_interface())

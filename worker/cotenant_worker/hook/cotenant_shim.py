@@ -373,6 +373,33 @@ def _own_speed(torch, device, wait):
     return min(times[1:])
 
 
+def _after_data_parallel(module):
+    """The job's `precision`: forward passes of DDP run under autocast and give float32 back, as Accelerate does it."""
+    original = module.DistributedDataParallel.forward
+
+    def forward(self, *inputs, **kwargs):
+        import torch
+
+        chosen = os.environ.get("COTENANT_PRECISION", "fp32")
+        if chosen == "fp32" or torch.is_autocast_enabled(self.device_type) or "accelerate" in sys.modules:
+            return original(self, *inputs, **kwargs)  # nothing asked, or the program decides by itself
+        with torch.autocast(self.device_type, dtype=torch.bfloat16 if chosen == "bf16" else torch.float16):
+            result = original(self, *inputs, **kwargs)
+        return _to_float(result, torch)
+
+    module.DistributedDataParallel.forward = forward
+
+
+def _to_float(value, torch):
+    if isinstance(value, torch.Tensor):
+        return value.float() if value.dtype in (torch.bfloat16, torch.float16) else value
+    if isinstance(value, dict):
+        return type(value)({name: _to_float(each, torch) for name, each in value.items()})
+    if type(value) in (list, tuple):
+        return type(value)(_to_float(each, torch) for each in value)
+    return value
+
+
 def _after_optimizer(module):
     """Steps of programs that do not report: those of the first optimizer, counted where every optimizer passes."""
     register = getattr(module, "register_optimizer_step_post_hook", None)
@@ -436,6 +463,7 @@ _BEFORE = {"torch": _before_torch}
 _AFTER = {
     "torch": _after_torch,
     "torch.distributed.distributed_c10d": _after_distributed,
+    "torch.nn.parallel.distributed": _after_data_parallel,
     "torch.optim.optimizer": _after_optimizer,
     "tensorflow": _after_tensorflow,
     "ray.train": _after_ray_train,

@@ -1,0 +1,104 @@
+"""Parameter servers on loopback: workers are threads, servers are real sockets."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from podlike import contract
+
+from cotenant_worker import parameter_server
+from cotenant_worker.environment import World, members_of, rank_environment
+from cotenant_worker.parameter_server import ParameterServer, Shard, serve
+
+
+class Parameter:
+    """As much of a tensor as a program without a framework has."""
+
+    def __init__(self, values: list[float]) -> None:
+        self.values = np.array(values, np.float32)
+        self.grad: np.ndarray | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return self.values
+
+    def __setitem__(self, key: object, values: np.ndarray) -> None:
+        self.values[key] = values  # type: ignore[index]
+
+
+def started(servers: int, workers: int, *, synchronous: bool) -> list[str]:
+    addresses = []
+    for _ in range(servers):
+        listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=serve, args=(listener, Shard(workers, synchronous)), daemon=True).start()
+        addresses.append(f"127.0.0.1:{listener.getsockname()[1]}")
+    return addresses
+
+
+def worker(rank: int, addresses: list[str], monkeypatch: pytest.MonkeyPatch, start: list[float]) -> ParameterServer:
+    monkeypatch.setenv("COTENANT_PS_ADDRS", ",".join(addresses))
+    monkeypatch.setenv("RANK", str(rank))
+    return ParameterServer([Parameter(start), Parameter([9.0])], lr=0.5, momentum=0.5)
+
+
+@pytest.mark.parametrize("servers", [1, 2, 3])
+def test_synchronous_steps_are_those_of_sgd_with_the_mean_gradient(
+    monkeypatch: pytest.MonkeyPatch, servers: int
+) -> None:
+    addresses = started(servers, 2, synchronous=True)
+    # Rank 0's values win, whatever the others start with.
+    both = [worker(0, addresses, monkeypatch, [1.0, 2.0]), worker(1, addresses, monkeypatch, [7.0, 7.0])]
+
+    def train(rank: int) -> list[float]:
+        for _ in range(2):
+            for parameter in both[rank]._parameters:
+                parameter.grad = np.full(parameter.shape, [1.0, 3.0][rank], np.float32)
+            both[rank].step()
+        return [float(value) for parameter in both[rank]._parameters for value in parameter.values]
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(train, range(2)))
+    # Mean gradient 2, rate 0.5: first step −1, second step −0.5 · (0.5 · 2 + 2) = −1.5.
+    assert found == [[-1.5, -0.5, 6.5]] * 2
+
+
+def test_asynchronous_steps_wait_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses = started(2, 2, synchronous=False)
+    alone = worker(0, addresses, monkeypatch, [1.0, 2.0])
+    for parameter in alone._parameters:
+        parameter.grad = np.ones(parameter.shape, np.float32)
+    alone.step()
+    assert [float(value) for parameter in alone._parameters for value in parameter.values] == [0.5, 1.5, 8.5]
+
+
+def test_a_worker_that_stays_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parameter_server, "_WAIT_S", 0.1)
+    shard = Shard(2, synchronous=True)
+    shard.begin(0, np.zeros(2, np.float32))
+    with pytest.raises(ConnectionError, match=r"ranks \[1\] sent no gradient"):
+        shard.push(0, np.ones(2, np.float32), 0.1, 0.0)
+
+
+def test_without_the_strategy_the_program_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COTENANT_PS_ADDRS", raising=False)
+    with pytest.raises(RuntimeError, match=r"set runtime\.strategy to ParameterServer"):
+        ParameterServer([], lr=0.1)
+
+
+def test_servers_are_spread_over_the_pods_and_every_rank_knows_them() -> None:
+    job = replace(contract([1, 1], platform={"parameterServer": {"servers": 3, "update": "Asynchronous"}}))
+    job = replace(job, strategy="ParameterServer")
+    world = World(0, members_of(job, {0: "10.0.0.1", 1: "10.0.0.2"}), "10.0.0.1", 24000, 24001)
+    for member in world.members:
+        env = rank_environment(job, world, member)
+        assert env["COTENANT_PS_ADDRS"] == "10.0.0.1:23500,10.0.0.2:23501,10.0.0.1:23502"
+        assert env["COTENANT_PS_UPDATE"] == "Asynchronous"
+    assert "COTENANT_PS_ADDRS" not in rank_environment(replace(job, strategy="AllReduce"), world, world.members[0])

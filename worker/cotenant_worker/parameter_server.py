@@ -1,0 +1,199 @@
+"""Strategy `ParameterServer`: servers hold the parameters, workers push gradients and pull what became of them.
+
+`python -m cotenant_worker.parameter_server INDEX` is one server; the launchers start them on the CPUs of the pods,
+server s in pod s mod n. The parameters are one float32 vector cut into equal pieces, one per server. Synchronous: a
+server waits for the gradients of every worker, steps once with their mean (the same numbers as all-reduce).
+Asynchronous: it steps at every push, so nobody waits and gradients may be stale. A program uses `ParameterServer`
+where it had its optimizer.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cotenant_worker import layout
+from cotenant_worker.collectives import PeerGoneError, receive
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+
+_HEADER = struct.Struct("<BIffQ")
+"""Operation, worker, learning rate, momentum, bytes that follow."""
+_LENGTH = struct.Struct("<Q")
+_INIT, _PUSH = 0, 1
+_JOIN_S = 120.0
+_WAIT_S = 600.0
+
+
+@dataclass(slots=True)
+class Shard:
+    """One server's piece of the parameters, and the rule by which it changes."""
+
+    workers: int
+    synchronous: bool
+    values: Vector | None = None
+    _speed: Vector | None = None
+    _sum: Vector | None = None
+    _arrived: set[int] = field(default_factory=set)
+    _round: int = 0
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def begin(self, worker: int, values: Vector) -> Vector:
+        """Rank 0's values are the start; the others wait for them."""
+        with self._changed:
+            if worker == 0 and self.values is None:
+                self.values = values.copy()
+                self._changed.notify_all()
+            if not self._changed.wait_for(lambda: self.values is not None, _JOIN_S):
+                raise PeerGoneError(f"parameter server: rank 0 did not bring its parameters within {_JOIN_S:.0f} s")
+            assert self.values is not None
+            return self.values.copy()
+
+    def push(self, worker: int, gradient: Vector, rate: float, momentum: float) -> Vector:
+        """The parameters after this gradient took effect."""
+        with self._changed:
+            assert self.values is not None
+            if not self.synchronous:
+                self._step(gradient, rate, momentum)
+                return self.values.copy()
+            self._sum = gradient.copy() if self._sum is None else self._sum + gradient
+            self._arrived.add(worker)
+            mine = self._round
+            if len(self._arrived) == self.workers:
+                self._step(self._sum / np.float32(self.workers), rate, momentum)
+                self._sum, self._arrived, self._round = None, set(), self._round + 1
+                self._changed.notify_all()
+            elif not self._changed.wait_for(lambda: self._round > mine, _WAIT_S):
+                missing = sorted(set(range(self.workers)) - self._arrived)
+                raise PeerGoneError(f"parameter server: ranks {missing} sent no gradient for {_WAIT_S:.0f} s")
+            return self.values.copy()
+
+    def _step(self, gradient: Vector, rate: float, momentum: float) -> None:
+        assert self.values is not None
+        if momentum:
+            self._speed = gradient if self._speed is None else np.float32(momentum) * self._speed + gradient
+            gradient = self._speed
+        self.values -= np.float32(rate) * gradient
+
+
+def serve(listener: socket.socket, shard: Shard) -> None:
+    """A thread per worker, until the process is ended by its launcher."""
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=_answer, args=(connection, shard), daemon=True).start()
+
+
+def _answer(connection: socket.socket, shard: Shard) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with connection:
+        try:
+            while header := connection.recv(_HEADER.size, socket.MSG_WAITALL):
+                operation, worker, rate, momentum, size = _HEADER.unpack(header)
+                data = np.frombuffer(receive(connection, size), dtype=np.float32)
+                done = shard.begin(worker, data) if operation == _INIT else shard.push(worker, data, rate, momentum)
+                connection.sendall(_LENGTH.pack(done.nbytes))
+                connection.sendall(done.data)
+        except (OSError, struct.error) as error:
+            # Its peers find out by their own deadlines.
+            print(f"cotenant: parameter server: {error}", file=sys.stderr, flush=True)  # noqa: T201 - the pod's log
+
+
+class ParameterServer:
+    """In a worker: takes the optimizer's place. `step()` after `backward()` pushes gradients and pulls parameters."""
+
+    def __init__(self, parameters: Iterable[Any], *, lr: float, momentum: float = 0.0) -> None:
+        self.lr = lr
+        self.momentum = momentum
+        self._parameters = [parameter for parameter in parameters if getattr(parameter, "requires_grad", True)]
+        self._rank = int(os.environ.get("RANK", "0"))
+        addresses = [part for part in os.environ.get("COTENANT_PS_ADDRS", "").split(",") if part]
+        if not addresses:
+            raise RuntimeError("there are no parameter servers: set runtime.strategy to ParameterServer")
+        self._servers = [_connect(address) for address in addresses]
+        self._write(self._exchange(_INIT, self._flat([_array(parameter) for parameter in self._parameters])))
+
+    def zero_grad(self) -> None:
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def step(self) -> None:
+        gradients = [
+            np.zeros(parameter.shape, np.float32) if parameter.grad is None else _array(parameter.grad)
+            for parameter in self._parameters
+        ]
+        self._write(self._exchange(_PUSH, self._flat(gradients)))
+
+    def _flat(self, arrays: Sequence[NDArray[Any]]) -> Vector:
+        return np.concatenate([array.reshape(-1).astype(np.float32, copy=False) for array in arrays])
+
+    def _exchange(self, operation: int, vector: Vector) -> Vector:
+        """Send every server its piece, then collect: the servers work at the same time."""
+        pieces = np.array_split(vector, len(self._servers))
+        for server, piece in zip(self._servers, pieces, strict=True):
+            server.sendall(_HEADER.pack(operation, self._rank, self.lr, self.momentum, piece.nbytes))
+            server.sendall(np.ascontiguousarray(piece).data)
+        answers = []
+        for server in self._servers:
+            (size,) = _LENGTH.unpack(receive(server, _LENGTH.size))
+            answers.append(np.frombuffer(receive(server, size), dtype=np.float32))
+        return np.concatenate(answers)
+
+    def _write(self, vector: Vector) -> None:
+        at = 0
+        for parameter in self._parameters:
+            size = int(np.prod(parameter.shape))
+            _assign(parameter, vector[at : at + size].reshape(parameter.shape))
+            at += size
+
+
+def _array(value: Any) -> NDArray[Any]:
+    return np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
+
+
+def _assign(parameter: Any, values: Vector) -> None:
+    if hasattr(parameter, "detach"):
+        import torch
+
+        with torch.no_grad():
+            parameter.copy_(torch.from_numpy(values.copy()))
+    else:
+        parameter[...] = values
+
+
+def _connect(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    deadline = time.monotonic() + _JOIN_S
+    while True:
+        try:
+            connection = socket.create_connection((host, int(port)), timeout=5)
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"parameter server {address} did not answer for {_JOIN_S:.0f} s: {error}") from error
+            time.sleep(0.05)
+            continue
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(_WAIT_S + 10)
+        return connection
+
+
+def main() -> None:
+    index = int(sys.argv[1])
+    shard = Shard(int(os.environ["WORLD_SIZE"]), os.environ.get("COTENANT_PS_UPDATE") != "Asynchronous")
+    with socket.create_server((os.environ["POD_IP"], layout.SERVER_PORT + index), backlog=256) as listener:
+        serve(listener, shard)
+
+
+if __name__ == "__main__":
+    main()
