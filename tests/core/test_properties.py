@@ -10,6 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.core import schedule
+from cotenant.core.books import Books
+from cotenant.core.events import NodeGone, NodeSeen
+from cotenant.core.holdings import Bulk
+from cotenant.core.mirror import Standing
 from cotenant.core.model import (
     GpuRequest,
     Job,
@@ -22,8 +26,9 @@ from cotenant.core.model import (
     TopologyMode,
 )
 from cotenant.core.placed import either
+from cotenant.core.placement import BestFit
 from cotenant.core.plan import Admit, Evict, EvictionKind, Resize
-from cotenant.testing import ToyCluster, make_job, make_node
+from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 
 CLASSES = ("A100", "H100")
 ZONES = ("east", "west")
@@ -316,3 +321,85 @@ def test_only_preemptible_jobs_of_lower_priority_or_borrowers_leave(
                 elif action.kind is EvictionKind.RECLAIMED:
                     assert victim.queue != winner.queue
         toy.leave()
+
+
+@given(clusters(), st.data())
+def test_books_kept_fact_by_fact_are_the_books_counted_afresh(
+    world: tuple[list[Node], list[Queue], list[Job]], data: st.DataObject
+) -> None:
+    """Any order of facts, plans assumed and forgotten, nodes that change and go."""
+    nodes, queues, jobs = world
+    toy = ToyCluster(nodes, queues, jobs)
+    for _ in range(data.draw(st.integers(1, 8))):
+        match data.draw(st.sampled_from(("cycle", "leave", "end", "forget", "health", "gone", "back"))):
+            case "cycle":
+                toy.cycle()
+            case "leave":
+                toy.leave()
+            case "end":
+                toy.end(data.draw(st.sampled_from(sorted(job.key for job in jobs))))
+            case "forget":
+                plan = schedule(toy.snapshot())
+                toy.state.assume(plan)
+                for action in plan.actions:
+                    toy.state.forget(action)
+            case "health":
+                node = data.draw(st.sampled_from(nodes))
+                toy.state.observe(NodeSeen(replace(node, ready=data.draw(st.booleans()), cpu_milli=70_000)))
+            case "gone":
+                toy.state.observe(NodeGone(data.draw(st.sampled_from(nodes)).name))
+            case "back":
+                toy.state.observe(NodeSeen(data.draw(st.sampled_from(nodes))))
+        snapshot = toy.snapshot()
+        carried, counted = snapshot.standing, Standing.of(snapshot)
+        assert carried is not None
+        assert carried.ledger.free_memory.tolist() == counted.ledger.free_memory.tolist()
+        assert carried.ledger.same(counted.ledger)
+        assert carried.usage.same(counted.usage)
+        assert carried.shapes == counted.shapes
+        assert schedule(snapshot) == schedule(replace(snapshot, standing=None))
+
+
+@given(clusters())
+def test_a_trial_that_is_rolled_back_leaves_nothing_behind(world: tuple[list[Node], list[Queue], list[Job]]) -> None:
+    toy = ToyCluster(*world)
+    toy.cycle()
+    standing = Standing.of(toy.snapshot())
+    books = Books(standing.ledger.copy(), standing.usage.copy(), BestFit())
+    holdings = list(standing.holdings.values())
+    with books.trial():
+        bulk = Bulk(holdings)
+        books.release_many(bulk, 0, len(bulk))
+        for holding in holdings[::2]:
+            books.hold(holding)
+        with books.trial() as inner:
+            for holding in holdings[::2]:
+                books.release(holding)
+            inner.keep()
+    assert books.ledger.same(standing.ledger)
+    assert books.usage.same(standing.usage)
+    assert books.ledger.sound()
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.lists(st.integers(1, 3), min_size=1, max_size=8), st.booleans())
+def test_borrowers_never_starve_a_guarantee(owner: int, guest: int, borrowed: list[int], nested: bool) -> None:
+    """One-GPU nodes, so nothing but the borrowers stands in the way: the owner gets all that it is guaranteed."""
+    top = [make_queue("dept", guaranteed=owner)] if nested else []
+    queues = [
+        *top,
+        replace(make_queue("owner", guaranteed=owner, parent="dept" if nested else None), namespaces=frozenset({"ns"})),
+        replace(make_queue("guest", guaranteed=guest), namespaces=frozenset({"ns"})),
+    ]
+    nodes = [make_node(f"n{index}", gpus=1) for index in range(owner + guest)]
+    guests = [
+        make_job(f"g{index}", queue="guest", namespace="ns", workers=workers, at=index)
+        for index, workers in enumerate(borrowed)
+    ]
+    toy = ToyCluster(nodes, queues, guests)
+    toy.quiet()
+    for index in range(owner + 2):
+        toy.see(make_job(f"o{index}", queue="owner", namespace="ns", at=100 + index))
+    toy.quiet()
+
+    held = sum(1 for job in toy.jobs.values() if job.queue == "owner" and job.placement is not None)
+    assert held >= owner

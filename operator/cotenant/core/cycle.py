@@ -19,7 +19,7 @@ from cotenant.core.ledger import Ledger
 from cotenant.core.mirror import Standing
 from cotenant.core.model import Job, JobKey, Placement, Snapshot
 from cotenant.core.placed import placement_of, without
-from cotenant.core.placement import Demand
+from cotenant.core.placement import BestFit, Demand
 from cotenant.core.placement.gang import most, place
 from cotenant.core.placement.shapes import Shape
 from cotenant.core.plan import Admit, Evict, Plan, Reason, Resize, Verdict
@@ -99,7 +99,8 @@ class Cycle:
     @classmethod
     def open(cls, snapshot: Snapshot, policy: Policy) -> Cycle:
         standing = snapshot.standing or Standing.of(snapshot)
-        scorer = policy.placer.prepare(standing.ledger, demands(standing, snapshot))
+        placer = policy.placer if standing.inventory.kinds else BestFit()  # without GPUs there is no mix to learn
+        scorer = placer.prepare(standing.ledger, demands(standing, snapshot))
         return cls(
             snapshot=snapshot,
             policy=policy,

@@ -159,12 +159,12 @@ def _other_class(cycle: Cycle, request: Request) -> str:
     job = request.job
     if not job.gpu.classes:
         return ""
-    anything = options_of(replace(job, gpu=replace(job.gpu, classes=())), cycle.inventory, cycle.tree)
-    for option in anything:
-        if option.gpu_class and option.gpu_class not in job.gpu.classes:
-            other = replace(request, options=(option,), claims={})
-            if cycle.fits(cycle.now, other):
-                return f"it also allowed class {option.gpu_class}"
+    others = {kind.gpu_class for kind in cycle.inventory.kinds} - set(job.gpu.classes)
+    for name in sorted(others):
+        wider = replace(job, gpu=replace(job.gpu, classes=(name,)))
+        other = replace(request, options=options_of(wider, cycle.inventory, cycle.tree), claims={})
+        if cycle.fits(cycle.now, other):
+            return f"it also allowed class {name}"
     return ""
 
 

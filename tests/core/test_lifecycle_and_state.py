@@ -1,0 +1,116 @@
+"""The transition table, and what ClusterState makes of facts that come late, twice, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cotenant.core import ClusterState, schedule
+from cotenant.core.events import JobGone, JobSeen, NodeGone, NodeSeen, QueueSeen
+from cotenant.core.lifecycle import HOLDING, TERMINAL, TRANSITIONS, Event, Phase, step
+from cotenant.core.model import Job
+from cotenant.testing import make_job, make_node, make_placement, make_queue
+
+JOB = make_job("a")
+PLACED = make_placement(("n1", [[0]]))
+
+
+def cluster(job: Job = JOB) -> ClusterState:
+    state = ClusterState()
+    state.observe(NodeSeen(make_node("n1", gpus=1)))
+    state.observe(QueueSeen(make_queue("red", guaranteed=1)))
+    state.observe(JobSeen(job))
+    return state
+
+
+def test_only_success_and_failure_are_final() -> None:
+    assert {Phase.SUCCEEDED, Phase.FAILED} == TERMINAL
+
+
+@pytest.mark.parametrize("phase", [phase for phase in Phase if phase not in TERMINAL])
+def test_every_phase_that_is_not_final_can_reach_a_final_one(phase: Phase) -> None:
+    reached = {phase}
+    while True:
+        more = {after for (before, _), after in TRANSITIONS.items() if before in reached} | reached
+        if more == reached:
+            break
+        reached = more
+    assert reached & TERMINAL
+
+
+def test_a_job_that_holds_something_never_waits_again_before_it_has_given_it_back() -> None:
+    for (phase, event), after in TRANSITIONS.items():
+        if phase in HOLDING and after is Phase.PENDING:
+            assert (phase, event) == (Phase.EVICTING, Event.RELEASED)
+
+
+def test_a_late_event_means_nothing() -> None:
+    assert step(Phase.SUCCEEDED, Event.EVICTED) is None
+    assert step(Phase.PENDING, Event.RELEASED) is None
+
+
+def test_a_stale_fact_does_not_free_what_was_just_handed_out() -> None:
+    state = cluster()
+    state.assume(schedule(state.snapshot(1.0)))
+    state.observe(JobSeen(JOB))
+
+    held = state.job("red/a")
+    assert held is not None
+    assert held.placement == PLACED
+    assert schedule(state.snapshot(2.0)).actions == ()
+
+
+def test_a_fact_that_is_newer_than_our_write_wins() -> None:
+    state = cluster()
+    plan = schedule(state.snapshot(1.0))
+    state.assume(plan)
+    state.confirm(plan.actions[0], version=7)
+    state.observe(JobSeen(JOB, version=6))
+    before = state.job("red/a")
+    state.observe(JobSeen(JOB, version=8))
+
+    assert before is not None
+    assert before.placement == PLACED
+    assert state.job("red/a") == JOB
+
+
+def test_a_write_that_failed_is_forgotten() -> None:
+    state = cluster()
+    plan = schedule(state.snapshot(1.0))
+    state.assume(plan)
+    state.forget(plan.actions[0])
+
+    assert state.job("red/a") == JOB
+    assert schedule(state.snapshot(2.0)).actions == plan.actions
+
+
+def test_a_job_that_ends_gives_back_everything_in_the_same_step() -> None:
+    state = cluster(replace(JOB, placement=PLACED, admitted_at=0.0))
+    state.observe(JobSeen(make_job("b")))
+    assert schedule(state.snapshot(1.0)).actions == ()
+
+    state.observe(JobGone("red/a"))
+
+    assert [action.job for action in schedule(state.snapshot(2.0)).actions] == ["red/b"]
+
+
+def test_a_new_job_of_an_old_name_starts_from_nothing() -> None:
+    state = cluster()
+    state.assume(schedule(state.snapshot(1.0)))
+    again = replace(JOB, uid="another")
+    state.observe(JobSeen(again))
+
+    assert state.job("red/a") == again
+
+
+def test_a_node_that_takes_no_new_work_keeps_its_jobs() -> None:
+    state = cluster(replace(JOB, placement=PLACED, admitted_at=0.0))
+    state.snapshot(1.0)
+    state.observe(NodeSeen(make_node("n1", gpus=1, ready=False)))
+    cordoned = schedule(state.snapshot(2.0))
+    state.observe(NodeGone("n1"))
+    gone = schedule(state.snapshot(3.0))
+
+    assert cordoned.actions == ()
+    assert [action.job for action in gone.actions] == ["red/a"]

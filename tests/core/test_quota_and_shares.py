@@ -1,0 +1,145 @@
+"""Lines of the queue tree: what they allow, what they hold back, how they scale, and who is next by them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.core import schedule
+from cotenant.core.inventory import Inventory
+from cotenant.core.model import Quota
+from cotenant.core.plan import Admit, Reason
+from cotenant.core.quota import QueueTree
+from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
+
+
+def admitted(plan: object) -> list[str]:
+    return [action.job for action in plan.actions if isinstance(action, Admit)]  # type: ignore[attr-defined]
+
+
+def test_every_line_that_matches_must_allow_it() -> None:
+    lines = (
+        Quota(limit=4_000),
+        Quota(gpu_class="H100", limit=2_000),
+        Quota(zone="east", limit=1_000),
+    )
+    nodes = [make_node("n1", gpus=4, zone="east"), make_node("n2", gpus=4, zone="west")]
+    jobs = [make_job(f"j{index}", at=index, zones=("east",) if index < 2 else ()) for index in range(5)]
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=[replace(make_queue("red"), quotas=lines)], jobs=jobs))
+
+    assert admitted(plan) == ["red/j0", "red/j2"]
+    assert dict(plan.verdicts["red/j1"].evidence)["scope"] == "queue red, class any, zone east"
+    assert dict(plan.verdicts["red/j4"].evidence)["scope"] == "queue red, class H100, zone any"
+
+
+def test_a_gang_is_spread_over_zones_as_their_lines_allow() -> None:
+    lines = (Quota(zone="east", limit=1_000), Quota(zone="west", limit=2_000))
+    nodes = [make_node("n1", gpus=4, zone="east"), make_node("n2", gpus=4, zone="west")]
+    queue = replace(make_queue("red"), quotas=lines)
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=[queue], jobs=[make_job("gang", workers=3)]))
+    too_many = schedule(make_snapshot(nodes=nodes, queues=[queue], jobs=[make_job("gang", workers=4)]))
+
+    assert plan.actions == (Admit(job="red/gang", placement=make_placement(("n2", [[0], [1]]), ("n1", [[0]]))),)
+    assert too_many.verdicts["red/gang"].reason == Reason.EXCEEDS_LIMIT
+
+
+def test_a_user_has_a_limit_of_his_own() -> None:
+    queue = replace(make_queue("red", guaranteed=4), user_limit=1_500)
+    jobs = [
+        make_job("a", user="ann", milli=1_000, at=1),
+        make_job("b", user="ann", milli=600, at=2),
+        make_job("c", user="bob", milli=600, at=3),
+    ]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=[queue], jobs=jobs))
+
+    assert admitted(plan) == ["red/a", "red/c"]
+    assert plan.verdicts["red/b"].message == (
+        "Needs 0.6 GPU, together 0.6 GPU; user ann in queue red: limit 1.5 GPU, used 1 GPU, available 0.5 GPU."
+    )
+
+
+def test_gpu_memory_has_a_limit_too() -> None:
+    queue = replace(make_queue("red"), quotas=(Quota(memory_limit_mib=100_000),))
+    jobs = [make_job("a", at=1), make_job("b", at=2)]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=[queue], jobs=jobs))
+
+    assert admitted(plan) == ["red/a"]
+    assert dict(plan.verdicts["red/b"].evidence)["metric"] == "GPU memory"
+
+
+def test_what_a_queue_does_not_lend_stays_free_for_it() -> None:
+    queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=3, lendable=1)]
+    jobs = [make_job(f"r{index}", at=index) for index in range(4)]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=4)], queues=queues, jobs=jobs))
+
+    assert admitted(plan) == ["red/r0", "red/r1"]
+    assert plan.verdicts["red/r2"].reason == Reason.WAITING_FOR_QUOTA
+
+
+def test_guarantees_shrink_alike_when_nodes_are_lost() -> None:
+    queues = [make_queue("red", guaranteed=8), make_queue("blue", guaranteed=8)]
+    tree = QueueTree.of(queues, Inventory.of([make_node("n1", gpus=12), make_node("n2", gpus=4, ready=False)]))
+
+    assert [line.guaranteed for line in tree.lines] == [6_000, 6_000]
+    assert [line.quota.guaranteed for line in tree.lines] == [8_000, 8_000]
+
+
+def test_the_smaller_weighted_share_of_what_is_borrowed_goes_first() -> None:
+    queues = [replace(make_queue("heavy", guaranteed=0), weight=3), make_queue("light", guaranteed=0)]
+    jobs = [make_job(f"{queue.name[0]}{index}", queue=queue.name, at=index) for queue in queues for index in range(8)]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=8)], queues=queues, jobs=jobs))
+
+    assert len([key for key in admitted(plan) if key.startswith("heavy/")]) == 6
+
+
+def test_shares_are_compared_level_by_level() -> None:
+    """Two teams of one department count together against the other department."""
+    queues = [
+        make_queue("dept-a", guaranteed=0),
+        make_queue("dept-b", guaranteed=0),
+        make_queue("a1", guaranteed=0, parent="dept-a"),
+        make_queue("a2", guaranteed=0, parent="dept-a"),
+        make_queue("b1", guaranteed=0, parent="dept-b"),
+    ]
+    jobs = [make_job(f"j{index}", queue=name, at=index) for name in ("a1", "a2", "b1") for index in range(8)]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=8)], queues=queues, jobs=jobs))
+
+    counts = {name: len([key for key in admitted(plan) if key.startswith(name)]) for name in ("a1", "a2", "b1")}
+    assert counts == {"a1": 2, "a2": 2, "b1": 4}
+
+
+def test_who_borrowed_long_goes_after_who_did_not_and_the_memory_fades() -> None:
+    queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)]
+    toy = ToyCluster([make_node("n1", gpus=1)], queues, [make_job("long", queue="red", at=1)])
+    toy.cycle()
+    toy.now += 86_400.0
+    toy.cycle()
+    toy.end("red/long")
+    remembered = dict(toy.snapshot().usage_history)["red"]
+    toy.see(make_job("again", queue="red", at=2))
+    toy.see(make_job("first", queue="blue", at=3))
+    toy.cycle()
+
+    assert toy.jobs["blue/first"].placement is not None
+    assert toy.jobs["red/again"].placement is None
+    toy.now += 86_400.0
+    faded = dict(toy.snapshot().usage_history)["red"]
+    assert 0.49 * remembered < faded < 0.51 * remembered
+
+
+def test_an_admission_that_failed_leaves_no_penalty_behind() -> None:
+    toy = ToyCluster([make_node("n1", gpus=1)], [make_queue("red", guaranteed=0)], [make_job("a")])
+    plan = schedule(toy.snapshot())
+    toy.state.assume(plan)
+    assert dict(toy.snapshot().usage_history) == {"red": 60_000.0}
+
+    toy.state.forget(plan.actions[0])
+
+    assert toy.state.job("red/a") == toy.jobs["red/a"]
+    assert sum(dict(toy.snapshot().usage_history).values()) == 0.0
