@@ -29,7 +29,7 @@ from pod_writer import Hardware, PodWriter
 
 from cotenant import names
 from cotenant.controller.kube import NAMESPACES, NODES, QUEUES, TRAINING_JOBS, Resource
-from cotenant.controller.rest import RestKube
+from cotenant.controller.rest import RestKube, load_configuration
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 NAMESPACE = "bench"
@@ -138,11 +138,10 @@ async def until(name: str, wanted: float, deadline_s: float, **labels: str) -> f
 
 
 async def measure(kubeconfig: str, jobs: int, run_s: float, seed: int) -> dict[str, float]:
-    os.environ["KUBECONFIG"] = kubeconfig
     drawn = random.Random(seed)
     nodes = -(-jobs // 8)
     hardware = Hardware(nodes=nodes, gpus=8, prefix="bench")
-    async with RestKube() as kube:
+    async with RestKube(lambda: load_configuration(kubeconfig)) as kube:
         await prepare(kube, nodes * 8)
         raw_s = await create_all(kube, "raw-", jobs, suspend=True)
         await delete_all(kube, "raw-", jobs)

@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 import yaml
-from kubernetes import config
-from kubernetes.client import Configuration
 
 from cotenant import names
 from cotenant.controller.kube import (
@@ -38,7 +36,7 @@ from cotenant.controller.kube import (
     Outcome,
     Resource,
 )
-from cotenant.controller.rest import RestKube
+from cotenant.controller.rest import RestKube, load_configuration
 
 if TYPE_CHECKING:
     from cotenant_local.lifecycle import Cluster
@@ -189,13 +187,8 @@ async def played(
     """CRDs, one tenant, played nodes; ends every operator that was started."""
     pod_writer = load_pod_writer()
 
-    def load() -> Configuration:
-        configuration = Configuration()
-        config.load_kube_config(str(cluster.kubeconfig), client_configuration=configuration)
-        return configuration
-
     hardware = pod_writer.Hardware(nodes=nodes, gpus=gpus, prefix=namespace)
-    async with RestKube(load) as kube:
+    async with RestKube(lambda: load_configuration(str(cluster.kubeconfig))) as kube:
         world = World(kube, str(cluster.kubeconfig), namespace, logs)
         await prepare(kube, namespace, nodes * gpus)
         async with pod_writer.PodWriter(kube=kube, hardware=hardware, run_s=run_s, **writer):

@@ -8,12 +8,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from kubernetes import config
-from kubernetes.client import Configuration
 
 from cotenant.controller.kube import LEASES
 from cotenant.controller.leadership import Leadership, LeaseTimes
-from cotenant.controller.rest import RestKube
+from cotenant.controller.rest import RestKube, load_configuration
 
 if TYPE_CHECKING:
     from cotenant_local.lifecycle import Cluster
@@ -32,12 +30,7 @@ class Clock:
 
 @asynccontextmanager
 async def client(cluster: Cluster) -> AsyncIterator[RestKube]:
-    def load() -> Configuration:
-        configuration = Configuration()
-        config.load_kube_config(str(cluster.kubeconfig), client_configuration=configuration)
-        return configuration
-
-    async with RestKube(load) as kube:
+    async with RestKube(lambda: load_configuration(str(cluster.kubeconfig))) as kube:
         yield kube
 
 

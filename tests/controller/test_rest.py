@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from kubernetes import config
 from kubernetes.client import Configuration
 
 from cotenant.controller.kube import SECRETS, FencedError, Outcome, Resource, UnreachableError, version_of
@@ -23,9 +22,7 @@ HASTY = Patience(attempts=2, call_s=2.0, first_pause_s=0.01)
 
 
 def loaded(cluster: Cluster) -> Configuration:
-    configuration = Configuration()
-    config.load_kube_config(str(cluster.kubeconfig), client_configuration=configuration)
-    return configuration
+    return load_configuration(str(cluster.kubeconfig))
 
 
 @asynccontextmanager
@@ -79,7 +76,7 @@ async def test_a_list_is_whole_although_it_comes_in_pages(api_server: Cluster) -
 
 async def test_a_resource_that_is_not_installed_is_named_with_a_hint(api_server: Cluster) -> None:
     async with client(api_server) as kube:
-        with pytest.raises(UnreachableError, match=r"list of things refused \(404\).*CustomResourceDefinition installed"):
+        with pytest.raises(UnreachableError, match=r"list of things refused \(404\).*CustomResourceDefinition"):
             await kube.list(Resource("example.com", "v1", "things"))
 
 

@@ -196,9 +196,12 @@ class RestKube:
             self._on_call(method, path, code)
 
 
-def load_configuration() -> Configuration:
-    """In a pod its service account, elsewhere `KUBECONFIG` or `~/.kube/config`."""
+def load_configuration(kubeconfig: str | None = None) -> Configuration:
+    """The kubeconfig that is named; else in a pod its service account, elsewhere `KUBECONFIG` or `~/.kube/config`."""
     configuration = Configuration()
+    if kubeconfig is not None:
+        kubernetes.config.load_kube_config(kubeconfig, client_configuration=configuration)
+        return configuration
     try:
         kubernetes.config.load_incluster_config(client_configuration=configuration)
     except kubernetes.config.ConfigException:

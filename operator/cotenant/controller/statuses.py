@@ -24,7 +24,7 @@ from cotenant.api.jobstatus import (
 from cotenant.api.quantities import show_decimal, show_memory
 from cotenant.api.rules import StatusModel
 from cotenant.api.trainingjobs import TrainingJobSpec
-from cotenant.core.lifecycle import HOLDING, TERMINAL, Event, Phase, step
+from cotenant.core.lifecycle import HOLDING, Event, Phase, step
 from cotenant.core.model import Placement
 from cotenant.core.plan import Verdict
 
@@ -245,7 +245,3 @@ def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any
 
 def moment(now: float) -> datetime:
     return datetime.fromtimestamp(now, UTC)
-
-
-def is_finished(status: TrainingJobStatus) -> bool:
-    return status.phase in TERMINAL
