@@ -17,7 +17,16 @@ from cotenant.api.conversion import to_placement
 from cotenant.api.jobstatus import TrainingJobStatus
 from cotenant.controller import statuses
 from cotenant.controller.births import Births, Born
-from cotenant.controller.kube import PODS, TRAINING_JOBS, Kube, Outcome, Reply, UnreachableError, version_of
+from cotenant.controller.kube import (
+    PODS,
+    TRAINING_JOBS,
+    FencedError,
+    Kube,
+    Outcome,
+    Reply,
+    UnreachableError,
+    version_of,
+)
 from cotenant.controller.metrics import Metrics
 from cotenant.controller.mirror import JobRecord
 from cotenant.controller.notes import Notes
@@ -164,6 +173,9 @@ class Applier:
         """The write that makes an action true, or its assumption forgotten."""
         try:
             done = await self._write(record, status)
+        except FencedError:
+            self.world.settle(action, None)  # it was never sent
+            raise
         except UnreachableError:
             self.uncertain[record.key] = action
             raise

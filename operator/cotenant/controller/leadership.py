@@ -28,10 +28,10 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Take-over after a kill takes at most lease_s + poll_s and one round trip: 7 s."""
+    """Take-over after a kill takes at most lease_s + poll_s and one round trip: 8.5 s."""
 
-    lease_s: float = 6.0
-    renew_deadline_s: float = 4.5
+    lease_s: float = 7.5
+    renew_deadline_s: float = 6.0
     poll_s: float = 0.8
 
 

@@ -171,7 +171,8 @@ class Loop:
             try:
                 again_at = (await call).again_at
             except UnreachableError as error:
-                log.warning("%s: %s; tried again soon", key, error)
+                if self.leads():  # else it is another replica's to do now
+                    log.warning("%s: %s; tried again soon", key, error)
                 again_at = time.time() + AGAIN_S
             except asyncio.CancelledError:
                 raise

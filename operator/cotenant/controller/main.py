@@ -20,6 +20,7 @@ from cotenant.controller.budgets import Budgets
 from cotenant.controller.judging import Judging
 from cotenant.controller.kube import Document, Kube, Resource, UnreachableError
 from cotenant.controller.leadership import Leadership
+from cotenant.controller.lease_thread import LeaseThread
 from cotenant.controller.loop import Loop
 from cotenant.controller.metrics import Metrics
 from cotenant.controller.mirror import Mirror
@@ -42,8 +43,14 @@ STUCK_S = 60.0
 class Operator:
     """One replica."""
 
-    def __init__(self, kube: Kube, lease_kube: Kube, settings: Settings, metrics: Metrics) -> None:
-        """`lease_kube` has a connection of its own: a thousand writes in a queue must not delay the Lease's renewal."""
+    def __init__(self, kube: Kube, lease_kube: RestKube, settings: Settings, metrics: Metrics) -> None:
+        home = asyncio.get_running_loop()
+
+        def tell(leads: bool) -> None:
+            """From the thread of the Lease."""
+            if not home.is_closed():
+                home.call_soon_threadsafe(self._led, leads)
+
         self.settings = settings
         self.metrics = metrics
         self.synced_at: float | None = None
@@ -55,8 +62,9 @@ class Operator:
             namespace=settings.namespace,
             name=settings.lease_name,
             identity=settings.identity,
-            on_change=self._led,
+            on_change=tell,
         )
+        self.lease = LeaseThread(lease_kube, self.leadership)
         self.budgets = Budgets()
         self.world = World(self.mirror, settings, self.budgets)
         self.notes = Notes(kube, metrics, identity=settings.identity, per_second=settings.events_per_s)
@@ -125,7 +133,7 @@ class Operator:
     def parts(self) -> dict[str, Coroutine[Any, Any, None]]:
         return {
             "feed": feed.run(self.take),
-            "leadership": self.leadership.run(),
+            "lease": self.lease.run(),
             "loop": self.loop.run(),
             "resync": self.keep_in_sync(),
             "events": self.notes.run(),
@@ -141,11 +149,8 @@ class Operator:
 async def run(settings: Settings) -> int:
     """Run until a signal (0) or until a part fails (1)."""
     metrics = Metrics()
-    hasty = Patience(attempts=3, call_s=1.5)
-    async with (
-        RestKube(in_flight=settings.writes_in_flight, on_call=metrics.count_call) as kube,
-        RestKube(in_flight=2, on_call=metrics.count_call, patience=hasty) as lease_kube,
-    ):
+    lease_kube = RestKube(in_flight=2, on_call=metrics.count_call, patience=Patience(attempts=2, call_s=3.0))
+    async with RestKube(in_flight=settings.writes_in_flight, on_call=metrics.count_call) as kube:
         operator = Operator(kube, lease_kube, settings, metrics)
         kube.may_write = operator.may_write
         operator.loop.beat = time.monotonic()
@@ -169,17 +174,9 @@ async def _supervise(operator: Operator, stopped: asyncio.Event) -> int:
     for task in failed:  # never by themselves, unless by an error
         log.critical("%s has ended; the operator stops", parts[task], exc_info=task.exception())
     asked.cancel()
-    lease = [task for task, name in parts.items() if name == "leadership"]
-    others = [task for task, name in parts.items() if name != "leadership"]
-    for task in others:
+    for task in parts:
         task.cancel()
-    await asyncio.wait(others, timeout=STOP_S)
+    await asyncio.wait(parts, timeout=STOP_S)
     await operator.loop.stop()  # the Lease is still held and renewed while the last writes end
-    for task in lease:
-        task.cancel()
-    try:
-        async with asyncio.timeout(3.0):
-            await operator.leadership.release()
-    except (UnreachableError, TimeoutError) as error:
-        log.warning("the lease could not be given back: %s", error)
+    await operator.lease.stop()
     return 1 if failed else 0

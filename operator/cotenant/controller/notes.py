@@ -12,7 +12,7 @@ import uuid
 from datetime import UTC, datetime
 
 from cotenant import names
-from cotenant.controller.kube import EVENTS, Document, Kube, UnreachableError
+from cotenant.controller.kube import EVENTS, Document, FencedError, Kube, UnreachableError
 from cotenant.controller.metrics import Metrics
 from cotenant.controller.mirror import JobRecord
 from cotenant.controller.situation import Note
@@ -48,6 +48,8 @@ class Notes:
             started = time.monotonic()
             try:
                 await self._kube.create(EVENTS, document, document["metadata"]["namespace"])
+            except FencedError:
+                self._metrics.events_dropped.inc()  # the replica that leads now has its own to say
             except UnreachableError as error:
                 self._metrics.events_dropped.inc()
                 log.warning("an Event was not written: %s", error)
