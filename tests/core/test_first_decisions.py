@@ -232,3 +232,31 @@ def test_a_limit_that_is_used_up_is_said_in_numbers() -> None:
     assert verdict.message == (
         "Needs 2 GPUs, together 2 GPU; queue red, class any, zone any: limit 3 GPU, used 2 GPU, available 1 GPU."
     )
+
+
+def test_a_job_that_may_not_be_evicted_has_to_fit_into_a_guarantee() -> None:
+    plan = schedule(
+        make_snapshot(
+            nodes=[make_node("n1")],
+            queues=[make_queue("red", guaranteed=1, limit=2)],
+            jobs=[make_job("a", gpus=2, preemptible=False)],
+        )
+    )
+
+    assert plan.verdicts["red/a"].reason == Reason.EXCEEDS_LIMIT
+    assert plan.verdicts["red/a"].message == (
+        "Needs 2 GPUs, together 2 GPU, and may not be evicted; "
+        "such jobs run only inside a guarantee, and queue red is guaranteed less."
+    )
+
+
+def test_nodes_without_a_rack_label_are_not_one_rack() -> None:
+    plan = schedule(
+        make_snapshot(
+            nodes=[make_node("n1"), make_node("n2")],
+            queues=[make_queue("red", guaranteed=4)],
+            jobs=[make_job("a", workers=4, topology=Topology("rack", TopologyMode.REQUIRED))],
+        )
+    )
+
+    assert plan.verdicts["red/a"].reason == Reason.EXCEEDS_CLUSTER

@@ -21,6 +21,7 @@ from cotenant.core.model import Job, JobKey, Placement, Snapshot
 from cotenant.core.placed import placement_of, without
 from cotenant.core.placement import BestFit, Demand
 from cotenant.core.placement.gang import most, place
+from cotenant.core.placement.room import Room
 from cotenant.core.placement.shapes import Shape
 from cotenant.core.plan import Admit, Evict, Plan, Reason, Resize, Verdict
 from cotenant.core.policy import Policy
@@ -95,6 +96,8 @@ class Cycle:
     """A job inside its guarantee found no place in this cycle."""
     _later: Books | None = None
     _by_queue: dict[int, list[Job]] | None = None
+    _elastic: dict[int, list[Job]] = field(default_factory=dict)
+    _empty: Room | None = None
 
     @classmethod
     def open(cls, snapshot: Snapshot, policy: Policy) -> Cycle:
@@ -127,6 +130,24 @@ class Cycle:
                 if number is not None and not job.evicting:
                     self._by_queue.setdefault(number, []).append(job)
         return self._by_queue.get(queue, ())
+
+    def elastic_in(self, queue: int) -> Sequence[Job]:
+        """Those of them that run with more workers than they need."""
+        known = self._elastic.get(queue)
+        if known is None:
+            known = self._elastic[queue] = [
+                job
+                for job in self.running_in(queue)
+                if job.workers_max > job.workers_min and job.placement and job.placement.workers > job.workers_min
+            ]
+        return known
+
+    @property
+    def empty(self) -> Room:
+        """The nodes as they would be if nobody held anything."""
+        if self._empty is None:
+            self._empty = Room(Ledger(self.inventory), BestFit())
+        return self._empty
 
     @property
     def later(self) -> Books | None:

@@ -52,7 +52,7 @@ class Inventory:
     zone: IntArray
     """[N] index into `zones`."""
     racks: tuple[tuple[str, str], ...]
-    """(zone, rack): two zones may use the same rack name."""
+    """(zone, rack): two zones may use the same rack name, and a node without the label is a rack of its own."""
     rack: IntArray
     peers: IntArray
     """[N, G] number of the NVLink group on the node; GPUs that reach each other share it."""
@@ -68,7 +68,7 @@ class Inventory:
         kinds = tuple(sorted({Kind(gpu.gpu_class, gpu.memory_mib) for node in ordered for gpu in node.gpus}))
         kind_of = {kind: number for number, kind in enumerate(kinds)}
         zones, zone = _numbered([node.zone for node in ordered])
-        racks, rack = _numbered([(node.zone, node.rack) for node in ordered])
+        racks, rack = _numbered([(node.zone, node.rack or f"(node {node.name})") for node in ordered])
         kind = np.full((height, width), -1, dtype=np.int64)
         memory = np.zeros((height, width), dtype=np.int64)
         usable = np.zeros((height, width), dtype=np.bool_)

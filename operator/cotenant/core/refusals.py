@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cotenant.core.cycle import Cycle, Refusal
-from cotenant.core.inventory import Inventory
+from cotenant.core.fairness import entitled
 from cotenant.core.ledger import Ledger
 from cotenant.core.model import Job, Queue
 from cotenant.core.placement import BestFit
@@ -41,7 +41,8 @@ def _resolve(cycle: Cycle, job: Job) -> Request | Refusal:
     if not options:
         return _no_quota(cycle, job)
     request = Request(job, cycle.tree.number[job.queue], options, ranked=bool(job.gpu.classes))
-    return _exceeds_limit(cycle, request) or _exceeds_cluster(cycle, request) or request
+    never = _exceeds_limit(cycle, request) or _exceeds_guarantee(cycle, request) or _exceeds_cluster(cycle, request)
+    return never or request
 
 
 def _queue(cycle: Cycle, job: Job) -> Refusal | None:
@@ -168,6 +169,26 @@ def _exceeds_limit(cycle: Cycle, request: Request) -> Refusal | None:
     return exceeded(Reason.EXCEEDS_LIMIT, request, tightest[1], tightest[2])
 
 
+def _exceeds_guarantee(cycle: Cycle, request: Request) -> Refusal | None:
+    """A job that cannot be evicted never borrows, so it must fit into what is guaranteed, all the way up."""
+    if request.job.preemptible:
+        return None
+    unused = Usage(cycle.tree)
+    for step in cycle.tree.paths[request.queue]:
+        if not entitled(unused, request, step):
+            name = cycle.tree.queues[step].name
+            need = request.workers * min(option.milli for option in request.options)
+            return Refusal(
+                reason=Reason.EXCEEDS_LIMIT,
+                message=(
+                    f"Needs {asked(request.job)}, together {gpus(need)} GPU, and may not be evicted; "
+                    f"such jobs run only inside a guarantee, and queue {name} is guaranteed less."
+                ),
+                evidence=(("metric", "GPU"), ("scope", f"guarantee of queue {name}"), ("asked", need)),
+            )
+    return None
+
+
 def exceeded(reason: Reason, request: Request, option: Option, bound: Bound) -> Refusal:
     """A quota says no: metric, scope, limit, used, asked, available."""
     memory = bound.metric == "GPU memory"
@@ -193,12 +214,15 @@ def exceeded(reason: Reason, request: Request, option: Option, bound: Bound) -> 
 
 def _exceeds_cluster(cycle: Cycle, request: Request) -> Refusal | None:
     """Exact: on empty nodes, capacities of equal workers simply add up."""
-    fits = _on_empty(cycle.inventory, request)
+    fits = _on_empty(cycle.empty, request)
     if fits >= request.workers:
         return None
     job = request.job
-    everything = Inventory.of([replace(node, ready=True) for node in cycle.snapshot.nodes])
-    with_all = _on_empty(everything, replace(request, options=options_of(job, everything, cycle.tree)))
+    everything = cycle.inventory
+    if not everything.ready.all():
+        everything = everything.patched(replace(node, ready=True) for node in everything.nodes)
+    room = Room(Ledger(everything), BestFit())
+    with_all = _on_empty(room, replace(request, options=options_of(job, everything, cycle.tree)))
     if with_all >= request.workers:
         down = [node.name for node in cycle.inventory.nodes if not node.ready]
         return Refusal(
@@ -224,6 +248,5 @@ def _exceeds_cluster(cycle: Cycle, request: Request) -> Refusal | None:
     )
 
 
-def _on_empty(inventory: Inventory, request: Request) -> int:
-    room = Room(Ledger(inventory), BestFit())
+def _on_empty(room: Room, request: Request) -> int:
     return max((most(room, option.ask) for option in request.options), default=0)

@@ -74,18 +74,14 @@ def candidates(cycle: Cycle, request: Request) -> Candidates:
     key = (request.queue, request.job.priority, levels, preempts)
     known = cycle.candidates.get(key)
     if known is None:
-        surplus: list[Unit] = []
-        whole: list[Unit] = []
-        for job in cycle.running.values():
-            if not job.evicting and job.leaving is None and job.queue in cycle.tree.number:
-                kind, may_shrink, may_leave = _relation(cycle, request, job, levels, preempts)
-                if may_shrink:
-                    surplus.extend(_surplus(cycle, job, kind))
-                if may_leave and job.preemptible and not protected(cycle, job):
-                    whole.append(_minimum(cycle, job, kind))
-        surplus.sort(key=lambda unit: unit.order)
-        whole.sort(key=lambda unit: unit.order)
-        known = cycle.candidates[key] = Candidates(surplus, whole, 0)
+        units = list(_from_own_queue(cycle, request, preempts))
+        for queue in range(len(cycle.tree.queues)):
+            if queue != request.queue:
+                units.extend(_from_other_queue(cycle, request, queue, levels))
+        units.sort(key=lambda unit: unit.order)
+        known = cycle.candidates[key] = Candidates(
+            [unit for unit in units if unit.rank is not None], [unit for unit in units if unit.rank is None], 0
+        )
     if known.stale(len(cycle.evicted) + len(cycle.shrunk)):
         known = cycle.candidates[key] = Candidates(
             list(still_there(cycle, known.surplus)),
@@ -104,19 +100,30 @@ def still_there(cycle: Cycle, units: Iterable[Unit]) -> Iterator[Unit]:
             yield unit
 
 
-def _relation(
-    cycle: Cycle, request: Request, job: Job, levels: frozenset[int], preempts: bool
-) -> tuple[EvictionKind, bool, bool]:
-    """(in which way, may its surplus leave, may it leave altogether)."""
-    queue = cycle.tree.number[job.queue]
-    if queue == request.queue:
-        return EvictionKind.PREEMPTED, True, preempts and job.priority < request.job.priority
+def _from_own_queue(cycle: Cycle, request: Request, preempts: bool) -> Iterator[Unit]:
+    """Surplus of anybody; whole jobs of lower priority."""
+    for job in cycle.running_in(request.queue):
+        if job.leaving is None:
+            yield from _surplus(cycle, job, EvictionKind.PREEMPTED)
+            if preempts and job.priority < request.job.priority and job.preemptible and not protected(cycle, job):
+                yield _minimum(cycle, job, EvictionKind.PREEMPTED)
+
+
+def _from_other_queue(cycle: Cycle, request: Request, queue: int, levels: frozenset[int]) -> Iterator[Unit]:
+    """What the queue borrows: surplus for anybody, whole jobs for those inside their guarantee."""
     fork = cycle.tree.fork(request.queue, queue)
     if fork is None:
-        return EvictionKind.RECLAIMED, False, False
-    below = _covered_at(cycle, fork[1])
-    may_leave = fork[0] in levels and (job.key, False) not in below
-    return EvictionKind.RECLAIMED, may_leave or (job.key, True) not in below, may_leave
+        return
+    owed = fork[0] in levels
+    covered_jobs = _covered_at(cycle, fork[1]) if owed or cycle.elastic_in(queue) else frozenset()
+    for job in cycle.running_in(queue) if owed else cycle.elastic_in(queue):
+        if job.leaving is not None:
+            continue
+        may_leave = owed and (job.key, False) not in covered_jobs
+        if may_leave or (job.key, True) not in covered_jobs:
+            yield from _surplus(cycle, job, EvictionKind.RECLAIMED)
+        if may_leave and job.preemptible and not protected(cycle, job):
+            yield _minimum(cycle, job, EvictionKind.RECLAIMED)
 
 
 def _levels(cycle: Cycle, request: Request) -> frozenset[int]:
