@@ -115,6 +115,11 @@ STARTING = [
         delete=("train-1-0",), again=T0 + 300,
     ),
     Case(
+        "nothing is made for a job that is being deleted",
+        situation(holding(Phase.STARTING, *TWO), pod(0), deleting=True),
+        delete=("train-1-0",),
+    ),
+    Case(
         "the pods of the next attempt are not made before those of this one are gone",
         situation(holding(Phase.STARTING, *ONE, attempts=2), pod(attempt=1, deleting=True)),
         again=T0 + 300,

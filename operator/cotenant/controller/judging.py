@@ -40,6 +40,7 @@ class Judging:
             spec=record.job.spec if record.job and not readable.problem else None,
             problem=readable.problem,
             generation=record.generation,
+            deleting=record.deleting,
             pods=tuple(pods.values()),
             milli=self.world.milli(placement) if placement else 0,
             violations=self.world.violations(pods),

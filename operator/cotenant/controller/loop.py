@@ -64,8 +64,8 @@ class Loop:
             if not self.leads():
                 self._led = False
                 continue
-            if not self._led:
-                await self._take_over()
+            if not self._led and not await self._take_over():
+                continue
             await self.cycle()
 
     async def _wait(self) -> None:
@@ -81,10 +81,14 @@ class Loop:
             await asyncio.sleep(self.settings.batch_window_s)
         self.awake.clear()
 
-    async def _take_over(self) -> None:
+    async def _take_over(self) -> bool:
         """Rebuild from the API alone: nothing that an earlier leader had in memory counts."""
         started = time.monotonic()
-        await self.refresh()
+        try:
+            await self.refresh()
+        except UnreachableError as error:
+            log.warning("leads, but cannot list the cluster yet: %s", error)
+            return False
         for key in list(self.world.mirror.jobs):
             self.world.mirror.touch(key)
         self.world.mirror.changed.uids |= set(self.world.mirror.workers)
@@ -92,6 +96,7 @@ class Loop:
         self._led = True
         log.info("took over: %d jobs, %d nodes, %.2f s", len(self.world.mirror.jobs), len(self.world.mirror.nodes),
                  time.monotonic() - started)  # fmt: skip
+        return True
 
     async def cycle(self) -> None:
         started, now = time.monotonic(), time.time()
@@ -109,6 +114,9 @@ class Loop:
 
     def _step(self, key: JobKey, now: float) -> None:
         self._due.pop(key, None)
+        if "#" in key:  # pods without a job, by the uid of the job that they had
+            self._orphans(key.split("#", 1)[1])
+            return
         record = self.world.mirror.jobs.get(key)
         if record is None:
             self.applier.births.forget(key)

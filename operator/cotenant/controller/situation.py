@@ -25,6 +25,7 @@ class Situation:
     """None: the spec cannot be read; `problem` says why."""
     problem: str = ""
     generation: int = 0
+    deleting: bool = False
     pods: tuple[PodFacts, ...] = ()
     """All pods of this job, whatever the attempt."""
     milli: int = 0

@@ -25,6 +25,8 @@ UNREACHABLE_S = 60.0
 
 
 def next_step(s: Situation, settings: Settings) -> Step:
+    if s.deleting:  # its end is decided: nothing more is written, and nothing is made that would hold it up
+        return Step(delete=_held(s))
     if s.phase in TERMINAL:
         return _finished(s)
     if s.phase is Phase.EVICTING:
