@@ -1,6 +1,7 @@
 """The chart, rendered by Helm, and installed on the local cluster."""
 
 import subprocess
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -80,4 +81,34 @@ def install() -> type[Installed]:
 def policies(api_server: "Cluster") -> Iterator["Cluster"]:
     """A cluster with the chart's policies in force; the operator and the agents are not needed for them."""
     with Installed(api_server, {"operator": {"replicas": 1}, "agent": {"simulate": True}}, wait=False):
+        wait_until_in_force(api_server)
         yield api_server
+
+
+def wait_until_in_force(cluster: "Cluster") -> None:
+    """A policy holds a moment after it was made. This one is made last: when it holds, those before it do."""
+    name = f"marker-{uuid.uuid4().hex[:6]}"
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}]
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": rules},
+            "validations": [{"expression": f"object.metadata.name != '{name}'", "message": "in force"}],
+        },
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([policy, binding]))
+    attempt = cluster.command("kubectl", "create", "configmap", name, "--dry-run=server")
+    deadline = time.monotonic() + 60
+    while "in force" not in subprocess.run(attempt, capture_output=True, text=True, check=False).stderr:
+        assert time.monotonic() < deadline, "policies do not come into force"
+        time.sleep(0.2)
+    for kind in ("validatingadmissionpolicy", "validatingadmissionpolicybinding"):
+        cluster.kubectl("delete", kind, name)

@@ -1,7 +1,6 @@
 """The chart's policies on the real API server: every row of the table, every kind of container, every way in."""
 
 import copy
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +92,6 @@ def server(policies: "Cluster") -> Iterator[Server]:
     server.core.create_namespace({"metadata": {"name": ORDINARY}})
     labels = {"cotenant.dev/tenant": "true", "pod-security.kubernetes.io/enforce": "restricted"}
     server.core.create_namespace({"metadata": {"name": TEAM, "labels": labels}})
-    wait_until_in_force(server)
     plain, granted = make_pod("plain"), make_pod("granted")
     granted["metadata"] |= {
         "labels": {"app.kubernetes.io/managed-by": "cotenant", "cotenant.dev/job": "a"},
@@ -109,15 +107,6 @@ def server(policies: "Cluster") -> Iterator[Server]:
         classes.delete_runtime_class(name)
     for namespace in (TEAM, ORDINARY):
         server.core.delete_namespace(namespace)
-
-
-def wait_until_in_force(server: Server) -> None:
-    """A policy holds a moment after it was made."""
-    deadline = time.monotonic() + 30
-    pod = make_pod()
-    with_spec(nodeName="gpu-1")(pod)
-    while "ValidatingAdmissionPolicy" not in server.create(pod):
-        assert time.monotonic() < deadline, "the policy does not come into force"
 
 
 DENIED_ENV = [
