@@ -14,6 +14,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
@@ -22,6 +23,9 @@ from cotenant_local.demo import view
 from cotenant_local.demo.scenes import Scene
 from cotenant_local.demo.watch import Cluster
 from cotenant_local.errors import LocalError
+
+if TYPE_CHECKING:
+    from cotenant_local.lifecycle import Cluster as LocalCluster
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 NAMESPACE = "cotenant-system"
@@ -74,8 +78,8 @@ def run(options: Options) -> int:
 def perform(options: Options, console: Console) -> Scene:
     name = options.name
     step(console, ["local", "down", "--name", name], quiet=True, check=False)
-    up(console, options)
-    cluster = Cluster(kubeconfig(name))
+    alive = up(console, options)  # held: the cluster ends when this goes
+    cluster = Cluster(alive.kubeconfig)
     chart = ["upgrade", "--install", "cotenant", "charts/cotenant", "--namespace", NAMESPACE, "--create-namespace"]
     step(console, ["local", "helm", "--name", name, "--", *chart, "--set", "agent.simulate=true", "--wait"])
     kubectl = ["local", "kubectl", "--name", name, "--"]
@@ -87,7 +91,7 @@ def perform(options: Options, console: Console) -> Scene:
     return scene
 
 
-def up(console: Console, options: Options) -> None:
+def up(console: Console, options: Options) -> LocalCluster:
     """Like `cotenant local up`, but the cluster ends with this process, however that ends, unless it is to be kept."""
     from cotenant_local import lifecycle, spec
 
@@ -95,7 +99,7 @@ def up(console: Console, options: Options) -> None:
     console.print(f"[bold]$ cotenant {shown}[/]", highlight=False)
     nodes = spec.uniform(1, gpus=2, gpu_class="H100", gpu_memory="80Gi")
     try:
-        lifecycle.up(options.name, nodes, attached=not options.keep)
+        return lifecycle.up(options.name, nodes, attached=not options.keep)
     except LocalError as error:
         raise StepError(str(error)) from error
 

@@ -88,22 +88,21 @@ def why(job: JobRow) -> str:
 
 
 def results_text(results: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{key} {value:.3f}" if isinstance(value, float) else f"{key} {value}" for key, value in results.items()
-    )
+    ordered = sorted(results.items(), key=lambda item: ("accuracy" not in item[0], item[0]))
+    return ", ".join(f"{key} {value:.3f}" if isinstance(value, float) else f"{key} {value}" for key, value in ordered)
 
 
 def summary(scene: Scene) -> Table:
     """The last thing on the screen: one row per job, with how long it waited and what came out."""
     table = Table(title="Summary", title_justify="left", header_style="bold")
-    for column in ("job", "queue", "waited", "ran", "phase", "results"):
-        table.add_column(column)
+    for column in ("job", "waited", "ran", "phase"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("results")
     for job in scene.jobs:
         waited = f"{job.started - job.created:.0f} s" if job.started else "–"
         ran = f"{job.finished - job.started:.0f} s" if job.started and job.finished else "–"
         table.add_row(
             job.name,
-            job.queue,
             waited,
             ran,
             Text(job.phase, style=PHASE_STYLE.get(job.phase, "")),
