@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from openb import LISTS, Machines, Shape, arrivals, read_machines, read_pods, shifted
 from packing_baselines import BestFit, Cached, Fgd, Ledger, RandomFit
 from packing_ours import Ours
@@ -79,12 +80,18 @@ def one_run(traces: Path, shift: bool, task: tuple[str, str, int]) -> Result:
         list=name,
         policy=policy,
         seed=seed,
-        at_100=float(used[arrived == 100].mean()),
-        at_130=float(used[arrived == 130].mean()),
+        at_100=allocation(used, arrived, 100),
+        at_130=allocation(used, arrived, 130),
         placed=sum(placed),
         failed=len(placed) - sum(placed),
         seconds=seconds,
     )
+
+
+def allocation(used: NDArray[np.float64], arrived: NDArray[np.float64], percent: int) -> float:
+    """Mean over the arrivals that round to this percent; on clusters so small that none does, the last before it."""
+    there = arrived == percent
+    return float(used[there].mean()) if there.any() else float(used[arrived <= percent][-1])
 
 
 def results(tasks: list[tuple[str, str, int]], traces: Path, shift: bool, processes: int) -> Iterator[Result]:
