@@ -30,6 +30,7 @@ from cotenant.core.requests import Option, Request, RequestKey
 from cotenant.core.usage import Headroom, Usage
 
 if TYPE_CHECKING:
+    from cotenant.core.backfill import Reservation
     from cotenant.core.victims import Candidates
 
 
@@ -92,6 +93,10 @@ class Cycle:
     """Elastic job → ranks that this cycle asked to leave."""
     covered: dict[int, frozenset[tuple[JobKey, bool]]] = field(default_factory=dict)
     candidates: dict[tuple[object, ...], Candidates] = field(default_factory=dict)
+    reservations: dict[str, Reservation | None] = field(default_factory=dict)
+    """GPU class → the place that is kept for the first job that waits there, if its start could be told."""
+    started: list[tuple[Job, Holding]] = field(default_factory=list)
+    """Jobs that this cycle admitted, with what they hold."""
     entitled_waits: bool = False
     """A job inside its guarantee found no place in this cycle."""
     _later: Books | None = None
@@ -215,6 +220,7 @@ class Cycle:
 
     def admit(self, job: Job, found: Found) -> None:
         self.hold(found)
+        self.started.append((job, found.holding))
         self.admitted[job.key] = Admit(job=job.key, placement=found.placement)
 
     def promise(self, job: JobKey, found: Found) -> None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from cotenant.core.books import Books
 from cotenant.core.cycle import Cycle, Found, Refusal
-from cotenant.core.holdings import Bulk
-from cotenant.core.model import Job, TopologyMode
+from cotenant.core.holdings import Bulk, Holding
+from cotenant.core.model import Job, JobKey, TopologyMode
 from cotenant.core.placement.gang import Ask, most
 from cotenant.core.placement.shapes import Shape
 from cotenant.core.plan import Reason
@@ -23,6 +24,7 @@ from cotenant.core.requests import Request, options_of
 from cotenant.core.words import counted, gpus, mebibytes
 
 _HORIZON = 512
+Ending: TypeAlias = tuple[float, JobKey, Holding]
 _FOR_ROOM = frozenset(
     {Reason.WAITING_FOR_GPUS, Reason.WAITING_FOR_CPU_OR_MEMORY, Reason.WAITING_FOR_TOPOLOGY, Reason.WAITING_FOR_QUOTA}
 )
@@ -43,7 +45,7 @@ def forecast(cycle: Cycle) -> None:
     if not wanted:
         return
     ends = _endings(cycle)
-    endings = Bulk([cycle.held(job) for _, job in ends])
+    endings = Bulk([holding for _, _, holding in ends])
     reserved: list[_Reserved] = []
     for request in wanted:
         count = _first_fit(cycle, request, endings, reserved) if ends else None
@@ -54,16 +56,28 @@ def forecast(cycle: Cycle) -> None:
         )
 
 
-def _endings(cycle: Cycle) -> list[tuple[float, Job]]:
-    """Who ends when, soonest first, as far as that is known and not yet over."""
-    found = []
+def start_of(cycle: Cycle, request: Request) -> tuple[float, Found] | None:
+    """When and where the gang could start, if nobody else came."""
+    ends = _endings(cycle)
+    reserved: list[_Reserved] = []
+    count = _first_fit(cycle, request, Bulk([holding for _, _, holding in ends]), reserved) if ends else None
+    return None if count is None else (max(cycle.snapshot.now, ends[count - 1][0]), reserved[0].found)
+
+
+def _endings(cycle: Cycle) -> list[Ending]:
+    """Who ends when, soonest first, as far as that is known and not yet over; those that start now included."""
+    now, found = cycle.snapshot.now, []
     for job in cycle.running.values():
         if job.evicting or job.key in cycle.evicted or job.leaving is not None or job.key in cycle.resized:
             continue
-        end = ends_at(job, cycle.snapshot.now)
+        end = ends_at(job, now)
         if end is not None:
-            found.append((end, job))
-    return sorted(found, key=lambda pair: (pair[0], pair[1].key))[:_HORIZON]
+            found.append((end, job.key, cycle.held(job)))
+    for job, holding in cycle.started:
+        end = ends_at(replace(job, admitted_at=now), now)
+        if end is not None:
+            found.append((end, job.key, holding))
+    return sorted(found, key=lambda ending: ending[:2])[:_HORIZON]
 
 
 def ends_at(job: Job, now: float) -> float | None:

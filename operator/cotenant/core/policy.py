@@ -23,6 +23,8 @@ class Policy:
     """After this time past borrowing counts half."""
     forecasts: int = 16
     """Different requests per cycle for which a start time and the smallest change are worked out."""
+    reserve_within_s: int = 3_600
+    """GPUs are kept for a job that waits only if it will start within this time; 0 keeps none."""
     moves: int = 4
     """Jobs that one cycle may move to make room for another, where queues allow it."""
 

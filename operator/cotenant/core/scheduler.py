@@ -5,6 +5,7 @@ The controller, the simulator, the what-if and the explanation all call this one
 
 from __future__ import annotations
 
+from cotenant.core.backfill import find_before, lift, reserve
 from cotenant.core.carryover import evict_the_lost, keep_promises
 from cotenant.core.consolidation import consolidate
 from cotenant.core.cycle import Cycle, Found, Refusal
@@ -35,6 +36,7 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     while (job := lineup.next()) is not None:
         judge(cycle, job)
         lineup.settle()
+    lift(cycle)
     forecast(cycle)
     consolidate(cycle)
     grow(cycle)
@@ -58,7 +60,7 @@ def judge(cycle: Cycle, job: Job) -> None:
     """One job: a place now, a place that is being made, or a reason. Equal requests share a refusal."""
     request = cycle.asked[job.key]
     if request not in cycle.refused:
-        found = cycle.find(cycle.now, request, request.workers)
+        found = cycle.find(cycle.now, request, request.workers) or find_before(cycle, job, request)
         if found is not None:
             cycle.admit(job, found)
             return
@@ -68,6 +70,7 @@ def judge(cycle: Cycle, job: Job) -> None:
             return
         cycle.entitled_waits = cycle.entitled_waits or entitled(cycle.now.usage, request, request.queue)
         cycle.refused[request] = explain(cycle, request)
+        reserve(cycle, job, request)
     cycle.waiting.append(job)
 
 

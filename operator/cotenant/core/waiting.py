@@ -82,9 +82,11 @@ def _no_room(cycle: Cycle, request: Request, option: Option) -> Refusal:
             ),
             evidence=(*evidence, ("cpu_milli", job.cpu_milli), ("memory_mib", job.memory_mib)),
         )
+    kept = sorted({kept.job for kept in cycle.reservations.values() if kept is not None})
+    ahead = f"; places are kept for {', '.join(kept)}, which comes first" if kept else ""
     return Refusal(
         reason=Reason.WAITING_FOR_GPUS,
-        message=f"{start}: {_standing(cycle, option)}.",
+        message=f"{start}: {_standing(cycle, option)}{ahead}.",
         evidence=evidence,
     )
 
