@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -137,6 +138,8 @@ class World:
     _bridge: str = ""
 
     def __enter__(self) -> World:
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # asked to stop: leave nothing behind
         self._bridge = f"ct{secrets.token_hex(3)}"
         run("ip", "netns", "add", self._bridge)
         inside = ["ip", "-n", self._bridge]

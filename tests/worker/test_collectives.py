@@ -1,7 +1,6 @@
 """`all_reduce` without a framework: ranks are threads, the ring is real TCP on loopback."""
 
 import os
-import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cotenant_worker import collectives
-from cotenant_worker.collectives import Ring, form_ring
+from cotenant_worker import collectives, ring
+from cotenant_worker.conductor import free_ports
+from cotenant_worker.ring import Op, PeerGoneError, Ring, form_ring
 
 
 def on_ring(size: int, work: Callable[[Ring], Any]) -> list[Any]:
     """What `work` returns on every rank of a fresh ring."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports('127.0.0.1', 1)[0]}"
 
     def rank(number: int) -> Any:
         ring = form_ring(number, size, address, "secret")
@@ -33,10 +32,10 @@ def on_ring(size: int, work: Callable[[Ring], Any]) -> list[Any]:
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("length", [0, 1, 4, 1000, 300_000])
 @pytest.mark.parametrize("op", ["sum", "mean", "max", "min", "prod"])
-def test_arrays_of_every_length_reduce_to_the_same_on_every_rank(size: int, length: int, op: collectives.Op) -> None:
+def test_arrays_of_every_length_reduce_to_the_same_on_every_rank(size: int, length: int, op: Op) -> None:
     parts = [np.random.default_rng(rank).uniform(0.5, 1.5, length) for rank in range(size)]
     want = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "prod": np.prod}[op](parts, axis=0)
-    found = on_ring(size, lambda ring: ring.all_reduce(parts[ring.rank], op))
+    found = on_ring(size, lambda it: it.all_reduce(parts[it.rank], op))
     for array in found:
         np.testing.assert_allclose(array, want, rtol=1e-12)
         assert np.array_equal(array, found[0])
@@ -44,7 +43,7 @@ def test_arrays_of_every_length_reduce_to_the_same_on_every_rank(size: int, leng
 
 def test_shape_and_type_stay_and_the_argument_is_not_changed() -> None:
     source = np.arange(6, dtype=np.int32).reshape(2, 3)
-    found = on_ring(2, lambda ring: ring.all_reduce(source, "sum"))
+    found = on_ring(2, lambda it: it.all_reduce(source, "sum"))
     assert found[0].dtype == np.int32
     assert found[0].tolist() == [[0, 2, 4], [6, 8, 10]]
     assert source.tolist() == [[0, 1, 2], [3, 4, 5]]
@@ -52,14 +51,14 @@ def test_shape_and_type_stay_and_the_argument_is_not_changed() -> None:
 
 def test_ranks_that_disagree_are_told_so_instead_of_hanging() -> None:
     with pytest.raises(ValueError, match=r"ranks disagree: \[\[\[2\], '<f8'\], \[\[3\], '<f8'\]\]"):
-        on_ring(2, lambda ring: ring.all_reduce(np.zeros(2 + ring.rank), "sum"))
+        on_ring(2, lambda it: it.all_reduce(np.zeros(2 + it.rank), "sum"))
 
 
 def test_a_rank_that_leaves_is_noticed_by_its_neighbours() -> None:
     def work(ring: Ring) -> str:
         if ring.rank == 1:
             return "left"
-        with pytest.raises(collectives.PeerGoneError, match="rank 1 or rank 1 went away"):
+        with pytest.raises(PeerGoneError, match="rank 1 or rank 1 went away"):
             ring.all_reduce(np.zeros(10), "sum")
         return "noticed"
 
@@ -67,14 +66,14 @@ def test_a_rank_that_leaves_is_noticed_by_its_neighbours() -> None:
 
 
 def test_bytes_are_gathered_in_rank_order() -> None:
-    assert on_ring(3, lambda ring: ring.all_gather(b"x" * ring.rank)) == [[b"", b"x", b"xx"]] * 3
+    assert on_ring(3, lambda it: it.all_gather(b"x" * it.rank)) == [[b"", b"x", b"xx"]] * 3
 
 
 @pytest.mark.parametrize(
     ("value", "op", "want"),
     [([1, 2], "sum", 3), ([1.5, 2.5], "mean", 2.0), ([1, 5], "max", 5), ([1, 5], "min", 1), ([3, 5], "prod", 15)],
 )
-def test_numbers_reduce_as_numbers(value: list[Any], op: collectives.Op, want: Any) -> None:
+def test_numbers_reduce_as_numbers(value: list[Any], op: Op, want: Any) -> None:
     assert collectives._reduce_numbers(value, op) == want
 
 
@@ -93,9 +92,8 @@ def test_an_unknown_operation_is_refused_by_name() -> None:
 
 
 def test_who_does_not_know_the_secret_is_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collectives, "_JOIN_S", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    monkeypatch.setattr(ring, "_JOIN_S", 0.5)
+    address = f"127.0.0.1:{free_ports('127.0.0.1', 1)[0]}"
     with ThreadPoolExecutor(2) as pool:
         good = pool.submit(form_ring, 0, 2, address, "secret")
         bad = pool.submit(form_ring, 1, 2, address, "guess")

@@ -1,7 +1,6 @@
 """Mixed precision by one field, in a program that knows nothing of it."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cotenant_worker import layout
+from cotenant_worker.conductor import free_ports
 
 PROGRAM = Path(__file__).parent / "programs" / "precise.py"
 
@@ -16,8 +16,7 @@ pytestmark = pytest.mark.ray  # imports torch: seconds of CPU
 
 
 def trained(precision: str, state: Path) -> tuple[str, str, float]:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    [port] = free_ports("127.0.0.1", 1)
     env = {**os.environ, "COTENANT_PRECISION": precision, "COTENANT_STATE_DIR": str(state)}
     env["PYTHONPATH"] = str(layout.HOOK_DIR)
     command = [sys.executable, str(PROGRAM), str(port)]

@@ -2,6 +2,6 @@
 
 import sys
 
-from cotenant_worker.launcher import main
+from cotenant_worker.door import main
 
 sys.exit(main())

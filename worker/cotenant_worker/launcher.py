@@ -7,17 +7,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cotenant import names
-from cotenant.contract import Contract, ContractError, Termination
+from cotenant.contract import Contract, Termination
 from cotenant_worker import checkpoints, endpoint, layout
 from cotenant_worker.board import Board
 from cotenant_worker.channel import Channel, Message
@@ -28,15 +25,12 @@ from cotenant_worker.limits import limits_of
 from cotenant_worker.ranks import LocalRanks
 from cotenant_worker.runtime import RayRuntime
 from cotenant_worker.supervision import Finish
+from cotenant_worker.verdicts import say, write_termination
 
 if TYPE_CHECKING:
     from cotenant_worker.sinks import Sink
 
 _BEAT_S = 0.5
-
-
-def say(text: str) -> None:
-    print(f"cotenant: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the pod's log
 
 
 @dataclass(slots=True)
@@ -354,56 +348,3 @@ class Launcher:
         write_termination(termination, self.env)
         say(f"{reason} ({code}): {finish.message}")
         return code
-
-
-def write_termination(termination: Termination, env: Mapping[str, str]) -> None:
-    path = env.get("COTENANT_TERMINATION_LOG", names.TERMINATION_PATH)
-    with contextlib.suppress(OSError):
-        Path(path).write_text(termination.to_json())
-
-
-def own_ip(env: Mapping[str, str]) -> str:
-    return env.get(names.ENV_POD_IP) or "127.0.0.1"
-
-
-async def _run(contract: Contract, env: Mapping[str, str]) -> int:
-    return await Launcher(contract, env, own_ip(env)).run()
-
-
-def main() -> int:
-    """The process's exit code; everything that can be wrong with the contract is said before anything starts."""
-    env = dict(os.environ)
-    try:
-        contract = Contract.from_json(env.get(names.ENV_CONTRACT, ""))
-        check(contract, env)
-    except ContractError as error:
-        say(f"cannot start: {error}")
-        write_termination(Termination(0, 0, names.EXIT_BAD_CONTRACT, "BadContract", str(error)), env)
-        return names.EXIT_BAD_CONTRACT
-    state = layout.state_dir()
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for stale in (layout.socket_path(), layout.preempt_file(), *state.glob("rank-*")):
-        stale.unlink(missing_ok=True)
-    return asyncio.run(_run(contract, env))
-
-
-def check(contract: Contract, env: Mapping[str, str]) -> None:
-    """What a contract must also be, beyond its shape. Raises ContractError that names the field."""
-    if not contract.pods or not all(pod.ranks for pod in contract.pods):
-        raise ContractError("pods: every pod needs at least one rank")
-    if not 0 <= contract.node_rank < len(contract.pods):
-        raise ContractError(f"node_rank: {contract.node_rank} is not one of the {len(contract.pods)} pods")
-    ranks = [rank.rank for pod in contract.pods for rank in pod.ranks]
-    if ranks != list(range(len(ranks))):
-        raise ContractError(f"pods: ranks must be 0 to {len(ranks) - 1} in order, not {ranks}")
-    if contract.mode in ("command", "rayTrain") and not contract.command:
-        raise ContractError(f"command: mode {contract.mode} needs one")
-    module, _, function = contract.entrypoint.partition(":")
-    if contract.mode == "entrypoint" and not (module and function):
-        raise ContractError(f"entrypoint: {contract.entrypoint!r} is not module:function")
-    if contract.mode not in ("command", "entrypoint", "rayTrain"):
-        raise ContractError(f"mode: {contract.mode!r} is not command, entrypoint or rayTrain")
-    if (contract.world_size > 1 or contract.mode == "rayTrain") and not env.get(names.ENV_RAY_TOKEN):
-        raise ContractError(f"{names.ENV_RAY_TOKEN} is not set: the job's Ray cluster would be open to everybody")
-    if len(contract.pods) > 1 and not env.get(names.ENV_POD_IP):
-        raise ContractError(f"{names.ENV_POD_IP} is not set: the pods could not find each other")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cotenant_worker import layout
-from cotenant_worker.collectives import PeerGoneError, receive
+from cotenant_worker.ring import PeerGoneError, receive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

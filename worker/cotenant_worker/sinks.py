@@ -39,7 +39,9 @@ def sinks_of(contract: Contract) -> list[Sink]:
     asked = contract.platform.get("tracking") or {}
     found: list[Sink] = []
     if (board := asked.get("tensorBoard")) is not None:
-        root = Path(contract.checkpoint.path) if contract.checkpoint else Path("/tmp")
+        # Without a checkpoint volume the files live as long as the pod; an address is not a directory.
+        local = contract.checkpoint is not None and "://" not in contract.checkpoint.path
+        root = Path(contract.checkpoint.path) if local and contract.checkpoint else Path("/tmp")
         found.append(TensorBoard(root / str(board.get("path", "tensorboard")) / contract.job))
     if (flow := asked.get("mlflow")) is not None:
         run = f"{contract.job}-{contract.attempt}"
