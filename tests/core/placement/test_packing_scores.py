@@ -1,6 +1,7 @@
 """The scorer against its formula, worked out the slow way, and the rules that hold for every scorer."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -224,3 +225,35 @@ def test_filling_a_cluster_never_overcommits_and_is_the_same_every_time(numbers:
     (first, ledger), (second, _) = fill_up(), fill_up()
     assert first == second
     assert ledger.sound()
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        pytest.param([], id="no nodes"),
+        pytest.param([make_node("a", gpus=0)], id="no GPUs"),
+        pytest.param([make_node("a", ready=False)], id="no node ready"),
+        pytest.param([make_node("a", cpu_milli=0, host_mib=0)], id="no CPU"),
+    ],
+)
+def test_where_nothing_fits_nothing_is_placed(nodes: list[Node]) -> None:
+    ledger = Ledger.of(nodes)
+    room = Room(ledger, Packing().prepare(ledger, DEMANDS))
+    anywhere = np.ones(len(nodes), dtype=np.bool_)
+    for shape in SHAPES:
+        if shape.count:
+            assert place(room, Ask(shape=shape, tenancy=ME, allowed=anywhere), 1) is None
+
+
+def test_nodes_without_gpus_and_nodes_of_mixed_kinds_are_judged_too() -> None:
+    mixed = make_node("mixed", gpus=2, gpu_class="A100")
+    mixed = replace(mixed, gpus=(mixed.gpus[0], replace(mixed.gpus[1], gpu_class="T4", memory_mib=16_384)))
+    ledger = Ledger.of([mixed, make_node("none", gpus=0), make_node("large", gpus=4, gpu_class="T4")])
+    room = Room(ledger, Packing().prepare(ledger, DEMANDS))
+    not_large = np.array([node.name != "large" for node in ledger.inventory.nodes])
+    absolute = share(0, memory_mib=20_000, compute_milli=100)  # more than the T4 of `mixed` has
+    row = ledger.inventory.row_of["mixed"]
+    asked = {
+        shape: place(room, Ask(shape=shape, tenancy=ME, allowed=not_large), 1) for shape in (absolute, Shape(count=2))
+    }
+    assert asked == {absolute: ((row, ((0,),)),), Shape(count=2): ((row, ((0, 1),)),)}

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from cotenant.core.inventory import BoolArray, IntArray
 from cotenant.core.ledger import Ledger
 from cotenant.core.model import WHOLE
+from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.mix import Mix
 from cotenant.core.placement.prices import UNIT, FloatArray
 from cotenant.core.placement.scarcity import place_worth
@@ -61,6 +62,8 @@ class Packing:
     """The placer: learns a mix once per cycle, then judges rows with tables."""
 
     def prepare(self, ledger: Ledger, demands: Sequence[Demand]) -> Scorer:
+        if not ledger.inventory.kinds:
+            return BestFit()  # without a GPU there is nothing to learn about
         return PackingScorer(ledger, Mix.of(demands, ledger.inventory))
 
 
@@ -72,7 +75,7 @@ class PackingScorer:
 
     def __init__(self, ledger: Ledger, mix: Mix) -> None:
         self._mix = mix
-        self._kinds = np.array([max(1, kind.memory_mib) for kind in ledger.inventory.kinds] or [1], dtype=np.int64)
+        self._kinds = np.array([max(1, kind.memory_mib) for kind in ledger.inventory.kinds], dtype=np.int64)
         gpus = max(1, int((ledger.inventory.kind >= 0).sum()))
         per_gpu = max(1, int(ledger.inventory.cpu.sum()) // gpus)
         self._q = np.array([percent * UNIT // (100 * per_gpu) for percent in CPU_PRICES], dtype=np.float64)
