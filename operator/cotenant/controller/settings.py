@@ -40,7 +40,7 @@ class Settings:
     tick_s: float = setting(5.0, "the longest pause between two cycles")
     resync_s: float = setting(300.0, "everything is listed anew this often, should a watch have gone quiet")
     heartbeat_s: float = setting(60.0, "a GPUNode whose heartbeat is older is not used")
-    writes_in_flight: int = setting(50, "API writes at the same time")
+    writes_in_flight: int = setting(24, "API writes at the same time")
 
     start_timeout_s: float = setting(300.0, "a gang whose pods are not all up by then is released and placed elsewhere")
     node_lost_s: float = setting(60.0, "a gang leaves a node whose kubelet has not answered for this long")
