@@ -25,7 +25,7 @@ def test_flags_win_over_the_environment_and_the_environment_over_defaults() -> N
     [
         ({"COTENANT_PORT": "http"}, "COTENANT_PORT='http' is not a int"),
         ({"COTENANT_TICK_S": "0"}, "COTENANT_TICK_S must be above 0"),
-        ({"COTENANT_GRACE_S": "-1"}, "COTENANT_GRACE_S=-1 is negative"),
+        ({"COTENANT_SCRATCH_MIB": "-1"}, "COTENANT_SCRATCH_MIB=-1 is negative"),
         ({"COTENANT_TOLERATIONS": "all"}, "COTENANT_TOLERATIONS is not JSON"),
         ({"COTENANT_TOLERATIONS": "{}"}, "COTENANT_TOLERATIONS must be a JSON list"),
     ],

@@ -39,13 +39,11 @@ class Settings:
     batch_window_s: float = setting(0.1, "how long news may gather before a scheduling cycle starts")
     tick_s: float = setting(5.0, "the longest pause between two cycles")
     resync_s: float = setting(300.0, "everything is listed anew this often, should a watch have gone quiet")
-    heartbeat_s: float = setting(60.0, "a GPUNode whose heartbeat is older is not used")
     writes_in_flight: int = setting(24, "API writes at the same time")
 
     start_timeout_s: float = setting(300.0, "a gang whose pods are not all up by then is released and placed elsewhere")
     node_lost_s: float = setting(60.0, "a gang leaves a node whose kubelet has not answered for this long")
     exclude_s: float = setting(900.0, "how long a job avoids a node that failed to start it")
-    grace_s: int = setting(30, "seconds between SIGTERM and SIGKILL that a worker pod has")
     platform_retries: int = setting(5, "restarts of a job that are not its fault, before it is given up")
     progress_s: float = setting(5.0, "how often rank 0 is asked for progress, and the most often it is written")
     verdict_s: float = setting(30.0, "how often the wording of an unchanged reason may be rewritten in a job's status")
@@ -72,7 +70,7 @@ class Settings:
             value = getattr(self, knob.name)
             if isinstance(value, (int, float)) and value < 0:
                 raise SettingsError(f"{_variable(knob.name)}={value} is negative; give 0 or more")
-        for knob_name in ("tick_s", "resync_s", "heartbeat_s", "start_timeout_s", "writes_in_flight"):
+        for knob_name in ("tick_s", "resync_s", "start_timeout_s", "writes_in_flight"):
             if getattr(self, knob_name) == 0:
                 raise SettingsError(f"{_variable(knob_name)} must be above 0")
         if not isinstance(self.toleration_list, list):

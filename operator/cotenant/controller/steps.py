@@ -20,6 +20,8 @@ from cotenant.controller.settings import Settings
 from cotenant.controller.situation import Note, Situation, Step
 from cotenant.core.lifecycle import HOLDING, TERMINAL, Event, Phase
 
+GRACE_S = 30
+"""The grace period of a job whose spec cannot be read any more."""
 UNREACHABLE_S = 60.0
 """How long the pods of an evicted job may stay behind on a node that is not ready, beyond their grace period."""
 
@@ -30,7 +32,7 @@ def next_step(s: Situation, settings: Settings) -> Step:
     if s.phase in TERMINAL:
         return _finished(s)
     if s.phase is Phase.EVICTING:
-        return _evicting(s, settings)
+        return _evicting(s)
     if s.phase in HOLDING:
         return _holding(s, settings)
     return _waiting(s)
@@ -235,11 +237,11 @@ def _evict(s: Situation, event: Event, *, kind: str, message: str, **fields: Any
     return Step(status=changed, delete=held, note=note)
 
 
-def _evicting(s: Situation, settings: Settings) -> Step:
+def _evicting(s: Situation) -> Step:
     """Waits for the last pod to be gone; pods on a dead node are not waited for, only their GPUs stay taken."""
     held = [pod for pod in s.pods if pod.held]
     asked_at = (unix_seconds(s.status.eviction.at) if s.status.eviction else None) or s.now
-    grace = s.spec.grace_period if s.spec else settings.grace_s
+    grace = s.spec.grace_period if s.spec else GRACE_S
     unreachable_at = asked_at + grace + UNREACHABLE_S
     stuck = bool(held) and all(pod.node in s.dead_nodes for pod in held)
     if held and not (stuck and s.now >= unreachable_at):

@@ -13,7 +13,7 @@ from typing import Any
 
 from cotenant.api.conversion import to_job, to_placement, to_queue
 from cotenant.api.errors import DocumentError
-from cotenant.api.gpunodes import Violation
+from cotenant.api.gpunodes import HEARTBEAT_STALE_S, Violation
 from cotenant.api.jobstatus import Isolation
 from cotenant.api.nodes import to_node
 from cotenant.controller.attempt import GpuFacts
@@ -156,11 +156,7 @@ class World:
         for name, seen in self.mirror.gpu_nodes.items():
             known = self._facts.get(("node", name))
             beat = seen.status.heartbeat
-            if (
-                known is not None
-                and known.ready
-                and (beat is None or now - beat.timestamp() > self._settings.heartbeat_s)
-            ):
+            if known is not None and known.ready and (beat is None or now - beat.timestamp() > HEARTBEAT_STALE_S):
                 turned.add(name)
         return turned
 
