@@ -229,6 +229,8 @@ class Launcher:
         match message["op"]:
             case "start":
                 world = World.from_dict(message["world"])
+                if self.preempted_at is None:
+                    layout.preempt_file().unlink(missing_ok=True)  # of the world that ended to change its size
                 self.board.began(world.generation)
                 self.board.mark("world complete", time.monotonic() - self.began)
                 if world.resume_step is not None:

@@ -5,8 +5,9 @@ import os
 import sys
 import time
 
-from cotenant_worker import Saver, all_reduce, context, report, should_stop
+from cotenant_worker import Saver, all_reduce, context, report, should_stop, stop_requested
 
+assert not stop_requested(), "asked to stop before the first step"
 steps, every = int(sys.argv[1]), int(sys.argv[2])
 rank = context().rank
 saver = Saver()
