@@ -51,8 +51,10 @@ def under_cotenant(pods: list[int], turns: int) -> dict[str, Any]:
 
         def finished() -> bool:
             nonlocal phases
+            if started[0].process.poll() is not None:
+                return True
             phases = phases_of(started[0].get("/metrics")) or phases
-            return started[0].process.poll() is not None
+            return False
 
         try:
             podlike.until(finished, _START_S, "the end of the run")
