@@ -61,11 +61,11 @@ def test_without_a_warm_process_the_same_program_starts_cold() -> None:
 @pytest.mark.parametrize(
     ("source", "framework", "want"),
     [
-        ("import torch\nimport torch.nn as nn", "", ("torch", "torch.distributed")),
+        ("import torch\nimport torch.nn as nn", "", ("torch", "torch.distributed", "torch._dynamo")),
         ("from sklearn.datasets import load_digits\nimport numpy as np", "", ("numpy", "sklearn.datasets")),
-        ("from accelerate import Accelerator", "", ("torch", "torch.distributed")),
+        ("from accelerate import Accelerator", "", ("torch", "torch.distributed", "torch._dynamo")),
         ("import jax", "", ()),
-        ("from mine import train", "pytorch", ("torch", "torch.distributed")),
+        ("from mine import train", "pytorch", ("torch", "torch.distributed", "torch._dynamo")),
         ("# import torch would be slow", "", ()),
     ],
 )

@@ -137,5 +137,6 @@ def preloads(source: str, framework: str) -> tuple[str, ...]:
     wanted = {name for name in _PRELOADABLE if name in roots}
     if framework in ("torch", "pytorch") or (roots & set(_BRING_TORCH[:-2])):
         wanted.add("torch")
-    deep = {"sklearn": ("sklearn.datasets",), "torch": ("torch", "torch.distributed")}
+    # The first optimizer of a process imports torch._dynamo: 1.5 s that a restart need not spend again.
+    deep = {"sklearn": ("sklearn.datasets",), "torch": ("torch", "torch.distributed", "torch._dynamo")}
     return tuple(part for name in _PRELOADABLE if name in wanted for part in deep.get(name, (name,)))
