@@ -16,6 +16,11 @@ want=$(cat requirements/*.txt pyproject.toml "$0" | sha256sum | cut -d' ' -f1)-$
 # An environment that another machine or an interrupted run left behind is made anew.
 if [ -f $stamp ] && [ "$(cat $stamp)" = "$want" ] && "$venv/bin/python" -c 'import cotenant, pydantic' 2>/dev/null; then exit 0; fi
 
+# A machine behind a proxy of its own trusts what its system trusts; a bare one has nothing but what uv carries.
+for bundle in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
+  if [ -s $bundle ]; then export UV_SYSTEM_CERTS=${UV_SYSTEM_CERTS:-1}; fi
+done
+
 if ! command -v uv >/dev/null; then
   tool=${XDG_CACHE_HOME:-$HOME/.cache}/cotenant/uv
   if [ ! -x "$tool/bin/uv" ]; then
