@@ -171,6 +171,9 @@ def test_a_hang_is_a_failure_of_the_rank_that_did_not_come() -> None:
             [ended(0, 1, tail=PEER), ended(1, 0, at=0.5)], ("ExitedEarly", 1, 1), id="who left with 0 too early"
         ),
         pytest.param(
+            [ended(0, 1, tail=PEER), ended(1, 0, at=1.5)], ("ExitedEarly", 1, 1), id="even when that is told later"
+        ),
+        pytest.param(
             [ended(0, None, signal=9, oom=True)], ("OutOfMemory", 0, 137), id="the kernel's out-of-memory kill"
         ),
         pytest.param(

@@ -23,6 +23,10 @@ _COLLATERAL = re.compile(
 _MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|ResourceExhausted")
 
 
+TRANSIT_S = 2.0
+"""News of two pods may overtake each other by this much: an end with 0 that is told a little later was still first."""
+
+
 @dataclass(frozen=True, slots=True)
 class RankExit:
     """How one rank of a generation ended."""
@@ -82,7 +86,7 @@ def first_cause(exits: Sequence[RankExit]) -> Cause:
     assert failed, "asked for a cause although nothing failed"
     own = [each for each in failed if not each.collateral]
     by_signal = [each for each in own if each.signal is not None]
-    early = [each for each in exits if each.code == 0 and not each.stopped and each.at <= failed[0].at]
+    early = [each for each in exits if each.code == 0 and not each.stopped and each.at <= failed[0].at + TRANSIT_S]
     if not own and early:
         return _left_early(min(early, key=lambda each: (each.at, each.rank)), failed[0])
     return _describe((by_signal or own or failed)[0], collateral=not own)
