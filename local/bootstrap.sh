@@ -34,6 +34,8 @@ if ! command -v uv >/dev/null; then
   PATH=$tool/bin:$PATH
 fi
 say "building the Python environment in $venv"
+# Compiled once here: pods run as a user who may not write it, and would compile torch at every start.
+export UV_COMPILE_BYTECODE=1
 uv venv -q --clear --python "$python" $venv
 export VIRTUAL_ENV=$PWD/$venv
 uv pip install -q --require-hashes -r requirements/dev.txt
