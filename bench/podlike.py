@@ -24,6 +24,7 @@ from typing import Any
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, Progress, RankGrant, Termination
 
+CHECKOUT = Path(__file__).resolve().parents[1]
 _FETCH = "import sys,urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1],timeout=3).read().decode())"
 
 
@@ -181,7 +182,7 @@ class World:
             **overrides,
         }
         script = (
-            f"mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs /dev/shm && mount --bind {self.base}/hosts /etc/hosts"
+            f"{self._empty_tmp()} && mount -t tmpfs tmpfs /dev/shm && mount --bind {self.base}/hosts /etc/hosts"
             f" && hostname pod-{index} && exec {sys.executable} -P -m cotenant_worker"
         )
         command = ["ip", "netns", "exec", f"{self._bridge}{index}"]
@@ -191,6 +192,17 @@ class World:
         pod = Pod(index, process, directory, f"{self._bridge}{index}", time.monotonic())
         self.pods.append(pod)
         return pod
+
+    def _empty_tmp(self) -> str:
+        """Shell: a /tmp of the pod's own. A checkout that lies under /tmp stays where it is."""
+        if not CHECKOUT.is_relative_to("/tmp"):
+            return "mount -t tmpfs tmpfs /tmp"
+        kept = self.base / "checkout"
+        kept.mkdir(exist_ok=True)
+        return (
+            f"mount --bind {CHECKOUT} {kept} && mount -t tmpfs tmpfs /tmp"
+            f" && mkdir -p {CHECKOUT} && mount --bind {kept} {CHECKOUT}"
+        )
 
     def start_all(self) -> list[Pod]:
         return [self.start(index) for index in range(len(self.contract.pods))]
