@@ -74,7 +74,7 @@ def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
         "namespaces": {**{k: base + k if k in place.own else "" for k in KINDS}, "pid": place.pid_namespace},
         "readonly_root": security.readonly_rootfs,
         "privileged": security.privileged,
-        "binds": _image_binds(image) + (group.shown() if group else []) + mounts,
+        "binds": _layered(_image_binds(image), (group.shown() if group else []) + mounts),
         "devices": [*_devices(config.devices), *place.devices.devices, *_gpus(process, place)],
         "shm": place.shm,
         "folders": FOLDERS,
@@ -206,6 +206,14 @@ def _mounts(mounts: Any) -> list[dict[str, Any]]:
         }
         for mount in mounts
     ]
+
+
+def _layered(image: list[dict[str, Any]], mounts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The pod's mounts over the image, but no mount hides a folder of the image below it: the image of a checkout under
+    /tmp must outlive the pod's own /tmp."""
+    below = tuple(mount["target"].rstrip("/") + "/" for mount in mounts)
+    hidden = [bind for bind in image if bind["target"].startswith(below)] if below else []
+    return [bind for bind in image if bind not in hidden] + mounts + hidden
 
 
 def _in_order(mounts: list[dict[str, Any]]) -> list[dict[str, Any]]:
