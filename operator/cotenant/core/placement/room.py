@@ -9,17 +9,21 @@ Made once per ledger and cycle; used by `gang`, trials and forecasts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from cotenant.core.inventory import BoolArray, IntArray
 from cotenant.core.ledger import Ledger
 from cotenant.core.model import Sharing
 from cotenant.core.placement.fitting import Tenancy, capacity, fit
-from cotenant.core.placement.scoring import Scorer
+from cotenant.core.placement.scoring import Scorer, Scores
 from cotenant.core.placement.shapes import Shape
 
 LOWEST = np.iinfo(np.int64).min
+_UNKNOWN = -1
+_Number = TypeVar("_Number", np.int64, np.bool_)
 _ANYBODY = Tenancy(-1, Sharing.NEVER)
 """Whole GPUs must be empty, so they look the same to every tenant."""
 
@@ -27,15 +31,26 @@ _ANYBODY = Tenancy(-1, Sharing.NEVER)
 class View:
     """One shape, for one tenant, over all rows. Arrays are read-only outside this module."""
 
-    __slots__ = ("_fits", "_gpu", "_judged", "_shape", "_states", "_tenancy", "capacity", "distinct", "open", "seen")
+    __slots__ = (
+        "_answers",
+        "_known",
+        "_shape",
+        "_slots",
+        "_states",
+        "_tenancy",
+        "capacity",
+        "distinct",
+        "open",
+        "seen",
+    )
 
-    def __init__(self, shape: Shape, tenancy: Tenancy, *, distinct: bool, states: IntArray) -> None:
+    def __init__(self, shape: Shape, tenancy: Tenancy, *, distinct: bool, states: IntArray, width: int) -> None:
         self._shape, self._tenancy, self.distinct = shape, tenancy, distinct
         self._states = states
-        self._judged: dict[int, tuple[int, int]] = {}
-        """State → (capacity, score)."""
-        self._fits: dict[int, BoolArray] = {}
-        self._gpu: dict[int, IntArray] = {}
+        self._slots: IntArray = np.zeros(0, dtype=np.int64)
+        """State → its row in the answers."""
+        self._known = 0
+        self._answers = _Answers(width)
         self.capacity: IntArray = np.zeros(len(states), dtype=np.int64)
         """[N] how many of the shape each row takes."""
         self.open: IntArray = np.full(len(states), LOWEST, dtype=np.int64)
@@ -44,44 +59,73 @@ class View:
 
     def fits(self, row: int) -> BoolArray:
         """[G] which GPUs of the row may serve."""
-        return self._fits[int(self._states[row])]
+        found: BoolArray = self._answers.fits[self._slots[self._states[row]]]
+        return found
 
     def gpu(self, row: int) -> IntArray:
         """[G] how good each GPU of the row is."""
-        return self._gpu[int(self._states[row])]
+        found: IntArray = self._answers.gpu[self._slots[self._states[row]]]
+        return found
 
     def all_fits(self) -> BoolArray:
         """[N, G]."""
-        if not len(self._states):
-            return np.zeros((0, 0), dtype=np.bool_)
-        found: BoolArray = np.stack([self._fits[state] for state in self._states.tolist()])
+        found: BoolArray = self._answers.fits[self._slots[self._states]]
         return found
 
-    def refresh(self, ledger: Ledger, scorer: Scorer, rows: Sequence[int] | None) -> None:
-        """Bring the rows (None: all) up to date; judges only states that were never seen."""
-        where = range(len(self._states)) if rows is None else rows
-        states = self._states.tolist() if rows is None else [int(self._states[row]) for row in rows]
-        unknown = {state: row for row, state in zip(where, states, strict=True) if state not in self._judged}
-        if unknown:
-            self._judge(ledger, scorer, np.array(list(unknown.values()), dtype=np.int64), list(unknown))
-        if rows is None and states:
-            found = np.array([self._judged[state] for state in states], dtype=np.int64)
-            self.capacity[:] = found[:, 0]
-            self.open[:] = np.where(found[:, 0] > 0, found[:, 1], LOWEST)
-            return
-        for row, state in zip(where, states, strict=True):
-            room, score = self._judged[state]
-            self.capacity[row] = room
-            self.open[row] = score if room else LOWEST
+    def refresh(self, ledger: Ledger, scorer: Scorer, rows: IntArray, numbers: int) -> None:
+        """Bring the rows up to date; judges only states that were never seen. `numbers`: states there are."""
+        if numbers > len(self._slots):
+            self._slots = _longer(self._slots, 2 * numbers, _UNKNOWN)
+        states = self._states[rows]
+        slots = self._slots[states]
+        new = slots == _UNKNOWN
+        if new.any():
+            unknown, first = np.unique(states[new], return_index=True)
+            self._judge(ledger, scorer, rows[new][first], unknown)
+            slots = self._slots[states]
+        self.capacity[rows] = self._answers.capacity[slots]
+        self.open[rows] = self._answers.open[slots]
 
-    def _judge(self, ledger: Ledger, scorer: Scorer, rows: IntArray, states: list[int]) -> None:
+    def _judge(self, ledger: Ledger, scorer: Scorer, rows: IntArray, states: IntArray) -> None:
         fits = fit(ledger, self._shape, rows, self._tenancy)
         room = capacity(ledger, self._shape, rows, fits, distinct=self.distinct)
         scores = scorer.score(ledger, self._shape, rows, fits)
-        for place, state in enumerate(states):
-            self._judged[state] = int(room[place]), int(scores.node[place])
-            self._fits[state] = fits[place]
-            self._gpu[state] = scores.gpu[place]
+        self._answers.add(self._known, room, fits, scores)
+        self._slots[states] = np.arange(self._known, self._known + len(rows))
+        self._known += len(rows)
+
+
+def _longer(array: npt.NDArray[_Number], height: int, value: int) -> npt.NDArray[_Number]:
+    bigger = np.full((height, *array.shape[1:]), value, dtype=array.dtype)
+    bigger[: len(array)] = array
+    return bigger
+
+
+class _Answers:
+    """What was found out about each state, one row per state in the order of asking."""
+
+    __slots__ = ("capacity", "fits", "gpu", "open")
+
+    def __init__(self, width: int) -> None:
+        self.capacity: IntArray = np.zeros(0, dtype=np.int64)
+        self.open: IntArray = np.zeros(0, dtype=np.int64)
+        self.fits: BoolArray = np.zeros((0, width), dtype=np.bool_)
+        self.gpu: IntArray = np.zeros((0, width), dtype=np.int64)
+
+    def add(self, known: int, capacity: IntArray, fits: BoolArray, scores: Scores) -> None:
+        """`known`: rows that are in use."""
+        used = known + len(capacity)
+        if used > len(self.capacity):
+            self._grow(max(used, 2 * known))
+        self.capacity[known:used] = capacity
+        self.open[known:used] = np.where(capacity > 0, scores.node, LOWEST)
+        self.fits[known:used] = fits
+        self.gpu[known:used] = scores.gpu
+
+    def _grow(self, height: int) -> None:
+        for name in self.__slots__:
+            old = getattr(self, name)
+            setattr(self, name, _longer(old, height, 0))
 
 
 class Room:
@@ -104,11 +148,13 @@ class Room:
         key = (shape, _ANYBODY if shape.whole else tenancy, distinct)
         view = self._views.get(key)
         if view is None:
-            view = self._views[key] = View(shape, key[1], distinct=distinct, states=self._states)
-            view.refresh(self.ledger, self.scorer, None)
+            width = self.ledger.inventory.kind.shape[1]
+            view = self._views[key] = View(shape, key[1], distinct=distinct, states=self._states, width=width)
+            view.refresh(self.ledger, self.scorer, np.arange(len(self._states), dtype=np.int64), len(self._numbers))
         elif view.seen < len(changes):
             changed = changes[view.seen :]
-            view.refresh(self.ledger, self.scorer, changed if len(changed) == 1 else sorted(set(changed)))
+            rows = changed if len(changed) == 1 else sorted(set(changed))
+            view.refresh(self.ledger, self.scorer, np.array(rows, dtype=np.int64), len(self._numbers))
         view.seen = len(changes)
         return view
 
