@@ -77,8 +77,6 @@ class Contract:
     grace_s: int = 30
     """Seconds between SIGTERM and SIGKILL that the pod has."""
     rendezvous_timeout_s: int = 120
-    max_restarts: int = 0
-    """How often a crashed rank is restarted in place before the pod gives up."""
     workers_min: int = 0
     """Elastic jobs: the smallest world that may go on. 0 means: exactly the ranks of `pods`."""
     platform: dict[str, Any] = field(default_factory=dict)

@@ -71,23 +71,24 @@ def test_a_killed_rank_starts_again_at_once_and_at_nobodys_expense() -> None:
     assert supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 1.1) == [
         Start(1, members(0, 1), 1, "rank 1 was ended by SIGKILL"),
     ]
-    assert (supervisor.kills, supervisor.restarts) == (1, 0)
+    assert supervisor.kills == 1
 
 
-def test_a_crash_is_charged_and_ends_the_attempt_when_nothing_is_left() -> None:
-    supervisor = running(1, max_restarts=1)
-    assert supervisor.rank_exited(ended(0, 1, tail=MINE), 1.0) == [
-        Stop(0),
-        Start(1, members(0), 1, "rank 0 ended with 1: ValueError: the learning rate is negative"),
-    ]
-    _, finish = supervisor.rank_exited(ended(0, 1, generation=1, tail=MINE), 2.0)
+def test_a_crash_of_the_program_ends_the_attempt() -> None:
+    supervisor = running(1)
+    stop, finish = supervisor.rank_exited(ended(0, 1, tail=MINE), 1.0)
+    assert stop == Stop(0)
     assert isinstance(finish, Finish)
-    assert (finish.code, finish.rank, supervisor.restarts) == (1, 0, 1)
+    assert (finish.code, finish.rank, finish.message) == (
+        1,
+        0,
+        "rank 0 ended with 1: ValueError: the learning rate is negative",
+    )
 
 
 def test_news_of_an_older_generation_changes_nothing() -> None:
-    supervisor = running(1, max_restarts=1)
-    supervisor.rank_exited(ended(0, 1, tail=MINE), 1.0)
+    supervisor = running(1)
+    supervisor.rank_exited(ended(0, signal=9), 1.0)
     assert supervisor.rank_exited(ended(0, 1, generation=0), 1.2) == []
     assert supervisor.state is State.RUNNING
 
@@ -151,12 +152,11 @@ def test_preemption_before_the_start_ends_at_once() -> None:
 
 
 def test_a_hang_is_a_failure_of_the_rank_that_did_not_come() -> None:
-    supervisor = running(1, max_restarts=1)
+    supervisor = running(1)
     commands: list[Command] = supervisor.hung(0, "collective 7 hangs", 5.0)
     assert commands == [Stop(0)]
-    assert supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 5.1) == [
-        Start(1, members(0), 1, "collective 7 hangs"),
-    ]
+    [finish] = supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 5.1)
+    assert finish == Finish(1, "HungCollective", "collective 7 hangs", 0)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,6 @@ class Cause:
     tail: tuple[str, ...] = ()
     killed: bool = False
     """From outside: nobody's program is to blame."""
-    restartable: bool = True
 
 
 def first_cause(exits: Sequence[RankExit]) -> Cause:
@@ -119,7 +118,7 @@ def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
         return Cause("UserError", exit_.rank, code, exit_.signal, message, tail, killed=killed)
     code = exit_.code or 1
     if code == names.EXIT_QUOTA and last.startswith("cotenant:"):
-        return Cause("Quota", exit_.rank, code, None, f"rank {exit_.rank}: {last}", tail, restartable=False)
+        return Cause("Quota", exit_.rank, code, None, f"rank {exit_.rank}: {last}", tail)
     if any(_MEMORY.search(line) for line in tail):
         line = next(line for line in reversed(tail) if _MEMORY.search(line))
         message = f"rank {exit_.rank} ran out of GPU memory (its limit is its share): {line.strip()}"

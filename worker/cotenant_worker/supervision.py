@@ -80,9 +80,8 @@ class Supervisor:
     started_at: float
     state: State = State.FORMING
     generation: int = 0
-    restarts: int = 0
-    """Charged against `max_restarts`: the program's own failures."""
     kills: int = 0
+    """Restarts in place. A program's own failure ends the attempt: the operator counts those against `retries`."""
     addresses: dict[int, str] = field(default_factory=dict)
     members: tuple[Member, ...] = ()
     exits: dict[int, RankExit] = field(default_factory=dict)
@@ -173,10 +172,10 @@ class Supervisor:
         self.members = members_of(self.contract, self.addresses)
         self.exits = {}
         self.state = State.RUNNING
-        return [Start(self.generation, self.members, self.restarts + self.kills, why)]
+        return [Start(self.generation, self.members, self.kills, why)]
 
     def _planned_start(self, why: str) -> Start:
-        return Start(self.generation + 1, (), self.restarts + self.kills, why)
+        return Start(self.generation + 1, (), self.kills, why)
 
     def _completed(self) -> list[Command]:
         return self._finish(Finish(0, "Completed", f"all {len(self.members)} ranks ended with 0"))
@@ -185,9 +184,6 @@ class Supervisor:
         """A generation failed by this cause: again in place, or the end."""
         if cause.killed and self.kills < KILL_RESTARTS:
             self.kills += 1
-            return self._stop_for(self._planned_start(cause.message), now)
-        if not cause.killed and cause.restartable and self.restarts < self.contract.max_restarts:
-            self.restarts += 1
             return self._stop_for(self._planned_start(cause.message), now)
         finish = Finish(cause.code, cause.reason, cause.message, cause.rank, cause.signal, cause.tail)
         return self._stop_for(finish, now)
