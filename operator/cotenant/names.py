@@ -46,7 +46,7 @@ AGENT_PORT: Final = 8098
 """The agent's pod answers `GET /metrics`, `/healthz` and `/readyz` here."""
 CONTAINER: Final = "worker"
 CODE_PATH: Final = "/workspace"
-"""Where the job's code (ConfigMap or volume) is mounted; the working directory, and first on PYTHONPATH."""
+"""Where the job's code (ConfigMap or volume) is mounted; first on PYTHONPATH."""
 CHECKPOINT_PATH: Final = "/checkpoints"
 TERMINATION_PATH: Final = "/dev/termination-log"
 

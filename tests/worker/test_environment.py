@@ -30,14 +30,28 @@ def world_of(job: Contract, *absent: int) -> World:
     )
 
 
-def test_every_rank_gets_exactly_the_gpus_of_its_grant_and_a_world_that_is_consistent() -> None:
+@pytest.mark.parametrize(
+    ("simulated", "second"),
+    [
+        pytest.param(True, "1", id="simulated: CUDA shows nothing, so ranks count inside their pod"),
+        pytest.param(False, "0", id="real: cuda:LOCAL_RANK is the rank's one GPU"),
+    ],
+)
+def test_every_rank_gets_exactly_the_gpus_of_its_grant_and_a_world_that_is_consistent(
+    simulated: bool, second: str
+) -> None:
     job = contract([2, 1])
+    pods = tuple(
+        replace(pod, ranks=tuple(replace(r, gpus=(replace(r.gpus[0], simulated=simulated),)) for r in pod.ranks))
+        for pod in job.pods
+    )
+    job = replace(job, pods=pods)
     world = world_of(job)
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
     found = [[rank_environment(job, world, member)[name] for name in names] for member in world.members]
     assert found == [
         ["0", "3", "0", "10.0.0.1", "24001", uuid_of("0a")],
-        ["1", "3", "0", "10.0.0.1", "24001", uuid_of("1a")],
+        ["1", "3", second, "10.0.0.1", "24001", uuid_of("1a")],
         ["2", "3", "0", "10.0.0.1", "24001", uuid_of("2a")],
     ]
 

@@ -146,22 +146,24 @@ def rank_environment(contract: Contract, world: World, member: Member, *, interf
     local = world.of_pod(member.pod)
     pods = list(dict.fromkeys(each.pod for each in world.members))
     whole_pod = not grant.gpus or contract.platform.get("gpuVisibility") == "pod"
+    counted = whole_pod or all(gpu.simulated for gpu in grant.gpus)
     env = {
         "RANK": str(member.rank),
         "WORLD_SIZE": str(world.size),
         # A rank that sees only its own GPU is a machine of its own to its program: `cuda:LOCAL_RANK` must exist.
-        "LOCAL_RANK": str(member.local_rank if whole_pod else 0),
-        "LOCAL_WORLD_SIZE": str(len(local) if whole_pod else 1),
-        "GROUP_RANK": str(pods.index(member.pod) if whole_pod else member.rank),
-        "NODE_RANK": str(pods.index(member.pod) if whole_pod else member.rank),
-        "GROUP_WORLD_SIZE": str(len(pods) if whole_pod else world.size),
+        # Where CUDA shows nothing anyway, ranks count inside their pod, as under torchrun.
+        "LOCAL_RANK": str(member.local_rank if counted else 0),
+        "LOCAL_WORLD_SIZE": str(len(local) if counted else 1),
+        "GROUP_RANK": str(pods.index(member.pod) if counted else member.rank),
+        "NODE_RANK": str(pods.index(member.pod) if counted else member.rank),
+        "GROUP_WORLD_SIZE": str(len(pods) if counted else world.size),
         "ROLE_RANK": str(member.rank),
         "ROLE_WORLD_SIZE": str(world.size),
         "ROLE_NAME": "default",
         "MASTER_ADDR": world.master_addr,
         "MASTER_PORT": str(world.master_port),
         "TORCHELASTIC_RESTART_COUNT": str(world.restart),
-        "TORCHELASTIC_MAX_RESTARTS": str(contract.max_restarts),
+        "TORCHELASTIC_MAX_RESTARTS": "0",
         "TORCHELASTIC_RUN_ID": contract.uid,
         "CUDA_VISIBLE_DEVICES": ",".join(pod_uuids(pod) if whole_pod else [gpu.uuid for gpu in grant.gpus]),
         "COTENANT_POD_RANK": str(member.local_rank),

@@ -20,9 +20,18 @@ from cotenant_worker import layout
 from cotenant_worker.causes import RankExit
 from cotenant_worker.cells import Cell
 from cotenant_worker.children import Child, Nursery, pump
-from cotenant_worker.environment import TRAIN_OWN, Member, World, base_environment, rank_environment, servers_of
+from cotenant_worker.environment import (
+    TRAIN_OWN,
+    Member,
+    World,
+    base_environment,
+    code_path,
+    rank_environment,
+    servers_of,
+)
 from cotenant_worker.machine import available_cpus, oom_kills, pod_interface
 from cotenant_worker.programs import Program, preloads, program_of, source_file
+from cotenant_worker.workspace import starting_directory
 
 
 @dataclass(slots=True)
@@ -71,9 +80,9 @@ class LocalRanks:
         self._base = base_environment(self.inherited, self.contract, cpus=available_cpus())
 
     @property
-    def code(self) -> Path:
-        path = Path(str(self.contract.platform.get("codePath", "/workspace")))
-        return path if path.is_dir() else Path("/")
+    def start_in(self) -> Path:
+        """The directory that programs start in."""
+        return starting_directory(Path(code_path(self.contract)), layout.state_dir() / "work")
 
     # -- the warm process ---------------------------------------------------------------------------------------
 
@@ -81,7 +90,7 @@ class LocalRanks:
         """Begin importing what the program will import, while everything else is still starting."""
         if self.program.kind == "exec" or self.contract.platform.get("warmStart") is False:
             return
-        source = source_file(self.program, self.code)
+        source = source_file(self.program, self.start_in)
         text = source.read_text(errors="replace") if source else ""
         modules = preloads(text, self.contract.framework)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -154,15 +163,14 @@ class LocalRanks:
         cell.set("sequence", -1)
         read_end, write_end = os.pipe()
         name = f"rank {member.rank}"
-        request = {"env": env, "cwd": str(self.code), "kind": self.program.kind, "argv": self.program.argv}
+        cwd = str(self.start_in)
+        request = {"env": env, "cwd": cwd, "kind": self.program.kind, "argv": self.program.argv}
         pid = await self._fork(request, write_end)
         try:
             child = (
                 self.nursery.adopt(name, pid)
                 if pid
-                else self.nursery.spawn(
-                    name, self.program.command(sys.executable), env, cwd=str(self.code), output=write_end
-                )
+                else self.nursery.spawn(name, self.program.command(sys.executable), env, cwd=cwd, output=write_end)
             )
         except OSError as error:
             os.close(read_end)

@@ -44,7 +44,7 @@ class EmptyDirSource(Model):
 
 
 class Code(Model):
-    """Mounted read-only at /workspace: the working directory, and first on PYTHONPATH."""
+    """Mounted read-only at /workspace, first on PYTHONPATH. The program starts beside it, where it may write."""
 
     config_map: ConfigMapSource | None = None
     """Files from a ConfigMap, one per key."""
