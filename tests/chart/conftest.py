@@ -51,7 +51,11 @@ def render(helm: Callable[..., subprocess.CompletedProcess[str]]) -> Render:
 
 
 class Installed:
-    """The chart on a cluster, for the length of a `with` block. Fails with what Helm said."""
+    """The chart on a cluster, for the length of a `with` block. Fails with what Helm said.
+
+    Afterwards the GPUNodes go as well, which belong to the Nodes and not to the release: to another test of the same
+    cluster they would be GPUs that exist, on nodes that are not its own.
+    """
 
     def __init__(self, cluster: "Cluster", values: Mapping[str, Any], *, wait: bool) -> None:
         self._cluster, self._values, self._wait = cluster, values, wait
@@ -62,13 +66,20 @@ class Installed:
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=180)
         assert done.returncode == 0, done.stderr
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> "Installed":
         wait = ["--wait", "--timeout", "2m"] if self._wait else []
         arguments = ["install", self._release, str(CHART), "--create-namespace", *wait, "--values", "-"]
         self._helm(*arguments, stdin=yaml.safe_dump(dict(self._values)))
+        return self
 
     def __exit__(self, *_: object) -> None:
-        self._helm("uninstall", self._release, "--wait")
+        try:
+            self._helm("uninstall", self._release, "--wait")
+        finally:
+            self._cluster.kubectl("delete", "gpunodes", "--all")
+
+    def upgrade(self, values: Mapping[str, Any]) -> None:
+        self._helm("upgrade", self._release, str(CHART), "--values", "-", stdin=yaml.safe_dump(dict(values)))
 
 
 @pytest.fixture(scope="session")

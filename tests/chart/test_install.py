@@ -57,6 +57,11 @@ def items(cluster: "Cluster", *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
+def holders(cluster: "Cluster") -> list[str]:
+    """Who holds the Leases of the namespace: there is one."""
+    return [lease["spec"].get("holderIdentity", "") for lease in items(cluster, "leases", "-n", NAMESPACE)]
+
+
 def gpu_node(cluster: "Cluster", name: str) -> dict[str, Any]:
     return next((n for n in items(cluster, "gpunodes") if n["metadata"]["name"] == name), {"status": {"gpus": []}})
 
@@ -64,10 +69,8 @@ def gpu_node(cluster: "Cluster", name: str) -> dict[str, Any]:
 def test_both_replicas_are_ready_and_one_of_them_leads(cluster: "Cluster") -> None:
     pods = items(cluster, "pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/component=operator")
     assert [pod["status"]["containerStatuses"][0]["ready"] for pod in pods] == [True, True]
-    leases = items(cluster, "leases", "-n", NAMESPACE)
-    holders = [lease["spec"]["holderIdentity"] for lease in leases]
-    assert len(holders) == 1
-    assert holders[0] in {pod["metadata"]["name"] for pod in pods}
+    names = {pod["metadata"]["name"] for pod in pods}
+    wait_for(lambda: holders(cluster), lambda held: len(held) == 1 and set(held) <= names)
 
 
 def test_every_node_has_a_gpunode_that_belongs_to_it_and_says_that_it_is_simulated(cluster: "Cluster") -> None:

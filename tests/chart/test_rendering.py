@@ -17,6 +17,7 @@ from cotenant.controller.settings import Settings
 pytestmark = pytest.mark.cluster
 
 CHART = Path(__file__).parents[2] / "charts" / "cotenant"
+NAMESPACE = "cotenant-system"
 Render = Callable[..., dict[tuple[str, str], dict[str, Any]]]
 SET_BY_THE_CHART = {
     "namespace": "COTENANT_NAMESPACE",
@@ -54,6 +55,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ClusterRoleBinding", "cotenant-operator"),
         ("DaemonSet", "cotenant-agent"),
         ("Deployment", "cotenant-operator"),
+        ("Lease", "cotenant-operator"),
         ("PodDisruptionBudget", "cotenant-operator"),
         ("Role", "cotenant-operator"),
         ("RoleBinding", "cotenant-operator"),
@@ -293,6 +295,7 @@ def test_names_and_ports_are_those_of_the_code(render: Render) -> None:
     agent, operator = objects["DaemonSet", "cotenant-agent"], objects["Deployment", "cotenant-operator"]
     assert container_of(agent)["ports"] == [{"name": "http", "containerPort": names.AGENT_PORT}]
     assert container_of(operator)["ports"] == [{"name": "http", "containerPort": Settings().port}]
+    assert objects["Lease", Settings().lease_name]["metadata"]["namespace"] == NAMESPACE
     own_node = objects["ValidatingAdmissionPolicy", "cotenant-agent-own-node"]["spec"]["matchConstraints"]
     assert own_node["resourceRules"][0]["apiGroups"] == [names.GROUP]
     pods = json.dumps(objects["ValidatingAdmissionPolicy", "cotenant-tenant-pods"])

@@ -35,6 +35,7 @@ from cotenant.controller.kube import (
     Document,
     Outcome,
     Resource,
+    UnreachableError,
 )
 from cotenant.controller.rest import RestKube, load_configuration
 
@@ -105,10 +106,14 @@ class World:
                 process.kill()
             await process.wait()
 
+    async def holder(self) -> str:
+        """Who is written in the Lease, dead or alive; empty when it is free."""
+        found = await self.kube.get(LEASES, "cotenant-operator", self.namespace)
+        return str(found.document["spec"].get("holderIdentity") or "") if found.done else ""
+
     async def leader(self) -> str:
         """Identity of the replica that holds the Lease, if it is one that lives."""
-        found = await self.kube.get(LEASES, "cotenant-operator", self.namespace)
-        holder = str(found.document["spec"].get("holderIdentity") or "") if found.done else ""
+        holder = await self.holder()
         process = self.replicas.get(holder)
         return holder if process is not None and process.returncode is None else ""
 
@@ -184,26 +189,50 @@ async def played(
     run_s: Callable[[Document], float],
     **writer: Any,
 ) -> AsyncIterator[World]:
-    """CRDs, one tenant, played nodes; ends every operator that was started."""
+    """CRDs, one tenant, played nodes and no others; whatever happens, all that was made and started is ended."""
     pod_writer = load_pod_writer()
 
     hardware = pod_writer.Hardware(nodes=nodes, gpus=gpus, prefix=namespace)
-    async with RestKube(lambda: load_configuration(str(cluster.kubeconfig))) as kube:
+    async with (
+        RestKube(lambda: load_configuration(str(cluster.kubeconfig))) as kube,
+        contextlib.AsyncExitStack() as afterwards,  # each of these is done, whatever became of those before
+    ):
         world = World(kube, str(cluster.kubeconfig), namespace, logs)
-        await prepare(kube, namespace, nodes * gpus)
-        async with pod_writer.PodWriter(kube=kube, hardware=hardware, run_s=run_s, **writer):
-            try:
-                yield world
-            finally:
-                await world.stop_all()
-                for job in await world.jobs():
-                    await kube.delete(TRAINING_JOBS, job["metadata"]["name"], namespace)
-        for pod in await world.pods():
-            await kube.delete(PODS, pod["metadata"]["name"], namespace, grace_s=0)
+        afterwards.push_async_callback(kube.delete, QUEUES, namespace)
         for name in hardware.names():
-            await kube.delete(NODES, name)
-            await kube.delete(GPU_NODES, name)
-        await kube.delete(QUEUES, namespace)
+            afterwards.push_async_callback(kube.delete, NODES, name)
+            afterwards.push_async_callback(kube.delete, GPU_NODES, name)
+        afterwards.push_async_callback(_end_pods, world)
+        await prepare(kube, namespace, nodes * gpus)
+        await forget_gpu_nodes(kube)
+        await afterwards.enter_async_context(pod_writer.PodWriter(kube=kube, hardware=hardware, run_s=run_s, **writer))
+        afterwards.push_async_callback(_delete_jobs, world)
+        afterwards.push_async_callback(world.stop_all)
+        yield world
+
+
+async def _delete_jobs(world: World) -> None:
+    for job in await world.jobs():
+        await world.kube.delete(TRAINING_JOBS, job["metadata"]["name"], world.namespace)
+
+
+async def _end_pods(world: World) -> None:
+    for pod in await world.pods():
+        await world.kube.delete(PODS, pod["metadata"]["name"], world.namespace, grace_s=0)
+
+
+async def forget_gpu_nodes(kube: RestKube) -> None:
+    """An agent that was here before leaves its GPUNode: GPUs on a real node, whose kubelet would run what is played."""
+    deadline = time.monotonic() + 30.0
+    while True:
+        try:
+            left = await kube.list(GPU_NODES)
+            break
+        except UnreachableError:  # a CRD is served a moment after it was made
+            assert time.monotonic() < deadline, "GPUNodes are not served"
+            await asyncio.sleep(0.1)
+    for node in left.items:
+        await kube.delete(GPU_NODES, node["metadata"]["name"])
 
 
 async def prepare(kube: RestKube, namespace: str, gpus: int) -> None:

@@ -309,6 +309,7 @@ async def test_a_restart_of_the_operator_is_not_noticed_by_running_jobs(world: W
     world.replicas[leader].terminate()
     async with asyncio.timeout(30):
         assert await world.replicas[leader].wait() == 0
+    assert await world.holder() != leader, "it gives the Lease back before it ends: nobody waits for it to expire"
     await world.submit("short-10")
     await world.wait_phase("short-10", "Succeeded")
     after = await world.status("long-13")
