@@ -168,6 +168,9 @@ class Termination:
     signal: int | None = None
     results: dict[str, float | int | str] = field(default_factory=dict)
     """Rank 0's pod only: the final metrics, all-reduced."""
+    step: int = 0
+    """Rank 0's pod only: the last step that rank 0 reported, and how many there are in all, if it said so."""
+    of: int = 0
     last_checkpoint_step: int | None = None
     tail: tuple[str, ...] = ()
     """The last lines that the failing rank printed."""

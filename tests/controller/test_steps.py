@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import pytest
 from tests.controller.builders import T0, holding, left, pod, situation
 
-from cotenant import names
+from cotenant import contract, names
 from cotenant.api.gpunodes import Violation
 from cotenant.api.jobstatus import TrainingJobStatus
+from cotenant.controller import news
 from cotenant.controller.settings import Settings
 from cotenant.controller.situation import Situation
 from cotenant.controller.steps import next_step
@@ -350,3 +351,28 @@ def test_the_node_that_failed_a_gang_is_avoided_for_a_while_and_the_others_are_n
     step = next_step(given, SETTINGS)
     assert step.status is not None
     assert [(one.node, one.until.timestamp()) for one in step.status.excluded_nodes] == [("n2", T0 + 1200)]
+
+
+@pytest.mark.parametrize(
+    ("code", "told", "want"),
+    [
+        (0, {"step": 400, "of": 400}, ("400/400 (100 %)", 400, 100, "done")),
+        (0, {"step": 300, "of": 400}, ("300/400 (75 %)", 300, 75, "done")),
+        (1, {"step": 290, "of": 400}, ("290/400 (72 %)", 290, 72, "done")),
+        (0, {"step": 500}, ("500", 500, None, "done")),
+        (0, {}, ("268/400 (67 %)", 268, 67, "training")),
+    ],
+    ids=["all of it", "it stopped early", "it failed", "a total was never named", "it said nothing of its steps"],
+)
+def test_the_last_progress_is_what_rank_0_left_behind_not_what_it_answered_last(
+    code: int, told: dict[str, int], want: tuple[str, int, int | None, str]
+) -> None:
+    polled = news.summary(contract.Progress(state="training", step=268, of=400, metrics={"loss": 0.2}))
+    status = holding(Phase.RUNNING, *ONE, progress=polled)
+    ended = pod(ended=left(code, node_rank=0, **told))
+    step = next_step(situation(status, ended, spec={"retries": 0}), SETTINGS)
+    assert step.status is not None
+    progress = step.status.progress
+    assert progress is not None
+    assert (progress.summary, progress.step, progress.percent, progress.state) == want
+    assert progress.metrics == {"loss": 0.2}

@@ -135,6 +135,7 @@ def test_an_entrypoint_is_called_and_what_it_returns_are_the_results(tmp_path: P
         ended, log, termination = pod.finish()
     assert ended == 0, log
     assert termination.results == {"loss": 0.25, "accuracy": 0.97, "note": "fine"}
+    assert (termination.step, termination.of) == (40, 40)
 
 
 def test_the_rank_sees_its_gpus_and_not_our_secrets(tmp_path: Path) -> None:

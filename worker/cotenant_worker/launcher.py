@@ -335,6 +335,7 @@ class Launcher:
         if self._sinks:
             await asyncio.to_thread(self._close_sinks, code == 0)
         saved = checkpoints.newest(self.contract.checkpoint)
+        told = self.board.progress()
         termination = Termination(
             node_rank=self.contract.node_rank,
             attempt=self.contract.attempt,
@@ -344,6 +345,8 @@ class Launcher:
             rank=finish.rank,
             signal=finish.signal,
             results=self.board.results() if self.head else {},
+            step=told.step if self.head else 0,
+            of=told.of if self.head else 0,
             last_checkpoint_step=saved.step if saved else self.board.saved_step,
             tail=tuple(finish.tail),
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cotenant.api.conversion import to_placement
-from cotenant.controller import progress as news
 from cotenant.controller.births import Births
 from cotenant.controller.mirror import JobRecord
-from cotenant.controller.progress import News, Progresses
+from cotenant.controller.news import news_for
+from cotenant.controller.polls import Heard, Progresses
 from cotenant.controller.settings import Settings
 from cotenant.controller.situation import Situation, Step
 from cotenant.controller.steps import next_step
@@ -46,14 +46,14 @@ class Judging:
             violations=self.world.violations(pods),
             mismatch=self._mismatch(placement, latest),
             idle_since=self._idle_since(record, placement, latest, now),
-            progress=news.news_for(record.status.progress, latest.progress) if latest else None,
+            progress=news_for(record.status.progress, latest.progress, now) if latest else None,
             refusal=self.births.refusal(record),
             delay=self.births.delay(record),
             dead_nodes=self.world.mirror.dead,
             now=now,
         )
 
-    def _mismatch(self, placement: Placement | None, latest: News | None) -> str:
+    def _mismatch(self, placement: Placement | None, latest: Heard | None) -> str:
         if placement is None or latest is None:
             return ""
         for node in placement.nodes:
@@ -62,7 +62,7 @@ class Judging:
         return ""
 
     def _idle_since(
-        self, record: JobRecord, placement: Placement | None, latest: News | None, now: float
+        self, record: JobRecord, placement: Placement | None, latest: Heard | None, now: float
     ) -> float | None:
         """Since when neither the step nor the GPUs of the job have moved, as far as this leader has seen."""
         if record.job is None or record.job.spec.idle_timeout is None or record.status.phase is not Phase.RUNNING:

@@ -25,7 +25,7 @@ from cotenant.controller.loop import Loop
 from cotenant.controller.metrics import Metrics
 from cotenant.controller.mirror import Mirror
 from cotenant.controller.notes import Notes
-from cotenant.controller.progress import Progresses
+from cotenant.controller.polls import Progresses
 from cotenant.controller.queue_statuses import QueueBooks
 from cotenant.controller.rest import Patience, RestKube
 from cotenant.controller.settings import Settings

@@ -15,6 +15,7 @@ from cotenant.api.conversion import unix_seconds
 from cotenant.api.jobstatus import ExitStatus, ProgressStatus, TrainingJobStatus
 from cotenant.controller import statuses
 from cotenant.controller.ends import End, Ending, WaitUntil, judge, lost
+from cotenant.controller.news import last_words
 from cotenant.controller.pods import PodFacts
 from cotenant.controller.settings import Settings
 from cotenant.controller.situation import Note, Situation, Step
@@ -217,7 +218,9 @@ def _complete(s: Situation, ending: Ending) -> Step:
 
 
 def _last_progress(s: Situation) -> ProgressStatus | None:
-    return s.progress or s.status.progress
+    head = s.gang.get(0)
+    told = head.exit.termination if head and head.exit else None
+    return last_words(s.progress or s.status.progress, told, s.now)
 
 
 def _give_up(s: Situation, event: Event, *, reason: str, message: str, **fields: Any) -> Step:

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import aiohttp
 
 from cotenant import contract, names
-from cotenant.api.jobstatus import CheckpointStatus, ProgressStatus
 from cotenant.controller.metrics import Metrics
 from cotenant.controller.mirror import JobRecord, Mirror
-from cotenant.controller.statuses import moment
+from cotenant.controller.news import summary
 from cotenant.core.lifecycle import Phase
 from cotenant.core.model import JobKey
 
@@ -27,7 +26,7 @@ TIMEOUT = aiohttp.ClientTimeout(total=2.0, sock_connect=1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class Heard:
     """What rank 0 of one attempt said last, and since when it has said the same step."""
 
     attempt: int
@@ -40,19 +39,19 @@ class Progresses:
         self._mirror = mirror
         self._metrics = metrics
         self._every_s = every_s
-        self._news: dict[JobKey, News] = {}
+        self._heard: dict[JobKey, Heard] = {}
 
-    def of(self, record: JobRecord) -> News | None:
-        news = self._news.get(record.key)
-        return news if news and news.attempt == record.status.attempts else None
+    def of(self, record: JobRecord) -> Heard | None:
+        heard = self._heard.get(record.key)
+        return heard if heard and heard.attempt == record.status.attempts else None
 
     async def run(self) -> None:
         """Round after round; one round asks every running job once."""
         async with aiohttp.ClientSession(timeout=TIMEOUT, connector=aiohttp.TCPConnector(limit=AT_ONCE)) as session:
             while True:
                 running = [one for one in self._mirror.jobs.values() if one.status.phase is Phase.RUNNING]
-                for key in set(self._news) - {one.key for one in running}:
-                    del self._news[key]
+                for key in set(self._heard) - {one.key for one in running}:
+                    del self._heard[key]
                 pause = max(self._every_s, len(running) / POLLS_PER_S)
                 started = time.monotonic()
                 limit = asyncio.Semaphore(AT_ONCE)
@@ -81,37 +80,5 @@ class Progresses:
             return
         moved = known is None or known.progress.step != answer.step or known.progress.state != answer.state
         moved_at = time.time() if moved or known is None else known.moved_at
-        self._news[record.key] = News(record.status.attempts, answer, moved_at)
+        self._heard[record.key] = Heard(record.status.attempts, answer, moved_at)
         self._mirror.touch(record.key)
-
-
-def summary(progress: contract.Progress) -> ProgressStatus:
-    """As the status says it, without the time: what is equal here is not written again."""
-    percent = min(100, 100 * progress.step // progress.of) if progress.of > 0 else None
-    text = f"{progress.step}/{progress.of} ({percent} %)" if percent is not None else str(progress.step or "")
-    checkpoint = None
-    if progress.last_checkpoint_step is not None or progress.last_checkpoint_at is not None:
-        checkpoint = CheckpointStatus(step=progress.last_checkpoint_step, at=progress.last_checkpoint_at)
-    return ProgressStatus(
-        summary=text,
-        state=progress.state,
-        step=progress.step,
-        of=progress.of,
-        rate=round(progress.rate, 3),
-        percent=percent,
-        metrics=dict(progress.metrics),
-        last_checkpoint=checkpoint,
-        collective=progress.collective,
-        observed_gpus={rank: tuple(uuids) for rank, uuids in progress.observed_gpus.items()},
-        memory_peak_mib=dict(progress.memory_peak_mib),
-        warnings=progress.warnings,
-    )
-
-
-def news_for(status: ProgressStatus | None, progress: contract.Progress) -> ProgressStatus | None:
-    """What to write, or nothing when the status says the same already."""
-    fresh = summary(progress)
-    if status is not None and status.model_copy(update={"updated_at": None}) == fresh:
-        return None
-    at = progress.updated_at or time.time()
-    return fresh.model_copy(update={"updated_at": moment(at)})
