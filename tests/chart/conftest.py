@@ -74,7 +74,7 @@ class Installed:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._helm("uninstall", self._release, "--wait")
+            self._helm("uninstall", self._release, "--wait", "--cascade", "foreground")  # until the pods are gone
         finally:
             self._cluster.kubectl("delete", "gpunodes", "--all")
 

@@ -21,14 +21,13 @@ NAMESPACE = "cotenant-system"
 Render = Callable[..., dict[tuple[str, str], dict[str, Any]]]
 SET_BY_THE_CHART = {
     "namespace": "COTENANT_NAMESPACE",
-    "identity": "COTENANT_IDENTITY",
     "worker_image": "COTENANT_WORKER_IMAGE",
     "runtime_class": "COTENANT_RUNTIME_CLASS",
     "tolerations": "COTENANT_TOLERATIONS",
     "image_pull_secrets": "COTENANT_IMAGE_PULL_SECRETS",
 }
-FIXED = {"lease_name", "port", "host"}
-"""Settings that the chart leaves at their defaults, because RBAC, probes and Services rely on them."""
+FIXED = {"identity", "lease_name", "port", "host"}
+"""Settings that the chart leaves at their defaults, because RBAC, probes, Services and the Lease rely on them."""
 
 
 def pod_of(workload: Mapping[str, Any]) -> Any:

@@ -50,7 +50,7 @@ class Leadership:
         *,
         namespace: str,
         name: str,
-        identity: str,
+        identity: str,  # of the process, not of the pod: what a killed process sent may still be on its way
         times: LeaseTimes = LeaseTimes(),
         clock: Clock = time.monotonic,
         on_change: Callable[[bool], None] = lambda leads: None,

@@ -30,7 +30,7 @@ class Settings:
     """Field `worker_image` is the variable `COTENANT_WORKER_IMAGE` and the flag `--worker-image`."""
 
     namespace: str = setting("cotenant-system", "namespace of the operator: its Lease, and whom workers let in")
-    identity: str = setting("", "name of this replica in the Lease; made from the host name when empty")
+    identity: str = setting("", "name of this process in the Lease; if empty, its host name and a random part")
     lease_name: str = setting("cotenant-operator", "name of the Lease that the replicas compete for")
     worker_image: str = setting("ghcr.io/cotenant/worker:latest", "image of jobs that name none")
     port: int = setting(8080, "port of /healthz, /readyz and /metrics; 0 takes any free one")
@@ -100,7 +100,7 @@ class Settings:
             except ValueError as error:
                 raise SettingsError(f"{_variable(knob.name)}={raw!r} is not a {convert.__name__}") from error
         if not values.get("identity"):
-            values["identity"] = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+            values["identity"] = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         return cls(**values)
 
 
