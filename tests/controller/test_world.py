@@ -171,13 +171,13 @@ def test_what_did_not_change_is_no_reason_to_decide_again() -> None:
     seen.mirror.take(NODES, NODE)
     seen.mirror.take(GPU_NODES, GPU_NODE)
     seen.flush(T0)
-    seen.stale = False
+    seen.told.stale = False
     beat = GPU_NODE["status"] | {"heartbeat": "2026-01-01T00:00:10Z"}
     seen.mirror.take(
         GPU_NODES, GPU_NODE | {"metadata": GPU_NODE["metadata"] | {"resourceVersion": "2"}, "status": beat}
     )
     seen.flush(T0 + 10)
-    assert not seen.stale
+    assert not seen.told.stale
 
 
 def test_queues_follow_the_labels_of_namespaces() -> None:

@@ -78,7 +78,7 @@ class Applier:
     async def admit(self, record: JobRecord, action: Admit) -> Done:
         """Commit the placement; only then make the pods."""
         now = time.time()
-        isolation = self.world.level(action.placement)
+        isolation = self.world.fleet.level(action.placement)
         nodes = [node.node for node in action.placement.nodes]
         workers = action.placement.workers
         message = f"admitted: {workers} worker{'' if workers == 1 else 's'} on {_some(nodes)}"
@@ -111,9 +111,9 @@ class Applier:
         status = statuses.resized(
             record.status,
             action.placement,
-            isolation=self.world.level(action.placement),
+            isolation=self.world.fleet.level(action.placement),
             message=action.message,
-            milli=self.world.milli(before) if before else 0,
+            milli=self.world.fleet.milli(before) if before else 0,
             now=now,
         )
         return await self._make_leave(record, action, status, Note(reason="Resized", message=action.message))

@@ -69,7 +69,7 @@ class Births:
         if trouble is None or (trouble.uid, trouble.attempt) != (record.uid, record.status.attempts):
             trouble = self._troubles[record.key] = _Trouble(record.uid, record.status.attempts)
         attempt = attempt_of(
-            record.job, record.status.placement, record.status.attempts, self.world.gpus, self.settings
+            record.job, record.status.placement, record.status.attempts, self.world.fleet.gpus, self.settings
         )
         if not trouble.around:
             born = _worst(
@@ -92,7 +92,7 @@ class Births:
         calls: list[Coroutine[Any, Any, Born]] = []
         for rank, node in enumerate(attempt.placement.nodes):
             if attempt.pod_name(rank) not in there:
-                document = manifests.pod(attempt, rank, self.settings, self.world.path(node.node))
+                document = manifests.pod(attempt, rank, self.settings, self.world.fleet.path(node.node))
                 calls.append(self._one(PODS, document, trouble))
         return calls
 

@@ -42,8 +42,8 @@ class Judging:
             generation=record.generation,
             deleting=record.deleting,
             pods=tuple(pods.values()),
-            milli=self.world.milli(placement) if placement else 0,
-            violations=self.world.violations(pods),
+            milli=self.world.fleet.milli(placement) if placement else 0,
+            violations=self.world.fleet.violations(pods),
             mismatch=self._mismatch(placement, latest),
             idle_since=self._idle_since(record, placement, latest, now),
             progress=news_for(record.status.progress, latest.progress, now) if latest else None,
@@ -56,10 +56,7 @@ class Judging:
     def _mismatch(self, placement: Placement | None, latest: Heard | None) -> str:
         if placement is None or latest is None:
             return ""
-        for node in placement.nodes:
-            if wrong := self.world.path(node.node).verify(node, latest.progress.observed_gpus):
-                return wrong
-        return ""
+        return self.world.fleet.mismatch(placement, latest.progress.observed_gpus)
 
     def _idle_since(
         self, record: JobRecord, placement: Placement | None, latest: Heard | None, now: float

@@ -89,10 +89,7 @@ class Loop:
         except UnreachableError as error:
             log.warning("leads, but cannot list the cluster yet: %s", error)
             return False
-        for key in list(self.world.mirror.jobs):
-            self.world.mirror.touch(key)
-        self.world.mirror.changed.uids |= set(self.world.mirror.workers)
-        self.world.stale = True
+        self.world.rebuild(time.time())
         self._led = True
         log.info("took over: %d jobs, %d nodes, %.2f s", len(self.world.mirror.jobs), len(self.world.mirror.nodes),
                  time.monotonic() - started)  # fmt: skip
@@ -106,8 +103,8 @@ class Loop:
             self._step(key, now)
         for uid in sorted(changed.uids):
             self._orphans(uid)
-        if self.world.stale or now - self._planned_at >= self.settings.tick_s:
-            self.world.stale = False
+        if self.world.told.stale or now - self._planned_at >= self.settings.tick_s:
+            self.world.told.stale = False
             self._planned_at = now
             await self._plan(now)
             self.metrics.cycles.observe(time.monotonic() - started)
@@ -141,7 +138,7 @@ class Loop:
                 self._spawn(f"{key}#{uid}", self.applier.orphans(key, uid))
 
     async def _plan(self, now: float) -> None:
-        snapshot = self.world.state.snapshot(now)
+        snapshot = self.world.snapshot(now)
         started = time.monotonic()
         plan = await asyncio.to_thread(self.schedule, snapshot)
         self.metrics.decisions.observe(time.monotonic() - started)
@@ -192,7 +189,7 @@ class Loop:
                 del self._busy[key]
                 if key in self._passed_over:
                     self._passed_over.discard(key)
-                    self.world.stale = True
+                    self.world.told.stale = True
             if again_at is not None:
                 self._due[key] = again_at
             self.world.mirror.touch(key)

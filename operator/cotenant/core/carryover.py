@@ -6,8 +6,12 @@ moment it is. Otherwise the promise lapses and the job takes its turn like every
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
+
 from cotenant.core.cycle import Cycle, Found, Refusal
-from cotenant.core.holdings import holding_of
+from cotenant.core.holdings import Holding, holding_of
 from cotenant.core.model import Job, Placement
 from cotenant.core.plan import Evict, EvictionKind
 from cotenant.core.refusals import resolve
@@ -15,13 +19,40 @@ from cotenant.core.waiting import room_is_made
 
 
 def evict_the_lost(cycle: Cycle) -> None:
-    """A gang that lost a node or a GPU cannot go on; it leaves whole and is requeued."""
+    """A gang that lost a node or a GPU cannot go on; it leaves whole and is requeued.
+
+    Lost is what has been out of sight for `unseen_s`, and a node that is gone by name. After a restart nobody knows for
+    how long: then everything that is missing has that long to appear.
+    """
+    patience = cycle.policy.unseen_s
+    known = cycle.snapshot.now - cycle.snapshot.watched_since >= patience
+    given_up = _given_up(cycle, cycle.snapshot.now - patience)
     for key, holding in cycle.holdings.items():
         job = cycle.running[key]
-        if holding.missing and not job.evicting:
-            why = f"Lost {holding.missing}; the job is requeued."
+        lost = (known and holding.missing) or _first_of(holding, given_up)
+        if lost and not job.evicting:
+            why = f"Lost {lost}; the job is requeued."
             cycle.evicted[key] = Evict(job=key, kind=EvictionKind.NODE_LOST, in_favour_of=None, message=why)
             cycle.leaving.append(job)
+
+
+def _given_up(cycle: Cycle, before: float) -> dict[tuple[int, int], str]:
+    """(row, column) → in words, of GPUs that were last listed before then."""
+    inventory = cycle.inventory
+    found = {}
+    for row in np.flatnonzero(((inventory.kind >= 0) & ~inventory.usable).any(axis=1)).tolist():
+        node = inventory.nodes[row]
+        for gpu in node.gpus:
+            if gpu.unseen_since is not None and gpu.unseen_since <= before:
+                found[inventory.slot_of[gpu.uuid]] = f"GPU {gpu.uuid}, which node {node.name} does not list any more"
+    return found
+
+
+def _first_of(holding: Holding, given_up: Mapping[tuple[int, int], str]) -> str:
+    if not given_up:
+        return ""
+    held = ((take.row, column) for take in holding.takes for column in take.columns)
+    return next((given_up[slot] for slot in held if slot in given_up), "")
 
 
 def _kept(cycle: Cycle, job: Job, placement: Placement) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Gpu:
     healthy: bool = True
     peers: frozenset[str] = frozenset()
     """UUIDs on the same node that this GPU reaches by NVLink."""
+    unseen_since: float | None = None
+    """Its node does not list it any more, since then. Not healthy; who holds it keeps it until it is given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +204,8 @@ class Snapshot:
     """The world at one moment, as a value. Order of the tuples carries no meaning."""
 
     now: float
+    watched_since: float = -inf
+    """Since when somebody looks: what has not been seen since then may merely not have been seen yet."""
     nodes: tuple[Node, ...] = ()
     queues: tuple[Queue, ...] = ()
     jobs: tuple[Job, ...] = ()

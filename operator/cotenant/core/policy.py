@@ -21,6 +21,8 @@ class Policy:
     """How much past borrowing weighs beside present borrowing when shares are compared."""
     history_half_life_s: int = 86_400
     """After this time past borrowing counts half."""
+    unseen_s: int = 60
+    """A GPU that its node does not list any more may come back for so long: an agent or a driver restarts."""
     forecasts: int = 16
     """Different requests per cycle for which a start time and the smallest change are worked out."""
     reserve_within_s: int = 3_600

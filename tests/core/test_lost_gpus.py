@@ -1,0 +1,86 @@
+"""A gang leaves when a GPU of it is lost, and not when the GPU is out of sight for a moment. One decision each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cotenant.core import schedule
+from cotenant.core.model import Job, Node, Snapshot
+from cotenant.core.plan import Evict, EvictionKind
+from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+
+NOW = 1_000.0
+TRAINS = make_job("trains", workers=2, placement=make_placement(("n1", [[0], [1]])))
+ELSEWHERE = make_job("elsewhere", placement=make_placement(("n2", [[0]])))
+
+
+def unseen(node: Node, *columns: int, since: float) -> Node:
+    gpus = [replace(gpu, healthy=False, unseen_since=since) if gpu.index in columns else gpu for gpu in node.gpus]
+    return replace(node, gpus=tuple(gpus))
+
+
+def world(n1: Node | None, *jobs: Job, watched_since: float = 0.0) -> Snapshot:
+    nodes = [node for node in (n1, make_node("n2")) if node is not None]
+    return make_snapshot(
+        nodes=nodes, queues=[make_queue("red", guaranteed=4)], jobs=list(jobs), now=NOW, watched_since=watched_since
+    )
+
+
+def evicted(snapshot: Snapshot) -> dict[str, str]:
+    plan = schedule(snapshot)
+    return {action.job: action.message for action in plan.actions if isinstance(action, Evict)}
+
+
+@pytest.mark.parametrize(
+    ("n1", "watched_since", "said"),
+    [
+        (make_node("n1"), 0.0, ""),
+        (unseen(make_node("n1"), 1, since=NOW - 59), 0.0, ""),
+        (unseen(make_node("n1"), 1, since=NOW - 60), 0.0, "Lost GPU GPU-n1-1, which node n1 does not list any more"),
+        (make_node("n1", gpus=0), 0.0, "Lost GPU GPU-n1-0 of node n1"),
+        (make_node("n1", gpus=0), NOW - 59, ""),
+        (make_node("n1", gpus=0), NOW - 60, "Lost GPU GPU-n1-0 of node n1"),
+        (None, 0.0, "Lost node n1"),
+        (None, NOW - 10, ""),
+    ],
+    ids=[
+        "all GPUs are there",
+        "one is out of sight for less than a minute",
+        "one is out of sight for a minute",
+        "the GPUs are not known at all, and should be by now",
+        "the GPUs are not known yet: the operator has just started",
+        "the GPUs are not known a minute after the operator started",
+        "the node is gone",
+        "the node is not known yet: the operator has just started",
+    ],
+)
+def test_a_gang_leaves_when_what_it_holds_is_lost_and_not_before(
+    n1: Node | None, watched_since: float, said: str
+) -> None:
+    want = {"red/trains": f"{said}; the job is requeued."} if said else {}
+    assert evicted(world(n1, TRAINS, ELSEWHERE, watched_since=watched_since)) == want
+
+
+def test_who_leaves_for_a_lost_gpu_is_told_so_in_the_plan() -> None:
+    (action,) = schedule(world(unseen(make_node("n1"), 0, since=0.0), TRAINS)).actions
+    assert isinstance(action, Evict)
+    assert (action.kind, action.in_favour_of) == (EvictionKind.NODE_LOST, None)
+
+
+def test_a_gpu_out_of_sight_still_counts_for_the_queue_that_holds_it() -> None:
+    queue = make_queue("red", guaranteed=2, limit=2)
+    waits = make_job("waits")
+    nodes = [unseen(make_node("n1"), 0, 1, since=NOW - 10), make_node("n2")]
+    plan = schedule(make_snapshot(nodes=nodes, queues=[queue], jobs=[TRAINS, waits], now=NOW))
+    assert plan.actions == ()
+    assert list(plan.verdicts) == ["red/waits"]
+
+
+def test_nobody_new_gets_a_gpu_out_of_sight() -> None:
+    nodes = [unseen(make_node("n1"), 0, 1, since=NOW - 10)]
+    plan = schedule(
+        make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=2)], jobs=[make_job("waits")], now=NOW)
+    )
+    assert plan.actions == ()
