@@ -45,13 +45,18 @@ class Buildah:
         assert done.returncode == 0, f"buildah {' '.join(arguments)}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout.strip()
 
+    def leave_no_mount(self) -> None:
+        """A build that failed leaves working containers, mounted; and the storage stays bound to its own place."""
+        self("rm", "--all")
+        subprocess.run(["umount", self._options[1] + "/overlay"], capture_output=True, check=False)
+
     def has(self, image: str) -> bool:
         done = subprocess.run(["buildah", *self._options, "inspect", image], capture_output=True, check=False)
         return done.returncode == 0
 
 
 @pytest.fixture(scope="module")
-def buildah() -> Buildah:
+def buildah() -> Iterator[Buildah]:
     from cotenant_local import folders
 
     if os.geteuid() != 0:
@@ -63,7 +68,8 @@ def buildah() -> Buildah:
     buildah = Buildah(storage)
     if not buildah.has(BASE):
         make_base(buildah, storage)
-    return buildah
+    yield buildah
+    buildah.leave_no_mount()
 
 
 def make_base(buildah: Buildah, storage: Path) -> None:
