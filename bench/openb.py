@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -128,26 +127,3 @@ def arrivals(pods: list[Shape], capacity_milli: int, rng: np.random.Generator) -
             return order
         order.append(clone)
         asked += clone.total
-
-
-def shifted(machines: Machines, pods: list[Shape], rng: np.random.Generator) -> tuple[Machines, list[Shape]]:
-    """Another cluster and another mix of the same kind, for judging what was not tuned on.
-
-    70 % of the nodes, drawn with a random weight per model; shapes drawn from the list with a random log-normal weight
-    each (so common shapes become rare and the reverse), every CPU request and share scaled by up to ±15 %.
-    """
-    weight = rng.lognormal(0.0, 0.7, len(machines.models))[machines.model]
-    rows = rng.choice(len(weight), size=int(0.7 * len(weight)), replace=False, p=weight / weight.sum())
-    cluster = machines.take(np.sort(rows))
-    counts = Counter(pods)
-    shapes = list(counts)
-    odds = np.array([counts[shape] for shape in shapes]) * rng.lognormal(0.0, 0.8, len(shapes))
-    bent = [_bend(shape, rng) for shape in shapes]
-    drawn = rng.choice(len(shapes), size=int(0.7 * len(pods)), p=odds / odds.sum())
-    return cluster, [bent[i] for i in drawn]
-
-
-def _bend(shape: Shape, rng: np.random.Generator) -> Shape:
-    cpu = int(shape.cpu * rng.uniform(0.85, 1.15))
-    milli = min(int(shape.milli * rng.uniform(0.85, 1.15)), 990) if shape.is_share else shape.milli
-    return replace(shape, cpu=cpu, milli=milli)

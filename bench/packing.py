@@ -2,7 +2,7 @@
 
     python bench/packing.py                                     # all lists, seeds 42..51, random, best fit, FGD, ours
     python bench/packing.py --lists default,cpu250 --seeds 42-44 --policies fgd,ours,ours-random
-    python bench/packing.py --shifted --seeds 100-104           # other clusters and mixes of the same kind
+    python bench/packing.py --shift mixed --seeds 100-104       # other clusters and mixes: see packing_shifts.py
 
 Allocation is the GPU handed out as percent of the cluster's, when the pods that have arrived ask for 100 % and for
 130 % of it (docs/design/0002-packing.md). Differences are paired: same list, same seed, same order. `-random` breaks
@@ -24,9 +24,10 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from openb import LISTS, Machines, Shape, arrivals, read_machines, read_pods, shifted
+from openb import LISTS, Machines, Shape, arrivals, read_machines, read_pods
 from packing_baselines import BestFit, Cached, Fgd, Ledger, RandomFit
 from packing_ours import Ours
+from packing_shifts import SHIFTS
 
 HERE = Path(__file__).resolve().parent
 POLICIES = ("random", "bestfit", "bestfit-random", "fgd", "fgd-random", "ours", "ours-random")
@@ -61,12 +62,12 @@ def start(policy: str, machines: Machines, pods: list[Shape], rng: np.random.Gen
     return Cached(BestFit() if name == "bestfit" else Fgd(ledger, pods), ledger, ties)
 
 
-def one_run(traces: Path, shift: bool, task: tuple[str, str, int]) -> Result:
+def one_run(traces: Path, shift: str | None, task: tuple[str, str, int]) -> Result:
     name, policy, seed = task
     machines, pods = read_machines(traces), read_pods(traces, name)
     rng = np.random.default_rng(seed)
     if shift:
-        machines, pods = shifted(machines, pods, rng)
+        machines, pods = SHIFTS[shift](machines, pods, rng)
     order = arrivals(pods, machines.milli, rng)
     machines = machines.take(rng.permutation(len(machines.cpu)))
     began = time.process_time()
@@ -94,7 +95,7 @@ def allocation(used: NDArray[np.float64], arrived: NDArray[np.float64], percent:
     return float(used[there].mean()) if there.any() else float(used[arrived <= percent][-1])
 
 
-def results(tasks: list[tuple[str, str, int]], traces: Path, shift: bool, processes: int) -> Iterator[Result]:
+def results(tasks: list[tuple[str, str, int]], traces: Path, shift: str | None, processes: int) -> Iterator[Result]:
     work = partial(one_run, traces, shift)
     if processes == 1:
         yield from map(work, tasks)
@@ -146,7 +147,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--policies", default="random,bestfit,fgd,ours", help=f"of {', '.join(POLICIES)}")
     parser.add_argument("--seeds", type=seeds_of, default=seeds_of("42-51"), help="A or A-B")
     parser.add_argument("--seed", type=int, help="just this one")
-    parser.add_argument("--shifted", action="store_true", help="perturb cluster and list, differently for each seed")
+    parser.add_argument("--shift", choices=SHIFTS, help="bend cluster and list, differently for each seed")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, default=HERE / "results" / "packing.json")
     options = parser.parse_args()
@@ -164,7 +165,7 @@ def main() -> None:
         for policy in options.policies.split(",")
         for seed in seeds
     ]
-    done = list(results(tasks, options.traces, options.shifted, options.processes))
+    done = list(results(tasks, options.traces, options.shift, options.processes))
     print("\n".join(table(done)))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps([asdict(result) for result in done], indent=1) + "\n")

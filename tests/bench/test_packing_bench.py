@@ -72,17 +72,21 @@ def test_a_seed_gives_the_same_numbers_every_time_and_in_two_processes(lists: Pa
     assert answers[0] == answers[1]
 
 
-def test_a_shifted_run_is_another_cluster_and_another_mix(lists: Path, tmp_path: Path) -> None:
-    for name, options in (("plain", ()), ("shifted", ("--shifted",))):
-        run = bench(lists, "--seed", "7", "--policies", "ours", "--out", str(tmp_path / name), *options)
+@pytest.mark.parametrize("shift", ["mixed", "nodes", "shares", "cpu", "classes", "gangs"])
+def test_a_shifted_run_is_another_world_and_the_same_for_every_policy(lists: Path, tmp_path: Path, shift: str) -> None:
+    for name, options in (("plain", ()), ("shifted", ("--shift", shift))):
+        run = bench(lists, "--seeds", "7-8", "--policies", "ours,fgd", "--out", str(tmp_path / name), *options)
         assert run.returncode == 0, run.stderr
-    assert rows(tmp_path / "plain") != rows(tmp_path / "shifted")
+    bent = rows(tmp_path / "shifted")
+    assert rows(tmp_path / "plain") != bent
+    assert [row["placed"] + row["failed"] for row in bent[:2]] == [row["placed"] + row["failed"] for row in bent[2:]]
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         pytest.param(("--lists", "nothing"), "no such list", id="a list that is not there"),
+        pytest.param(("--shift", "sideways"), "invalid choice: 'sideways'", id="a shift that is not there"),
         pytest.param(("--policies", "magic"), "no such policy: magic", id="a policy that is not there"),
     ],
 )
