@@ -11,6 +11,7 @@ import pytest
 from cotenant.api.queues import Period, Queue
 from cotenant.controller.budgets import Budgets, end_of, start_of
 from cotenant.controller.gate import Gate
+from cotenant.controller.queue_statuses import worth_a_write
 from cotenant.controller.settings import Settings, SettingsError
 from cotenant.controller.taints import untolerated
 
@@ -151,3 +152,17 @@ async def test_whoever_gives_up_waiting_leaves_no_hole_in_the_gate() -> None:
     await first
     async with asyncio.timeout(2):
         await call(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "written", "worth"),
+    [
+        pytest.param({}, {}, False, id="nothing changed"),
+        pytest.param({"used": "1"}, {}, True, id="usage changed"),
+        pytest.param({"pastBorrowing": {"at": "later"}}, {"pastBorrowing": {}}, False, id="only time has passed"),
+        pytest.param({"pastBorrowing": {"at": "now"}}, {"used": "1"}, True, id="it was never written"),
+        pytest.param({"used": "1", "pastBorrowing": {}}, {"pastBorrowing": {}}, True, id="it goes along with others"),
+    ],
+)
+def test_past_borrowing_costs_no_writes_of_its_own(change: Any, written: Any, worth: bool) -> None:
+    assert worth_a_write(change, written) is worth

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
 
 import pytest
 from tests.controller.builders import T0, UID, holding, job_document, pod_document, terminated
 
 from cotenant import names
-from cotenant.api.jobstatus import TrainingJobStatus
+from cotenant.api.jobstatus import PendingStatus, TrainingJobStatus
 from cotenant.controller.budgets import Budgets
 from cotenant.controller.kube import GPU_NODES, NODES, PODS, QUEUES, TRAINING_JOBS
 from cotenant.controller.mirror import Mirror
@@ -199,3 +200,35 @@ def test_queues_follow_the_labels_of_namespaces() -> None:
         seen.flush(T0)
         served.append([sorted(queue.namespaces) for queue in seen.state.snapshot(T0).queues])
     assert served == [[[]], [["red-1"]], [[]]]
+
+
+def test_a_new_leader_is_told_what_only_statuses_still_say() -> None:
+    seen = world()
+    past = {"milliGPUSeconds": 7_200_000, "at": "2025-12-31T00:00:00Z"}  # a day before T0: half of it is left
+    queue = {
+        "apiVersion": names.API_VERSION,
+        "kind": "Queue",
+        "metadata": {"name": "red", "uid": "q", "resourceVersion": "1"},
+        "spec": {"quotas": [{"guaranteed": 1}]},
+        "status": {"borrowed": "2", "pastBorrowing": past},
+    }
+    seen.mirror.take(QUEUES, queue)
+    pending = PendingStatus(reason="WaitingForEviction", message="Room is being made on n1.", since=T0)
+    told(seen, TrainingJobStatus(phase=Phase.PENDING, pending=pending))
+
+    seen.rebuild(T0)
+    seen.flush(T0)
+    snapshot = seen.state.snapshot(T0)
+
+    expected = 3_600_000 + 2_000 * 86_400 / log(2) / 2
+    assert snapshot.owed == ("red/train",)
+    assert [(name, round(held)) for name, held in snapshot.usage_history] == [("red", round(expected))]
+
+
+def test_jobs_that_ended_teach_a_new_leader_which_shapes_come() -> None:
+    seen = world()
+    told(seen, TrainingJobStatus(phase=Phase.SUCCEEDED, finished_at=T0 - 86_400))
+
+    seen.rebuild(T0)
+
+    assert [weight for _, weight in seen.state.snapshot(T0).demand_history] == [pytest.approx(1.0)]

@@ -210,6 +210,13 @@ class BudgetUsage(StatusModel):
     period_end: Timestamp | None = None
 
 
+class PastBorrowing(StatusModel):
+    milli_gpu_seconds: int = Field(default=0, alias="milliGPUSeconds")
+    """Milli-GPU × seconds beyond what is guaranteed, decayed."""
+    at: Timestamp
+    """When it stood at that."""
+
+
 class QueueStatus(StatusModel):
     used: GpuAmount = 0
     """GPUs that its jobs hold."""
@@ -222,12 +229,14 @@ class QueueStatus(StatusModel):
     running: int = 0
     """Jobs that hold GPUs."""
     share: str = ""
-    """Dominant share of what is borrowed, usage history counted: who has less goes first."""
+    """Dominant share of what is borrowed now: who has less goes first. What was borrowed before counts besides."""
     namespaces: tuple[str, ...] = ()
     """All that it serves now, selectors resolved."""
     quotas: tuple[QuotaUsage, ...] = ()
     """The same for every line of the spec."""
     budget: BudgetUsage | None = None
+    past_borrowing: PastBorrowing | None = None
+    """What it has borrowed before, from which the next leader goes on. Written when something else is."""
     conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
     observed_generation: int = 0
 

@@ -82,7 +82,7 @@ class Loop:
         self.awake.clear()
 
     async def _take_over(self) -> bool:
-        """Rebuild from the API alone: nothing that an earlier leader had in memory counts."""
+        """Rebuild from the API alone: nothing that an earlier leader had in memory counts, only what it wrote."""
         started = time.monotonic()
         try:
             await self.refresh()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cotenant.api.jobstatus import Condition
-from cotenant.api.queues import Queue, QueueStatus, QuotaUsage
+from cotenant.api.queues import PastBorrowing, Queue, QueueStatus, QuotaUsage
 from cotenant.controller.budgets import Budgets
 from cotenant.controller.kube import QUEUES, Kube, UnreachableError
 from cotenant.controller.metrics import Metrics
@@ -39,13 +39,16 @@ class Account:
     shares: Shares
     pending: Mapping[str, int]
     running: Mapping[str, int]
+    past: Mapping[str, PastBorrowing]
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Account:
         standing = snapshot.standing or Standing.of(snapshot)
         pending = Counter(job.queue for job in standing.pending)
         running = Counter(job.queue for job in standing.running.values())
-        return cls(standing.tree, standing.usage, Shares(standing.tree, {}), pending, running)
+        at = moment(snapshot.now)
+        past = {name: PastBorrowing(milli_gpu_seconds=int(held), at=at) for name, held in snapshot.usage_history}
+        return cls(standing.tree, standing.usage, Shares(standing.tree, {}), pending, running, past)
 
     def held(self) -> dict[str, int]:
         """Queue → milli-GPU, descendants included."""
@@ -69,10 +72,17 @@ def status_of(queue: Queue, account: Account, served: frozenset[str], budgets: B
         share=f"{account.shares.share(account.usage, number) / 10_000:.1f} %",
         namespaces=tuple(sorted(served)),
         budget=budgets.usage(queue, now),
+        past_borrowing=account.past.get(name),
         conditions=_conditions(queue, account.tree.broken.get(name, ""), now),
         observed_generation=queue.metadata.generation,
     )
     return status.model_copy(update=amounts | {"quotas": lines})  # amounts are milli already: not to be read again
+
+
+def worth_a_write(change: Mapping[str, object], written: Mapping[str, object]) -> bool:
+    """Past borrowing alone is not, once it is there: it moves with every second, but as long as nothing else does, what
+    was written and what the queue has borrowed since say what it has come to."""
+    return bool(change.keys() - {"pastBorrowing"} or (change and "pastBorrowing" not in written))
 
 
 def _line(account: Account, line: Line) -> QuotaUsage:
@@ -167,8 +177,9 @@ class QueueBooks:
             if name not in account.tree.number or not self._leads():
                 continue
             status = status_of(queue, account, served.get(name, frozenset()), self._budgets, now)
-            change = patch(self._mirror.queue_statuses.get(name, {}), status)
-            if change:
+            written = self._mirror.queue_statuses.get(name, {})
+            change = patch(written, status)
+            if worth_a_write(change, written):
                 reply = await self._kube.patch(QUEUES, name, {"status": change}, subresource="status")
                 if reply.done:
                     self._mirror.take(QUEUES, reply.document)

@@ -12,6 +12,7 @@ from cotenant.api.conversion import to_job, to_placement, to_queue
 from cotenant.api.errors import DocumentError
 from cotenant.controller.budgets import Budgets
 from cotenant.controller.fleet import Fleet
+from cotenant.controller.handover import handover_of
 from cotenant.controller.mirror import Changed, JobRecord, Mirror
 from cotenant.controller.pods import PodFacts
 from cotenant.controller.remainders import remainders, unreadable
@@ -46,10 +47,13 @@ class World:
         self._settled: list[tuple[Action, int | None]] = []
 
     def rebuild(self, now: float) -> None:
-        """A new leader looks at everything, and gives what it does not find time to appear."""
+        """A new leader looks at everything, goes on from what the last one wrote down, and gives what it does not find
+        time to appear."""
         for key in list(self.mirror.jobs):
             self.mirror.touch(key)
         self.mirror.changed.uids |= set(self.mirror.workers)
+        handover = handover_of(self.mirror.queues, self.mirror.jobs, lambda record: self.readable(record, now).job)
+        self.state.take_over(handover, now)
         self._watched_since = now
         self.told.stale = True
 

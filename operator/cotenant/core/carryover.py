@@ -1,7 +1,8 @@
 """What earlier cycles left to do first: jobs whose node is lost, and places that were promised.
 
 Runs before the line-up. A promise is kept as long as its place can still become free; the job is admitted there the
-moment it is. Otherwise the promise lapses and the job takes its turn like everybody else.
+moment it is. Otherwise the promise lapses and the job takes its turn like everybody else. A job that an earlier leader
+was making room for finds a place again in that room, before anybody else is given what was evicted for it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from cotenant.core.cycle import Cycle, Found, Refusal
 from cotenant.core.holdings import Holding, holding_of
 from cotenant.core.model import Job, Placement
+from cotenant.core.ordering import own_order
 from cotenant.core.plan import Evict, EvictionKind
 from cotenant.core.refusals import resolve
 from cotenant.core.waiting import room_is_made
@@ -84,6 +86,28 @@ def keep_promises(cycle: Cycle) -> list[Job]:
         for job in sorted(cycle.pending, key=lambda job: job.key)
         if job.key not in promised or not _kept(cycle, job, promised[job.key])
     ]
+
+
+def find_again(cycle: Cycle, jobs: list[Job]) -> list[Job]:
+    """Places for the jobs that are owed one, by priority and age; returns the jobs that take an ordinary turn."""
+    owed = [job for job in jobs if job.key in cycle.snapshot.owed]
+    settled = {job.key for job in sorted(owed, key=own_order) if _found_again(cycle, job)}
+    return [job for job in jobs if job.key not in settled]
+
+
+def _found_again(cycle: Cycle, job: Job) -> bool:
+    request = resolve(cycle, job)
+    if isinstance(request, Refusal):
+        return False
+    found = cycle.find(cycle.now, request, request.workers)
+    if found is not None:
+        cycle.admit(job, found)
+        return True
+    coming = cycle.find_later(request)
+    if coming is not None:
+        cycle.promise(job.key, coming)
+        cycle.verdicts[job.key] = room_is_made(coming.placement).verdict(job.key)
+    return coming is not None
 
 
 def _keep_for_the_moving(cycle: Cycle, job: Job, placement: Placement) -> None:

@@ -208,6 +208,10 @@ class Cycle:
                 best = rank, found
         return None if best is None else best[1]
 
+    def find_later(self, request: Request) -> Found | None:
+        """A place that is free once those who are already leaving have left."""
+        return None if self.later is None else self.find(self.later, request, request.workers)
+
     def confined(self, books: Books, request: Request, holding: Holding) -> bool:
         """Inside every guarantee on the path: what cannot be taken back is never lent."""
         return all(charge_entitled(books.usage, step, holding.charge) for step in self.tree.paths[request.queue])

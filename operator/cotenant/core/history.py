@@ -11,8 +11,10 @@ burst of short jobs cannot win again and again before its use is seen. An admiss
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from cotenant.core.fairness import borrowed
+from cotenant.core.handover import PastBorrowing
 from cotenant.core.model import Job
 from cotenant.core.placement.shapes import Shape, worker_shape
 from cotenant.core.usage import Usage
@@ -37,8 +39,7 @@ class History:
         self._at = now
         if not passed:
             return
-        kept = 2.0 ** (-passed / self._half_life_s)
-        gained = self._half_life_s / math.log(2) * (1.0 - kept)
+        kept, gained = self._decay(passed)
         before = self._borrowed
         self._borrowed = {}
         for number, queue in enumerate(usage.tree.queues):
@@ -46,6 +47,20 @@ class History:
             if value >= 1.0:
                 self._borrowed[queue.name] = value
         self._shapes = {shape: weight * kept for shape, weight in self._shapes.items() if weight * kept >= 0.01}
+
+    def take_over(self, borrowing: Iterable[PastBorrowing], ended: Iterable[tuple[Job, float]], now: float) -> None:
+        """Go on from what another history had come to, carried forward to now."""
+        self._borrowed, self._penalties, self._shapes, self._at = {}, {}, {}, now
+        for past in borrowing:
+            kept, gained = self._decay(max(0.0, now - past.at))
+            self._borrowed[past.queue] = past.milli_seconds * kept + past.rate_milli * gained
+        for job, at in sorted(ended, key=lambda one: (one[1], one[0].key)):
+            self._remember(job, self._decay(max(0.0, now - at))[0])
+
+    def _decay(self, passed: float) -> tuple[float, float]:
+        """(what is kept of a value, what a rate of one has come to) after so many seconds."""
+        kept = 2.0 ** (-passed / self._half_life_s)
+        return kept, self._half_life_s / math.log(2) * (1.0 - kept)
 
     def admitted(self, job: Job, milli: int, usage: Usage) -> None:
         """An admission was assumed: the queues of its path that borrow are charged at once."""
@@ -64,8 +79,11 @@ class History:
     def left(self, job: Job) -> None:
         """A job is gone; jobs like it may come again."""
         self._penalties.pop(job.key, None)
+        self._remember(job, 1.0)
+
+    def _remember(self, job: Job, weight: float) -> None:
         shape = worker_shape(job)
-        self._shapes[shape] = self._shapes.get(shape, 0.0) + job.workers_min
+        self._shapes[shape] = self._shapes.get(shape, 0.0) + job.workers_min * weight
         if len(self._shapes) > _SHAPES:
             del self._shapes[min(self._shapes, key=lambda one: (self._shapes[one], one))]
 

@@ -214,6 +214,8 @@ class Snapshot:
     """Queue → decayed milli-GPU-seconds of borrowing, as kept by the state between cycles."""
     promises: tuple[tuple[JobKey, Placement], ...] = ()
     """Places that an earlier plan is making free for jobs that still wait (`Plan.promises`)."""
+    owed: tuple[JobKey, ...] = ()
+    """Waiting jobs for which an earlier leader was making room (`Handover`); `promises` of which the place is lost."""
     demand_history: tuple[tuple[Shape, float], ...] = ()
     """Shapes of jobs that came lately, with decayed weights: what placement learns the mix from."""
     standing: Standing | None = field(default=None, compare=False, repr=False)

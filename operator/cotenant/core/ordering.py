@@ -39,7 +39,7 @@ class Lineup:
         for job in jobs:
             self._jobs[self._tree.number[job.queue]].append(job)
         for own in self._jobs:
-            own.sort(key=_own_key, reverse=True)
+            own.sort(key=own_order, reverse=True)
         self._build(_ROOT)
 
     def next(self) -> Job | None:
@@ -104,5 +104,6 @@ class Lineup:
         )
 
 
-def _own_key(job: Job) -> tuple[int, float, str]:
+def own_order(job: Job) -> tuple[int, float, str]:
+    """Inside one queue: priority → age → key."""
     return -job.priority, job.submitted_at, job.key

@@ -6,9 +6,9 @@ The controller, the simulator, the what-if and the explanation all call this one
 from __future__ import annotations
 
 from cotenant.core.backfill import find_before, lift, reserve
-from cotenant.core.carryover import evict_the_lost, keep_promises
+from cotenant.core.carryover import evict_the_lost, find_again, keep_promises
 from cotenant.core.consolidation import consolidate
-from cotenant.core.cycle import Cycle, Found, Refusal
+from cotenant.core.cycle import Cycle, Refusal
 from cotenant.core.elastic import grow
 from cotenant.core.eviction import make_room
 from cotenant.core.fairness import entitled
@@ -18,7 +18,6 @@ from cotenant.core.ordering import Lineup
 from cotenant.core.plan import Plan
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.refusals import resolve
-from cotenant.core.requests import Request
 from cotenant.core.waiting import explain, room_is_made
 
 
@@ -32,7 +31,7 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
         lambda queue, job: entitled(cycle.now.usage, cycle.asked[job.key], queue),
     )
     evict_the_lost(cycle)
-    lineup.fill(_able(cycle, keep_promises(cycle)))
+    lineup.fill(_able(cycle, find_again(cycle, keep_promises(cycle))))
     while (job := lineup.next()) is not None:
         judge(cycle, job)
         lineup.settle()
@@ -64,7 +63,11 @@ def judge(cycle: Cycle, job: Job) -> None:
         if found is not None:
             cycle.admit(job, found)
             return
-        coming = _find_later(cycle, job, request) or make_room(cycle, job, request)
+        coming = cycle.find_later(request)
+        if coming is not None:
+            cycle.promise(job.key, coming)
+        else:
+            coming = make_room(cycle, job, request)
         if coming is not None:
             cycle.verdicts[job.key] = room_is_made(coming.placement).verdict(job.key)
             return
@@ -72,11 +75,3 @@ def judge(cycle: Cycle, job: Job) -> None:
         cycle.refused[request] = explain(cycle, request)
         reserve(cycle, job, request)
     cycle.waiting.append(job)
-
-
-def _find_later(cycle: Cycle, job: Job, request: Request) -> Found | None:
-    """A place that is free once those who are already leaving have left."""
-    found = None if cycle.later is None else cycle.find(cycle.later, request, request.workers)
-    if found is not None:
-        cycle.promise(job.key, found)
-    return found

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cotenant.core.events import ClusterEvent, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen
+from cotenant.core.handover import Handover
 from cotenant.core.history import History
 from cotenant.core.mirror import Mirror
 from cotenant.core.model import Job, JobKey, Node, Placement, Queue, Snapshot
@@ -36,6 +37,7 @@ class ClusterState:
         self._assumed: dict[JobKey, _Assumed] = {}
         self._effective: dict[JobKey, Job] = {}
         self._promises: dict[JobKey, Placement] = {}
+        self._owed: tuple[JobKey, ...] = ()
         self._mirror = Mirror()
         self._history = History(history_half_life_s)
         self._now = 0.0
@@ -58,9 +60,14 @@ class ClusterState:
                 self._assumed.pop(key, None)
                 self._gone(self._effective.pop(key, None))
 
+    def take_over(self, handover: Handover, now: float) -> None:
+        """Go on where another leader stopped: instead of what was remembered here, what it left in writing."""
+        self._history.take_over(handover.borrowing, handover.ended, now)
+        self._promises, self._owed = {}, handover.owed
+
     def assume(self, plan: Plan) -> None:
         """Note every action as if it were done; facts that follow confirm it."""
-        self._promises = dict(plan.promises)
+        self._promises, self._owed = dict(plan.promises), ()
         for action in plan.actions:
             if action.job in self._observed:
                 self._assumed[action.job] = _Assumed(action, since=self._now)
@@ -101,6 +108,7 @@ class ClusterState:
             demand_history=self._history.demand(),
             standing=standing,
             promises=tuple(sorted((key, place) for key, place in self._promises.items() if key in self._effective)),
+            owed=tuple(sorted(key for key in self._owed if key in self._effective)),
         )
 
     def _gone(self, job: Job | None) -> None:

@@ -1,0 +1,176 @@
+"""A change of leader in the middle of a story: what was written down gives the plans that there would have been."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.test_properties import clusters
+
+from cotenant.core.events import NodeSeen, QueueSeen
+from cotenant.core.fairness import borrowed
+from cotenant.core.handover import Handover, PastBorrowing
+from cotenant.core.mirror import Standing
+from cotenant.core.model import Job, Node, Queue
+from cotenant.core.plan import Action, Admit, Plan, Reason
+from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+
+HOUR = 3_600.0
+
+
+def written(cluster: ToyCluster, plan: Plan, ended: tuple[tuple[Job, float], ...] = ()) -> Handover:
+    """What stands in the statuses: whole milli-GPU-seconds, and who was told that room is being made."""
+    snapshot = cluster.snapshot()
+    standing = Standing.of(snapshot)
+    rates = {queue.name: borrowed(standing.usage, number) for number, queue in enumerate(standing.tree.queues)}
+    return Handover(
+        borrowing=tuple(
+            PastBorrowing(
+                queue=name,
+                milli_seconds=int(held),
+                rate_milli=rates[name].get(None, sum(rates[name].values())),
+                at=snapshot.now,
+            )
+            for name, held in snapshot.usage_history
+        ),
+        ended=ended,
+        owed=tuple(key for key, verdict in plan.verdicts.items() if verdict.reason is Reason.WAITING_FOR_EVICTION),
+    )
+
+
+def new_leader(nodes: list[Node], queues: list[Queue], old: ToyCluster, handover: Handover | None) -> ToyCluster:
+    fresh = ToyCluster((), ())
+    fresh.now = old.now
+    if handover is not None:
+        fresh.state.take_over(handover, old.now)
+    for node in nodes:
+        fresh.state.observe(NodeSeen(node))
+    for queue in queues:
+        fresh.state.observe(QueueSeen(queue))
+    for job in old.jobs.values():
+        fresh.see(job)
+    return fresh
+
+
+def who(actions: tuple[Action, ...]) -> list[tuple[str, str]]:
+    return sorted((type(action).__name__, action.job) for action in actions)
+
+
+def test_who_borrowed_for_hours_still_comes_last_after_a_change_of_leader() -> None:
+    nodes = [make_node("n1", gpus=2)]
+    queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)]
+    old = ToyCluster(nodes, queues, [make_job("long", queue="red", gpus=2)])
+    old.cycle()
+    old.now += 10 * HOUR
+    old.snapshot()
+    old.end("red/long")
+    old.see(make_job("more", queue="red", gpus=2, at=1.0))
+    old.see(make_job("first", queue="blue", gpus=2, at=2.0))
+
+    told = new_leader(nodes, queues, old, written(old, Plan()))
+    knows_nothing = new_leader(nodes, queues, old, None)
+
+    assert who(told.cycle().actions) == who(old.cycle().actions) == [("Admit", "blue/first")]
+    assert who(knows_nothing.cycle().actions) == [("Admit", "red/more")]
+
+
+def test_what_was_borrowed_since_the_last_write_counts_as_well() -> None:
+    nodes, queues = [make_node("n1", gpus=2)], [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)]
+    old = ToyCluster(nodes, queues, [make_job("long", queue="red", gpus=2)])
+    old.cycle()
+    old.now += HOUR
+    early = written(old, Plan())
+    old.now += 9 * HOUR
+    told = new_leader(nodes, queues, old, early)
+
+    ((name, there),) = told.snapshot().usage_history
+    ((same, here),) = old.snapshot().usage_history
+
+    assert (name, abs(there - here) <= 1.0) == (same, True)
+
+
+def test_room_that_was_being_made_goes_to_the_job_that_it_was_made_for() -> None:
+    """Blue is ahead in the line but may evict nobody; red preempts inside its own queue, and the leader is gone."""
+    nodes = [make_node("n1", gpus=5)]
+    queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)]
+    old = ToyCluster(nodes, queues, [make_job("low", queue="red", gpus=4), make_job("keeps", queue="red", priority=9)])
+    old.cycle()
+    old.see(make_job("small", queue="blue", gpus=1, at=1.0))
+    old.see(make_job("high", queue="red", gpus=4, priority=5, at=2.0))
+    plan = old.cycle()
+    handover = written(old, plan)
+    old.leave()
+
+    told = new_leader(nodes, queues, old, handover)
+    knows_nothing = new_leader(nodes, queues, old, None)
+
+    assert who(plan.actions) == [("Evict", "red/low")]
+    assert who(told.cycle().actions) == who(old.cycle().actions) == [("Admit", "red/high")]
+    assert who(knows_nothing.cycle().actions) == [("Admit", "blue/small")]
+
+
+def test_room_that_is_still_being_made_stays_reserved_until_the_victims_are_gone() -> None:
+    nodes = [make_node("n1", gpus=4)]
+    queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)]
+    old = ToyCluster(nodes, queues, [make_job("low", queue="red", gpus=4)])
+    old.cycle()
+    old.see(make_job("small", queue="blue", gpus=1, at=1.0))
+    old.see(make_job("high", queue="red", gpus=4, priority=5, at=2.0))
+    told = new_leader(nodes, queues, old, written(old, old.cycle()))
+
+    waits = told.cycle()
+    told.leave()
+
+    assert (waits.actions, waits.verdicts["red/high"].reason) == ((), Reason.WAITING_FOR_EVICTION)
+    assert who(told.cycle().actions) == [("Admit", "red/high")]
+
+
+@given(clusters(), st.integers(0, 3), st.integers(0, 7_200))
+def test_a_new_leader_decides_as_the_old_one_would_have(
+    world: tuple[list[Node], list[Queue], list[Job]], cycles: int, pause: int
+) -> None:
+    """Same jobs start and leave, and the same wait for the same reason. On which of equal GPUs may differ: the promised
+    place itself is not written down."""
+    nodes, queues, jobs = world
+    first, later = jobs[: len(jobs) // 2], jobs[len(jobs) // 2 :]
+    old = ToyCluster(nodes, queues, first)
+    plan = Plan()
+    for _ in range(cycles):
+        plan = old.cycle()
+        old.leave()
+    old.now += pause
+    for job in later:
+        old.see(job)
+    told = new_leader(nodes, queues, old, written(old, plan))
+
+    mine, theirs = told.cycle(), old.cycle()
+
+    assert who(mine.actions) == who(theirs.actions)
+    assert {key: verdict.reason for key, verdict in mine.verdicts.items()} == {
+        key: verdict.reason for key, verdict in theirs.verdicts.items()
+    }
+
+
+def test_jobs_that_ended_are_remembered_with_what_time_has_left_of_them() -> None:
+    nodes, queues = [make_node("n1", gpus=2)], [make_queue("red")]
+    gone = make_job("gone", gpus=2)
+    old = ToyCluster(nodes, queues, [gone])
+    old.snapshot()
+    old.end(gone.key)
+    old.now += 86_400
+    told = new_leader(nodes, queues, old, written(old, Plan(), ((replace(gone), 0.0),)))
+
+    assert told.snapshot().demand_history == old.snapshot().demand_history
+    assert [weight for _, weight in old.snapshot().demand_history] == [0.5]
+
+
+def test_a_job_that_is_owed_room_which_it_may_not_have_any_more_takes_an_ordinary_turn() -> None:
+    nodes, queues = [make_node("n1", gpus=1)], [make_queue("red", limit=1)]
+    wide = make_job("wide", gpus=2)
+    told = new_leader(nodes, queues, ToyCluster(nodes, queues, [wide]), Handover(owed=("red/wide", "red/unknown")))
+
+    plan = told.cycle()
+
+    assert (plan.actions, plan.verdicts["red/wide"].reason) == ((), Reason.EXCEEDS_LIMIT)
+    assert not any(isinstance(action, Admit) for action in plan.actions)
