@@ -178,8 +178,9 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
             "weight": 3,
             "quotas": [
                 {"guaranteed": "1.5", "limit": 4, "lendable": "500m"},
-                {"gpuClass": "H100", "zone": "eu-1a", "limit": "0.25"},
+                {"gpuClass": "H100", "zone": "eu-1a", "limit": "0.25", "memoryLimit": "1610612735"},
             ],
+            "protectedRuntime": "1h30m",
             "users": {"limit": "0.5"},
             "budget": {"gpuHours": "1.5", "period": "Day"},
             "consolidation": "Allowed",
@@ -202,11 +203,12 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
         weight=3,
         quotas=(
             core.Quota(guaranteed=1500, limit=4000, lendable=500),
-            core.Quota(gpu_class="H100", zone="eu-1a", limit=250),
+            core.Quota(gpu_class="H100", zone="eu-1a", limit=250, memory_limit_mib=1535),
         ),
         user_limit=500,
         budget_left=5_000_000,
         consolidation=True,
+        protected_runtime_s=5_400,
     )
 
 

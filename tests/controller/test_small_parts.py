@@ -14,6 +14,7 @@ from cotenant.controller.gate import Gate
 from cotenant.controller.queue_statuses import worth_a_write
 from cotenant.controller.settings import Settings, SettingsError
 from cotenant.controller.taints import untolerated
+from cotenant.core.policy import Policy
 
 
 def test_flags_win_over_the_environment_and_the_environment_over_defaults() -> None:
@@ -35,6 +36,13 @@ def test_flags_win_over_the_environment_and_the_environment_over_defaults() -> N
 def test_a_setting_that_makes_no_sense_is_refused_by_name(environment: dict[str, str], named: str) -> None:
     with pytest.raises(SettingsError, match=named.replace("(", r"\(")):
         Settings.read(environment)
+
+
+def test_what_decisions_are_made_by_can_be_set_and_has_the_defaults_of_the_core() -> None:
+    assert Settings().policy == Policy()
+    assert Settings.read({"COTENANT_PROTECTED_RUNTIME_S": "600", "COTENANT_MOVES": "0"}).policy == Policy(
+        protected_runtime_s=600, moves=0
+    )
 
 
 def test_two_replicas_have_two_names() -> None:

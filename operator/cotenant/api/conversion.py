@@ -16,7 +16,7 @@ from cotenant import names
 from cotenant.api.errors import DocumentError, Problem, problems_of
 from cotenant.api.gpunodes import GPUNode
 from cotenant.api.jobstatus import GrantStatus, Isolation, NodeStatus, PlacementStatus, RankStatus
-from cotenant.api.quantities import mib_up
+from cotenant.api.quantities import mib_down, mib_up
 from cotenant.api.queues import Queue, QueueSpec
 from cotenant.api.rules import Model
 from cotenant.api.runtime import Collective
@@ -172,6 +172,7 @@ def to_queue(
                 zone=line.zone,
                 guaranteed=line.guaranteed,
                 limit=line.limit,
+                memory_limit_mib=None if line.memory_limit is None else mib_down(line.memory_limit),
                 lendable=line.lendable,
             )
             for line in spec.quotas
@@ -179,6 +180,7 @@ def to_queue(
         user_limit=spec.users.limit if spec.users else None,
         budget_left=None if budget is None else max(0, budget - spent_milli_gpu_seconds),
         consolidation=spec.consolidation == "Allowed",
+        protected_runtime_s=spec.protected_runtime or 0,
     )
 
 

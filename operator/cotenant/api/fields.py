@@ -136,6 +136,7 @@ _gpus, _gpus_schema = _decimal("0", "1000000", of="GPUs", low_included=True)
 _hours, _hours_schema = _decimal("0", "9000000", of="GPU-hours")
 _host, _host_schema = _memory("1Mi", "64Ti")
 _device, _device_schema = _memory("1Mi", "1Ti")
+_pooled, _pooled_schema = _memory("1Mi", "65536Ti")
 _fraction, _fraction_schema = _text_amount(
     quantities.parse_fraction,
     f"self.matches({cel_text(quantities.FRACTION)})",
@@ -177,6 +178,10 @@ DeviceMemory: TypeAlias = Annotated[
     int, _device, PlainSerializer(quantities.show_memory, return_type=str), WithJsonSchema(_device_schema)
 ]
 """Bytes of one GPU's memory."""
+PooledMemory: TypeAlias = Annotated[
+    int, _pooled, PlainSerializer(quantities.show_memory, return_type=str), WithJsonSchema(_pooled_schema)
+]
+"""Bytes of GPU memory, over many GPUs."""
 Fraction: TypeAlias = Annotated[
     int, _fraction, PlainSerializer(quantities.show_decimal, return_type=str), WithJsonSchema(_fraction_schema)
 ]

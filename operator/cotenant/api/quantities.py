@@ -94,6 +94,11 @@ def mib_up(size: int) -> int:
     return -(-size // MIB)
 
 
+def mib_down(size: int) -> int:
+    """Bytes → MiB, rounded down: a limit never lets more through than it says."""
+    return size // MIB
+
+
 def show_decimal(thousandths: int) -> str:
     """2000 → "2", 400 → "0.4", 1250 → "1.25"."""
     whole, rest = divmod(thousandths, MILLI)

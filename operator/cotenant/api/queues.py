@@ -10,10 +10,12 @@ from pydantic import Field
 
 from cotenant.api.fields import (
     DNS_LABEL,
+    Duration,
     GpuAmount,
     GpuHours,
     Label,
     LabelValue,
+    PooledMemory,
     Str,
     Timestamp,
     cel_text,
@@ -109,6 +111,8 @@ class QuotaLine(Model):
     """The most that the queue may hold, borrowed ones included. Default: what the tree has to lend."""
     lendable: GpuAmount | None = None
     """How much of `guaranteed` others may use while it is idle. Default: all of it."""
+    memory_limit: PooledMemory | None = None
+    """The most GPU memory that the queue may hold at once, on however many GPUs it lies. Default: no such limit."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -166,6 +170,8 @@ class QueueSpec(Model):
     """What the queue may use up."""
     consolidation: Consolidation = Consolidation.NEVER
     """Whether its jobs may be moved, by way of a checkpoint, when that lets a job start that otherwise cannot."""
+    protected_runtime: Duration | None = None
+    """No job of the queue is evicted for another before it has run this long. Default: the operator's setting."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(

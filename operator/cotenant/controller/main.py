@@ -11,6 +11,7 @@ import logging
 import signal
 import time
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from cotenant.controller import feed, probes
@@ -91,7 +92,7 @@ class Operator:
             world=self.world,
             applier=applier,
             judging=Judging(world=self.world, births=births, progresses=self.progresses, settings=self.settings),
-            schedule=schedule,
+            schedule=partial(schedule, policy=self.settings.policy),
             metrics=self.metrics,
             settings=self.settings,
             leads=leads,

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from cotenant.core.policy import Policy
+
 PREFIX = "COTENANT_"
 
 
@@ -50,6 +52,13 @@ class Settings:
     queue_s: float = setting(5.0, "how often the status of a Queue is written at most")
     events_per_s: float = setting(50.0, "Kubernetes Events at most; more are dropped and counted")
 
+    restart_cost_s: int = setting(60, "work that one eviction costs a job on top of what it had not saved")
+    protected_runtime_s: int = setting(0, "no job is evicted for another before it has run this long")
+    share_history_percent: int = setting(50, "how much past borrowing weighs beside present borrowing")
+    history_half_life_s: int = setting(86_400, "after this time past borrowing counts half")
+    reserve_within_s: int = setting(3_600, "GPUs are kept for a waiting job that will start within this; 0: never")
+    moves: int = setting(4, "jobs that one cycle may move to make room, in queues that allow it")
+
     reserve_head_mib: int = setting(768, "memory on top of the request of the ranks, in the pod of rank 0")
     reserve_mib: int = setting(384, "the same in the other pods")
     runtime_class: str = setting("nvidia", "RuntimeClass of pods on nodes with real GPUs")
@@ -70,7 +79,7 @@ class Settings:
             value = getattr(self, knob.name)
             if isinstance(value, (int, float)) and value < 0:
                 raise SettingsError(f"{_variable(knob.name)}={value} is negative; give 0 or more")
-        for knob_name in ("tick_s", "resync_s", "start_timeout_s", "writes_in_flight"):
+        for knob_name in ("tick_s", "resync_s", "start_timeout_s", "writes_in_flight", "history_half_life_s"):
             if getattr(self, knob_name) == 0:
                 raise SettingsError(f"{_variable(knob_name)} must be above 0")
         if not isinstance(self.toleration_list, list):
@@ -83,6 +92,18 @@ class Settings:
         except json.JSONDecodeError as error:
             raise SettingsError(f"{_variable('tolerations')} is not JSON: {error}") from error
         return parsed
+
+    @property
+    def policy(self) -> Policy:
+        """What of it the decisions are made by."""
+        return Policy(
+            restart_cost_s=self.restart_cost_s,
+            protected_runtime_s=self.protected_runtime_s,
+            share_history_percent=self.share_history_percent,
+            history_half_life_s=self.history_half_life_s,
+            reserve_within_s=self.reserve_within_s,
+            moves=self.moves,
+        )
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ, flags: Mapping[str, Any] | None = None) -> Self:

@@ -36,7 +36,7 @@ class Readable:
 class World:
     def __init__(self, mirror: Mirror, settings: Settings, budgets: Budgets) -> None:
         self.mirror = mirror
-        self.state = ClusterState()
+        self.state = ClusterState(history_half_life_s=settings.history_half_life_s)
         self.told = Told(self.state)
         self.fleet = Fleet(mirror, self.told, settings)
         self._reserve_mib = settings.reserve_head_mib

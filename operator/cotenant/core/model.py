@@ -159,8 +159,6 @@ class Job:
     """Still holds its placement, but its eviction is under way."""
     leaving: Placement | None = None
     """While a resize is under way: the placement before it. Its GPUs stay taken until the workers have left them."""
-    restart_cost_s: int | None = None
-    """Seconds of work that one restart costs; None: the policy's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +194,7 @@ class Queue:
     consolidation: bool = False
     """Jobs of this queue may be moved (evict → resume) to make room for a job that otherwise cannot start."""
     protected_runtime_s: int = 0
-    """A job of this queue is not evicted for another before it has run this long."""
+    """A job of this queue is not evicted for another before it has run this long, nor before the policy's time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +215,7 @@ class Snapshot:
     owed: tuple[JobKey, ...] = ()
     """Waiting jobs for which an earlier leader was making room (`Handover`); `promises` of which the place is lost."""
     demand_history: tuple[tuple[Shape, float], ...] = ()
-    """Shapes of jobs that came lately, with decayed weights: what placement learns the mix from."""
+    """Shapes of jobs that came lately, with decayed weights: what placement learns the mix from. Nobody sets it:
+    `ClusterState` learns it."""
     standing: Standing | None = field(default=None, compare=False, repr=False)
     """The same world already counted, by `ClusterState`. Never says anything that the other fields do not say."""

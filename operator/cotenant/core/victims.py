@@ -141,8 +141,7 @@ def protected(cycle: Cycle, job: Job) -> bool:
 def lost_work(cycle: Cycle, job: Job, milli: int) -> int:
     """Milli-GPU-seconds: what was not saved, and one restart."""
     since = max(job.admitted_at or job.submitted_at, job.last_checkpoint_at or 0.0)
-    restart = cycle.policy.restart_cost_s if job.restart_cost_s is None else job.restart_cost_s
-    return milli * (max(0, int(cycle.snapshot.now - since)) + restart)
+    return milli * (max(0, int(cycle.snapshot.now - since)) + cycle.policy.restart_cost_s)
 
 
 def _surplus(cycle: Cycle, job: Job, kind: EvictionKind) -> Iterable[Unit]:

@@ -58,6 +58,7 @@ class _State:
         return _State(self.kind[rows], self.memory[rows], self.compute[rows], self.cpu[rows], self.host[rows])
 
 
+@dataclass(frozen=True, slots=True)
 class Packing:
     """The placer: learns a mix once per cycle, then judges rows with tables."""
 
