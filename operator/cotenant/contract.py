@@ -139,7 +139,16 @@ class Progress:
     observed_gpus: dict[str, list[str]] = field(default_factory=dict)
     """rank (as text) → the UUIDs that this rank's process really sees."""
     memory_peak_mib: dict[str, int] = field(default_factory=dict)
+    slow_ranks: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """rank (as text) → milliseconds of its own work in the check before step 0, and of the usual rank: far slower."""
+    checked_on: str = ""
+    """What that check used: `cuda` or `cpu`."""
     updated_at: float = 0.0
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Until the last step at the present rate; nothing while the end or the rate is not known."""
+        return max(0, self.of - self.step) / self.rate if self.of > 0 and self.rate > 0 else None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -148,6 +157,7 @@ class Progress:
     def from_json(cls, text: str) -> Self:
         raw = json.loads(text)
         raw["warnings"] = tuple(raw.get("warnings", ()))
+        raw["slow_ranks"] = {rank: (own, usual) for rank, (own, usual) in raw.get("slow_ranks", {}).items()}
         known = cls.__dataclass_fields__
         return cls(**{key: value for key, value in raw.items() if key in known})
 

@@ -34,6 +34,8 @@ ANNOTATION_SHARED_BY_QUEUES: Final = f"{GROUP}/shared-by-queues"
 """On a Node, by the administrator: "true" lets jobs of different queues that say `sharing: Any` share its GPUs."""
 ANNOTATION_UNCORDON: Final = f"{GROUP}/uncordon"
 """On a GPUNode, by the administrator: GPU UUIDs, comma-separated, or "all": the agent lifts their cordons."""
+ANNOTATION_SUSPECT: Final = f"suspect.{GROUP}"
+"""On a GPUNode, by the operator: `suspect.cotenant.dev/<UUID>`: a job found this GPU far slower than its others."""
 
 # The worker's contract: how a pod is told what it is. The document is `cotenant.contract.Contract` as JSON.
 ENV_CONTRACT: Final = "COTENANT_CONTRACT"

@@ -166,6 +166,36 @@ def test_an_annotation_that_names_no_gpu_here_lifts_nothing() -> None:
     assert world.health().startswith("XID79")
 
 
+SLOW = {"suspect.cotenant.dev/GPU-a": "red/train: rank 1 needed 80.0 ms", "other.example/GPU-a": "no matter"}
+
+
+def test_a_gpu_that_a_job_found_slow_says_so_and_goes_on_working() -> None:
+    world = World()
+    world.turn()
+    world.cluster.there["metadata"]["annotations"] = dict(SLOW)
+    world.turn(after=15.0)
+    (written,) = world.turn()
+    assert [(gpu["healthy"], gpu["health"]) for gpu in written["gpus"]] == [
+        (True, "Slow: red/train: rank 1 needed 80.0 ms")
+    ]
+
+
+def test_a_new_agent_knows_what_a_job_found_before_it_came() -> None:
+    world = World()
+    world.cluster.there["metadata"]["annotations"] = dict(SLOW)
+    world.turn()
+    assert world.health() == "Slow: red/train: rank 1 needed 80.0 ms"
+
+
+def test_the_administrators_annotation_takes_a_finding_away() -> None:
+    world = World()
+    world.cluster.there["metadata"]["annotations"] = {**SLOW, "cotenant.dev/uncordon": "GPU-a"}
+    world.turn()
+    world.turn()
+    assert world.health() == ""
+    assert world.cluster.there["metadata"]["annotations"] == {"other.example/GPU-a": "no matter"}
+
+
 def test_the_nodes_label_names_the_class() -> None:
     world = World()
     world.cluster.labels = {"cotenant.dev/gpu-class": "H100-80GB"}

@@ -55,7 +55,7 @@ def test_numbers_of_results_are_averaged_and_text_is_rank_0s() -> None:
 
 
 def check(board: Board, rank: int, own_ms: float) -> None:
-    board.take({"op": "preflight", "rank": rank, "ms": 2.0, "bytes": 1 << 20, "own_ms": own_ms}, 1.0)
+    board.take({"op": "preflight", "rank": rank, "ms": 2.0, "bytes": 1 << 20, "own_ms": own_ms, "device": "cuda"}, 1.0)
 
 
 def test_a_rank_that_is_far_slower_by_itself_is_named_with_its_gpu() -> None:
@@ -63,7 +63,17 @@ def test_a_rank_that_is_far_slower_by_itself_is_named_with_its_gpu() -> None:
     board.take({"op": "sees", "rank": 2, "uuids": ["GPU-c"]}, 1.0)
     for rank, own_ms in enumerate((10.0, 11.0, 60.0)):
         check(board, rank, own_ms)
-    assert board.progress().warnings == ("rank 2 (GPU-c) needs 60.0 ms for what others do in 11.0 ms: suspect",)
+    progress = board.progress()
+    assert progress.warnings == ("rank 2 (GPU-c) needs 60.0 ms for what others do in 11.0 ms: suspect",)
+    assert (progress.slow_ranks, progress.checked_on) == ({"2": (60.0, 11.0)}, "cuda")
+
+
+def test_a_new_start_forgets_who_was_slow() -> None:
+    board = Board()
+    for rank, own_ms in enumerate((10.0, 60.0)):
+        check(board, rank, own_ms)
+    board.began(1)
+    assert board.progress().slow_ranks == {}
 
 
 @pytest.mark.parametrize("own", [(10.0, 12.0, 29.0), (1.0, 1.0, 15.0), (50.0,)], ids=["a little", "tiny", "alone"])

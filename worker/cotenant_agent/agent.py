@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kubernetes.client.exceptions import ApiException
 
-from cotenant.names import ANNOTATION_UNCORDON, LABEL_GPU_CLASS
+from cotenant.names import ANNOTATION_SUSPECT, ANNOTATION_UNCORDON, LABEL_GPU_CLASS
 from cotenant_agent import status
 from cotenant_agent.cluster import UNREACHABLE, Cluster, brief
 from cotenant_agent.readings import Inventory, Xid
@@ -80,6 +80,7 @@ class Agent:
         self._class_label = (node["metadata"].get("labels") or {}).get(LABEL_GPU_CLASS)
         if self._published is None:
             self._remember(there.get("status") or {}, now)
+            self._observer.reported_slow(slow_gpus(there["metadata"].get("annotations") or {}))
         self._there, self.failures = True, 0
         return True
 
@@ -103,15 +104,21 @@ class Agent:
         self._heed(answer)
 
     def _heed(self, answer: Mapping[str, Any]) -> None:
-        """The administrator's word, on the object that the patch returned: which GPUs are fit again."""
-        wish = (answer["metadata"].get("annotations") or {}).get(ANNOTATION_UNCORDON)
+        """What others wrote on the object that the patch returned: which GPUs are slow, which are fit again."""
+        annotations = answer["metadata"].get("annotations") or {}
+        slow = slow_gpus(annotations)
+        self._observer.reported_slow(slow)
+        wish = annotations.get(ANNOTATION_UNCORDON)
         if wish is None:
             return
         known = {gpu.uuid for gpu in self._observer.inventory.gpus}
         chosen = known if wish.strip() == "all" else {part.strip() for part in wish.split(",")}
         log.warning("uncordoned by hand: %s", ", ".join(sorted(chosen & known)) or f"nothing, {wish!r} is no GPU here")
         self._observer.uncordon(chosen & known)
+        self._observer.reported_slow({uuid: text for uuid, text in slow.items() if uuid not in chosen})
         try:
+            for uuid in sorted(chosen & set(slow)):
+                self._cluster.remove_annotation(f"{ANNOTATION_SUSPECT}/{uuid}")
             self._cluster.remove_annotation(ANNOTATION_UNCORDON)
         except UNREACHABLE as error:
             self._failed("the annotation cannot be removed", error)
@@ -119,6 +126,12 @@ class Agent:
     def _failed(self, what: str, error: BaseException) -> None:
         self.failures += 1
         log.warning("%s: %s; trying again in %d s", what, brief(error), RETRY_S)
+
+
+def slow_gpus(annotations: Mapping[str, str]) -> dict[str, str]:
+    """GPU UUID → what a job found, from `suspect.cotenant.dev/<UUID>`."""
+    keyed = ((key.partition("/"), text) for key, text in annotations.items())
+    return {uuid: text for (prefix, _, uuid), text in keyed if prefix == ANNOTATION_SUSPECT}
 
 
 def classed(inventory: Inventory, label: str | None) -> Inventory:

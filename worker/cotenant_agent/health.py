@@ -111,6 +111,8 @@ class Health:
     """GPU UUID → why, oldest first."""
     faults: tuple[AppFault, ...] = ()
     throttled_since: Mapping[str, float] = field(default_factory=dict)
+    slow: Mapping[str, str] = field(default_factory=dict)
+    """GPU UUID → what a job found, as the operator passes it on. A job's word cordons nothing."""
 
     def reason(self, gpu_uuid: str) -> str:
         """Why this GPU takes no new work; empty when it does."""
@@ -119,9 +121,10 @@ class Health:
     def warning(self, gpu_uuid: str, now: float) -> str:
         """What slows this GPU down without making it unfit; empty when nothing does."""
         since = self.throttled_since.get(gpu_uuid)
-        if since is None or now - since < THROTTLED_S:
-            return ""
-        return f"Throttled: slowed down by heat or power for {int(now - since) // 60} min"
+        found = [f"Slow: {self.slow[gpu_uuid]}"] if gpu_uuid in self.slow else []
+        if since is not None and now - since >= THROTTLED_S:
+            found.append(f"Throttled: slowed down by heat or power for {int(now - since) // 60} min")
+        return SEPARATOR.join(found)
 
 
 def after_xid(health: Health, xid: Xid, gpus: Iterable[Gpu], pods: Iterable[str]) -> Health:

@@ -51,6 +51,9 @@ def gpu_figures(view: View) -> Iterator[Metric]:
     used = GaugeMetricFamily("cotenant_gpu_memory_used_bytes", "Memory in use, as the driver says", labels=labels)
     load = GaugeMetricFamily("cotenant_gpu_utilization_ratio", "Share of time in which a kernel ran", labels=labels)
     healthy = GaugeMetricFamily("cotenant_gpu_healthy", "1: takes new work", labels=labels)
+    slow = GaugeMetricFamily(
+        "cotenant_gpu_reported_slow", "1: a job found it far slower than its others", labels=labels
+    )
     ecc = GaugeMetricFamily(
         "cotenant_gpu_ecc_uncorrected", "Uncorrected memory errors since the driver came", labels=labels
     )
@@ -59,6 +62,7 @@ def gpu_figures(view: View) -> Iterator[Metric]:
         name = [gpu.uuid, gpu.gpu_class, str(view.inventory.simulated).lower()]
         total.add_metric(name, gpu.memory_mib * MIB)
         healthy.add_metric(name, 0 if gpu.mig or view.health.reason(gpu.uuid) else 1)
+        slow.add_metric(name, int(gpu.uuid in view.health.slow))
         sample = view.samples.get(gpu.uuid)
         if sample is not None and sample.used_mib is not None:
             used.add_metric(name, sample.used_mib * MIB)
@@ -68,7 +72,7 @@ def gpu_figures(view: View) -> Iterator[Metric]:
             ecc.add_metric(name, sample.signs.ecc_uncorrected)
     for (uuid, code), count in view.xids.items():
         xids.add_metric([uuid, str(code)], count)
-    yield from (total, used, load, healthy, ecc, xids)
+    yield from (total, used, load, healthy, slow, ecc, xids)
 
 
 def pod_figures(view: View) -> Iterator[Metric]:

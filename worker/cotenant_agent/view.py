@@ -72,6 +72,10 @@ class Observer:
     def uncordon(self, gpu_uuids: Iterable[str]) -> None:
         self._health = health.uncordon(self._health, gpu_uuids)
 
+    def reported_slow(self, found: Mapping[str, str]) -> None:
+        """What stands on the GPUNode now: GPU UUID → a job's finding."""
+        self._health = replace(self._health, slow=dict(found))
+
     def event(self, xid: Xid) -> None:
         self._xids[(xid.uuid or "", xid.code)] += 1
         pods = [use.pod_uid for use in self._uses.get(xid.uuid or "", ()) if use.pod_uid]

@@ -45,6 +45,10 @@ class Board:
     restarts: int = 0
     checks: dict[int, tuple[float, int, float]] = field(default_factory=dict)
     """Rank → all-reduce milliseconds, its bytes, milliseconds of the rank's own work, before step 0."""
+    checked_on: str = ""
+    """`cuda` or `cpu`."""
+    slow: dict[int, tuple[float, float]] = field(default_factory=dict)
+    """Rank → its own milliseconds and the usual ones."""
     timings: dict[str, float] = field(default_factory=dict)
     """Seconds since the launcher started, of the first time that something happened."""
     _window: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
@@ -65,6 +69,7 @@ class Board:
                 self.saved_at = now
             case "preflight":
                 self.checks[rank] = (float(message["ms"]), int(message["bytes"]), float(message["own_ms"]))
+                self.checked_on = str(message.get("device", ""))
                 self._judge()
             case "saving":
                 self.state = "saving"
@@ -99,11 +104,14 @@ class Board:
             return
         found = sorted(own for _, _, own in self.checks.values())
         usual = found[(len(found) - 1) // 2]
+        self.slow = {}
         for rank, (_, _, own) in sorted(self.checks.items()):
             slow = own > SLOW_FACTOR * usual and own - usual > SLOW_MS
             gpu = ", ".join(self.observed.get(str(rank), [])) or "no GPU"
             text = f"rank {rank} ({gpu}) needs {own:.1f} ms for what others do in {usual:.1f} ms: suspect"
             self.warn(f"slow-{rank}", text if slow else "")
+            if slow:
+                self.slow[rank] = (round(own, 1), round(usual, 1))
 
     def warn(self, key: str, text: str) -> None:
         """An empty text takes the warning back."""
@@ -118,6 +126,7 @@ class Board:
         self.restarts = generation
         self._window.clear()
         self.checks.clear()
+        self.slow.clear()
         for view in self.ranks.values():
             view.metrics.clear()
 
@@ -167,5 +176,7 @@ class Board:
             warnings=tuple(text for _, text in sorted(self.warnings.items())),
             observed_gpus=dict(self.observed),
             memory_peak_mib=dict(self.memory_peak),
+            slow_ranks={str(rank): times for rank, times in sorted(self.slow.items())},
+            checked_on=self.checked_on,
             updated_at=self.updated_at,
         )

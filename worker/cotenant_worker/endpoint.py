@@ -58,6 +58,8 @@ def metrics_page(board: Board, labels: dict[str, str]) -> str:
     metric("step", "Step that rank 0 has reached.", [("", progress.step)])
     metric("steps_total", "Steps of the whole run, 0 when not known.", [("", progress.of)])
     metric("steps_per_second", "Over the last reports.", [("", progress.rate)])
+    if progress.remaining_s is not None:
+        metric("remaining_seconds", "Until the last step at the present rate.", [("", progress.remaining_s)])
     metric("restarts", "Starts of the ranks in this attempt, after the first.", [("", board.restarts)])
     if progress.last_checkpoint_at is not None:
         metric("last_checkpoint_timestamp_seconds", "When it was complete.", [("", progress.last_checkpoint_at)])

@@ -99,7 +99,7 @@ class CheckpointStatus(StatusModel):
 
 class ProgressStatus(StatusModel):
     summary: str = ""
-    """One phrase for a table: `120/400 (30 %)`."""
+    """One phrase for a table: `120/400 (30 %), 4m left`."""
     state: str = ""
     """What the workers do: starting, rendezvous, training, saving, done."""
     step: int = 0
@@ -109,6 +109,8 @@ class ProgressStatus(StatusModel):
     rate: float = 0.0
     """Steps per second."""
     percent: int | None = None
+    remaining_seconds: int | None = None
+    """Until the last step at the present rate; absent while the program has not said how many steps there are."""
     metrics: Metrics = Field(default_factory=dict)
     """The latest, averaged over the ranks."""
     last_checkpoint: CheckpointStatus | None = None

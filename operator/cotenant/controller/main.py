@@ -30,6 +30,7 @@ from cotenant.controller.polls import Progresses
 from cotenant.controller.queue_statuses import QueueBooks
 from cotenant.controller.rest import Patience, RestKube
 from cotenant.controller.settings import Settings
+from cotenant.controller.suspects import Suspects
 from cotenant.controller.verdicts import Verdicts
 from cotenant.controller.world import World
 from cotenant.core.scheduler import schedule
@@ -69,7 +70,8 @@ class Operator:
         self.budgets = Budgets()
         self.world = World(self.mirror, settings, self.budgets)
         self.notes = Notes(kube, metrics, identity=settings.identity, per_second=settings.events_per_s)
-        self.progresses = Progresses(self.mirror, metrics, every_s=settings.progress_s)
+        suspects = Suspects(kube, self.mirror, lambda: self.leadership.leads)
+        self.progresses = Progresses(self.mirror, metrics, suspects, every_s=settings.progress_s)
         self.queue_books = QueueBooks(
             kube=kube,
             mirror=self.mirror,

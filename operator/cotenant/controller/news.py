@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from cotenant import contract
 from cotenant.api.jobstatus import CheckpointStatus, ProgressStatus
+from cotenant.api.quantities import show_duration
 from cotenant.controller.statuses import moment
 
 
@@ -15,7 +17,7 @@ def summary(progress: contract.Progress) -> ProgressStatus:
     if progress.last_checkpoint_step is not None or progress.last_checkpoint_at is not None:
         checkpoint = CheckpointStatus(step=progress.last_checkpoint_step, at=progress.last_checkpoint_at)
     return ProgressStatus(
-        **_how_far(progress.step, progress.of),
+        **_how_far(progress.step, progress.of, progress.remaining_s),
         state=progress.state,
         rate=round(progress.rate, 3),
         metrics=dict(progress.metrics),
@@ -43,7 +45,16 @@ def last_words(known: ProgressStatus | None, told: contract.Termination | None, 
     return (known or ProgressStatus()).model_copy(update=fields)
 
 
-def _how_far(step: int, of: int) -> dict[str, Any]:
+def _how_far(step: int, of: int, remaining_s: float | None = None) -> dict[str, Any]:
     percent = min(100, 100 * step // of) if of > 0 else None
     text = f"{step}/{of} ({percent} %)" if percent is not None else str(step or "")
-    return {"step": step, "of": of, "percent": percent, "summary": text}
+    remaining = None if remaining_s is None else math.ceil(remaining_s)
+    if remaining:
+        text += f", {show_duration(coarse(remaining))} left"
+    return {"step": step, "of": of, "percent": percent, "remaining_seconds": remaining, "summary": text}
+
+
+def coarse(seconds: int) -> int:
+    """For a table: whole minutes from five minutes on, tens of seconds from one minute on."""
+    grain = 60 if seconds >= 300 else 10 if seconds >= 60 else 1
+    return seconds - seconds % grain

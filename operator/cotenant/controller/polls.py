@@ -17,6 +17,7 @@ from cotenant import contract, names
 from cotenant.controller.metrics import Metrics
 from cotenant.controller.mirror import JobRecord, Mirror
 from cotenant.controller.news import summary
+from cotenant.controller.suspects import Suspects
 from cotenant.core.lifecycle import Phase
 from cotenant.core.model import JobKey
 
@@ -35,9 +36,10 @@ class Heard:
 
 
 class Progresses:
-    def __init__(self, mirror: Mirror, metrics: Metrics, *, every_s: float) -> None:
+    def __init__(self, mirror: Mirror, metrics: Metrics, suspects: Suspects, *, every_s: float) -> None:
         self._mirror = mirror
         self._metrics = metrics
+        self._suspects = suspects
         self._every_s = every_s
         self._heard: dict[JobKey, Heard] = {}
 
@@ -52,6 +54,7 @@ class Progresses:
                 running = [one for one in self._mirror.jobs.values() if one.status.phase is Phase.RUNNING]
                 for key in set(self._heard) - {one.key for one in running}:
                     del self._heard[key]
+                self._suspects.forget_all_but({one.key for one in running})
                 pause = max(self._every_s, len(running) / POLLS_PER_S)
                 started = time.monotonic()
                 limit = asyncio.Semaphore(AT_ONCE)
@@ -73,6 +76,7 @@ class Progresses:
             return
         self._metrics.polls.labels("ok").inc()
         self._keep(record, answer)
+        await self._suspects.heard(record, answer)
 
     def _keep(self, record: JobRecord, answer: contract.Progress) -> None:
         known = self.of(record)

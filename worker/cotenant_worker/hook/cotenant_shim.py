@@ -355,7 +355,7 @@ def preflight(c10d):
     if (low, high) != (size, size):
         raise RuntimeError(f"cotenant: the all-reduce is wrong: ones over {size} ranks gave {low} to {high}")
     own = _own_speed(torch, device, wait)
-    pulse.send({"op": "preflight", "ms": best * 1e3, "bytes": words.numel() * 4, "own_ms": own * 1e3})
+    pulse.send({"op": "preflight", "ms": best * 1e3, "bytes": words.numel() * 4, "own_ms": own * 1e3, "device": device})
 
 
 def _own_speed(torch, device, wait):

@@ -1,0 +1,67 @@
+"""What rank 0 says, as the status says it; and what of it concerns a GPU. Pure."""
+
+import pytest
+from tests.controller.builders import job_document, placed
+
+from cotenant.api.conversion import from_placement, parse_gpunode
+from cotenant.api.gpunodes import GPUNode
+from cotenant.api.jobstatus import Isolation
+from cotenant.contract import Progress
+from cotenant.controller.mirror import JobRecord, read_job
+from cotenant.controller.news import summary
+from cotenant.controller.suspects import Finding, findings
+
+
+@pytest.mark.parametrize(
+    ("step", "of", "rate", "text", "remaining"),
+    [
+        (0, 0, 0.0, "", None),
+        (7, 0, 2.0, "7", None),
+        (120, 400, 0.0, "120/400 (30 %)", None),
+        (120, 400, 7.0, "120/400 (30 %), 40s left", 40),
+        (120, 400, 3.0, "120/400 (30 %), 1m30s left", 94),
+        (120, 400, 0.5, "120/400 (30 %), 9m left", 560),
+        (120, 100_000, 1.0, "120/100000 (0 %), 27h44m left", 99_880),
+        (400, 400, 2.0, "400/400 (100 %)", 0),
+        (500, 400, 2.0, "500/400 (100 %)", 0),
+    ],
+    ids=str,
+)
+def test_the_table_says_how_far_and_how_long(step: int, of: int, rate: float, text: str, remaining: int | None) -> None:
+    said = summary(Progress(state="training", step=step, of=of, rate=rate))
+    assert (said.summary, said.remaining_seconds) == (text, remaining)
+
+
+def record() -> JobRecord:
+    placement = from_placement(placed(("n1", 1), ("n2", 1)), admitted_at=0.0, isolation=Isolation.NONE)
+    return read_job(job_document(status={"phase": "Running", "placement": placement.to_document()}))
+
+
+def nodes(*, simulated: bool) -> dict[str, GPUNode]:
+    def node(name: str) -> GPUNode:
+        status = {"simulated": simulated, "gpus": []}
+        metadata = {"name": name, "uid": name}
+        document = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "GPUNode", "metadata": metadata, "status": status}
+        return parse_gpunode(document)
+
+    return {name: node(name) for name in ("n1", "n2")}
+
+
+SLOW = {"1": (80.0, 20.0)}
+FOUND = [Finding("n2", "GPU-n2-0", "red/train: rank 1 needed 80.0 ms for what its other ranks did in 20.0 ms")]
+
+
+@pytest.mark.parametrize(
+    ("checked_on", "simulated", "sees", "want"),
+    [
+        pytest.param("cuda", False, "GPU-n2-0", FOUND, id="on the GPU"),
+        pytest.param("cpu", False, "GPU-n2-0", [], id="on the CPU: nothing about the GPU"),
+        pytest.param("cpu", True, "GPU-n2-0", FOUND, id="on the CPU that plays a GPU"),
+        pytest.param("cuda", False, "GPU-of-another-job", [], id="a GPU that the job does not hold"),
+    ],
+)
+def test_a_slow_rank_makes_its_own_gpu_suspect_and_no_other(
+    checked_on: str, simulated: bool, sees: str, want: list[Finding]
+) -> None:
+    said = Progress(state="training", slow_ranks=SLOW, checked_on=checked_on, observed_gpus={"1": [sees]})
+    assert list(findings(record(), Progress.from_json(said.to_json()), nodes(simulated=simulated))) == want
