@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,8 @@ from podlike import contract
 from cotenant_worker import parameter_server
 from cotenant_worker.environment import World, members_of, rank_environment
 from cotenant_worker.parameter_server import ParameterServer, Shard, serve
+
+SECRET = "of this attempt"
 
 
 class Parameter:
@@ -38,7 +41,7 @@ def started(servers: int, workers: int, *, synchronous: bool) -> list[str]:
     addresses = []
     for _ in range(servers):
         listener = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=serve, args=(listener, Shard(workers, synchronous)), daemon=True).start()
+        threading.Thread(target=serve, args=(listener, Shard(workers, synchronous), SECRET), daemon=True).start()
         addresses.append(f"127.0.0.1:{listener.getsockname()[1]}")
     return addresses
 
@@ -46,6 +49,7 @@ def started(servers: int, workers: int, *, synchronous: bool) -> list[str]:
 def worker(rank: int, addresses: list[str], monkeypatch: pytest.MonkeyPatch, start: list[float]) -> ParameterServer:
     monkeypatch.setenv("COTENANT_PS_ADDRS", ",".join(addresses))
     monkeypatch.setenv("RANK", str(rank))
+    monkeypatch.setenv("COTENANT_SECRET", SECRET)
     return ParameterServer([Parameter(start), Parameter([9.0])], lr=0.5, momentum=0.5)
 
 
@@ -85,6 +89,25 @@ def test_a_worker_that_stays_away_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     shard.begin(0, np.zeros(2, np.float32))
     with pytest.raises(ConnectionError, match=r"ranks \[1\] sent no gradient"):
         shard.push(0, np.ones(2, np.float32), 0.1, 0.0)
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"x" * 32, b"GET / HTTP/1.1\r\n\r\n" + b" " * 14], ids=["nothing", "32 bytes", "HTTP"]
+)
+def test_a_stranger_is_turned_away_and_the_workers_never_notice(monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    addresses = started(1, 1, synchronous=True)
+    with socket.create_connection(("127.0.0.1", int(addresses[0].rpartition(":")[2]))) as stranger:
+        stranger.sendall(said)
+        stranger.shutdown(socket.SHUT_WR)
+        alone = worker(0, addresses, monkeypatch, [1.0, 2.0])
+        alone.step()
+        stranger.settimeout(60)
+        heard = b""
+        with contextlib.suppress(ConnectionResetError):
+            while part := stranger.recv(64):
+                heard += part
+        assert len(heard) == 16  # the nonce, and not a word more
+    assert [float(value) for parameter in alone._parameters for value in parameter.values] == [1.0, 2.0, 9.0]
 
 
 def test_without_the_strategy_the_program_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import os
 import sys
 from typing import Any
 
+from cotenant_worker.handshake import own_secret
 from cotenant_worker.ring import Op, Ring, form_ring
 
 
@@ -152,7 +153,7 @@ def _ring() -> Ring:
     address = os.environ.get("COTENANT_REDUCE_ADDR") or _fallback_address()
     key = (os.getpid(), address)
     if key not in _rings:
-        _rings[key] = form_ring(_rank(), _world(), address, os.environ.get("COTENANT_UID", ""))
+        _rings[key] = form_ring(_rank(), _world(), address, own_secret())
         atexit.register(_rings[key].right.close)
     return _rings[key]
 

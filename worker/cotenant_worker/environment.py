@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cotenant import names
 from cotenant.contract import Contract, PodGrant, RankGrant
 from cotenant_worker import layout
+from cotenant_worker.handshake import secret_of
 
 _DROP = ("RAY_", "COTENANT_CONTRACT", "TORCHELASTIC_", "OMPI_", "SLURM_", "PMI_", "HOROVOD_")
 """Inherited names that would mislead a rank: Ray's token is not the tenant's, other launchers did not start it."""
@@ -122,6 +124,7 @@ def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: 
     env["COTENANT_NAMESPACE"] = contract.namespace
     env["COTENANT_UID"] = contract.uid
     env["COTENANT_ATTEMPT"] = str(contract.attempt)
+    env[layout.ENV_SECRET] = secret_of(inherited.get(names.ENV_RAY_TOKEN, ""), contract.uid, contract.attempt)
     env[layout.ENV_COLLECTIVE] = choose_collective(contract)[0]
     env[layout.ENV_PRECISION] = contract.precision
     env[layout.ENV_STATE] = str(layout.state_dir())

@@ -17,6 +17,8 @@ ENV_COLLECTIVE: Final = "COTENANT_COLLECTIVE"
 ENV_PRECISION: Final = "COTENANT_PRECISION"
 ENV_GPU_MEM: Final = "COTENANT_GPU_MEM_BYTES"
 ENV_LIMITS: Final = "COTENANT_LIMITS"
+ENV_SECRET: Final = "COTENANT_SECRET"
+"""What the ranks of one attempt know and nobody else (`handshake`)."""
 ENV_GENERATION: Final = "COTENANT_RESTART"
 
 RAY_PORT: Final = 6379

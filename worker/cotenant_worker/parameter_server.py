@@ -4,7 +4,7 @@
 server s in pod s mod n. The parameters are one float32 vector cut into equal pieces, one per server. Synchronous: a
 server waits for the gradients of every worker, steps once with their mean (the same numbers as all-reduce).
 Asynchronous: it steps at every push, so nobody waits and gradients may be stale. A program uses `ParameterServer`
-where it had its optimizer.
+where it had its optimizer. Only who knows the attempt's secret is answered (`handshake`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cotenant_worker import layout
+from cotenant_worker.handshake import admit, introduce, own_secret
 from cotenant_worker.ring import PeerGoneError, receive
 
 if TYPE_CHECKING:
@@ -88,17 +89,18 @@ class Shard:
         self.values -= np.float32(rate) * gradient
 
 
-def serve(listener: socket.socket, shard: Shard) -> None:
+def serve(listener: socket.socket, shard: Shard, secret: str) -> None:
     """A thread per worker, until the process is ended by its launcher."""
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=_answer, args=(connection, shard), daemon=True).start()
+        threading.Thread(target=_answer, args=(connection, shard, secret), daemon=True).start()
 
 
-def _answer(connection: socket.socket, shard: Shard) -> None:
+def _answer(connection: socket.socket, shard: Shard, secret: str) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection:
         try:
+            admit(connection, secret)
             while header := connection.recv(_HEADER.size, socket.MSG_WAITALL):
                 operation, worker, rate, momentum, size = _HEADER.unpack(header)
                 data = np.frombuffer(receive(connection, size), dtype=np.float32)
@@ -185,6 +187,7 @@ def _connect(address: str) -> socket.socket:
             continue
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.settimeout(_WAIT_S + 10)
+        introduce(connection, own_secret())
         return connection
 
 
@@ -192,7 +195,7 @@ def main() -> None:
     index = int(sys.argv[1])
     shard = Shard(int(os.environ["WORLD_SIZE"]), os.environ.get("COTENANT_PS_UPDATE") != "Asynchronous")
     with socket.create_server((os.environ["POD_IP"], layout.SERVER_PORT + index), backlog=256) as listener:
-        serve(listener, shard)
+        serve(listener, shard, own_secret())
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ Op = Literal["sum", "mean", "max", "min", "prod"]
 _LENGTH = struct.Struct("<Q")
 _TIMEOUT_S = float(os.environ.get("COTENANT_REDUCE_TIMEOUT_S", "600"))
 _JOIN_S = 120.0
+_HELLO_S = 10.0
+_HELLO_BYTES = 4096
 
 
 class PeerGoneError(ConnectionError):
@@ -145,22 +147,26 @@ def form_ring(rank: int, size: int, address: str, secret: str) -> Ring:
             else _meet(rank, host, int(port), mine, secret)
         )
         right = socket.create_connection(table[(rank + 1) % size], timeout=_JOIN_S)
-        right.sendall(_LENGTH.pack(rank))
+        right.sendall(_LENGTH.pack(rank) + _signature(secret, rank).encode())
         listener.settimeout(_JOIN_S)
-        left = _accept_from(listener, (rank - 1) % size)
+        left = _accept_from(listener, (rank - 1) % size, secret)
     for connection in (left, right):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.settimeout(_TIMEOUT_S)
     return Ring(rank, size, right, left)
 
 
-def _accept_from(listener: socket.socket, expected: int) -> socket.socket:
+def _accept_from(listener: socket.socket, expected: int, secret: str) -> socket.socket:
+    """The neighbour's connection; one that says nothing or cannot sign as the neighbour is closed."""
+    hello = _LENGTH.pack(expected) + _signature(secret, expected).encode()
     while True:
         connection, _ = listener.accept()
-        connection.settimeout(_JOIN_S)
-        (sender,) = _LENGTH.unpack(receive(connection, _LENGTH.size))
-        if sender == expected:
-            return connection
+        connection.settimeout(_HELLO_S)
+        try:
+            if hmac.compare_digest(bytes(receive(connection, len(hello))), hello):
+                return connection
+        except OSError:
+            pass
         connection.close()
 
 
@@ -180,9 +186,9 @@ def _meet_as_root(size: int, host: str, port: int, mine: int, secret: str) -> li
             except TimeoutError:
                 missing = sorted(set(range(size)) - set(table))
                 raise TimeoutError(f"all_reduce: ranks {missing} did not come within {_JOIN_S:.0f} s") from None
-            connection.settimeout(10)
-            hello = json.loads(receive(connection, _LENGTH.unpack(receive(connection, _LENGTH.size))[0]))
-            if not hmac.compare_digest(hello["signature"], _signature(secret, hello["rank"])):
+            connection.settimeout(_HELLO_S)
+            hello = _hello_of(connection, secret)
+            if hello is None:
                 connection.close()
                 continue
             table[hello["rank"]] = (peer[0], hello["port"])
@@ -192,6 +198,19 @@ def _meet_as_root(size: int, host: str, port: int, mine: int, secret: str) -> li
             connection.sendall(_LENGTH.pack(len(answer)) + answer)
             connection.close()
     return [table[rank] for rank in range(size)]
+
+
+def _hello_of(connection: socket.socket, secret: str) -> dict[str, Any] | None:
+    """Rank and port of whoever knocked; nothing when it is not one of us."""
+    try:
+        (length,) = _LENGTH.unpack(receive(connection, _LENGTH.size))
+        if length > _HELLO_BYTES:
+            return None
+        hello: dict[str, Any] = json.loads(receive(connection, length))
+        known = hmac.compare_digest(str(hello["signature"]), _signature(secret, int(hello["rank"])))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return hello if known else None
 
 
 def _meet(rank: int, host: str, port: int, mine: int, secret: str) -> list[tuple[str, int]]:
