@@ -141,16 +141,20 @@ class ParameterServer:
         return np.concatenate([array.reshape(-1).astype(np.float32, copy=False) for array in arrays])
 
     def _exchange(self, operation: int, vector: Vector) -> Vector:
-        """Send every server its piece, then collect: the servers work at the same time."""
+        """Send every server its piece, then collect: the servers work at the same time.
+
+        Every rank begins with another server, or they would all wait for one network card after the other.
+        """
         pieces = np.array_split(vector, len(self._servers))
-        for server, piece in zip(self._servers, pieces, strict=True):
-            server.sendall(_HEADER.pack(operation, self._rank, self.lr, self.momentum, piece.nbytes))
-            server.sendall(np.ascontiguousarray(piece).data)
-        answers = []
-        for server in self._servers:
-            (size,) = _LENGTH.unpack(receive(server, _LENGTH.size))
-            answers.append(np.frombuffer(receive(server, size), dtype=np.float32))
-        return np.concatenate(answers)
+        order = [(self._rank + turn) % len(self._servers) for turn in range(len(self._servers))]
+        for index in order:
+            piece = np.ascontiguousarray(pieces[index])
+            self._servers[index].sendall(_HEADER.pack(operation, self._rank, self.lr, self.momentum, piece.nbytes))
+            self._servers[index].sendall(piece.data)
+        for index in order:
+            (size,) = _LENGTH.unpack(receive(self._servers[index], _LENGTH.size))
+            pieces[index] = np.frombuffer(receive(self._servers[index], size), dtype=np.float32)
+        return np.concatenate(pieces)
 
     def _write(self, vector: Vector) -> None:
         at = 0

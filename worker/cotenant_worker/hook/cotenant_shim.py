@@ -424,15 +424,27 @@ def _after_optimizer(module):
 
 
 def _after_jax_distributed(module):
-    original = module.initialize
+    """`initialize()` without arguments; and no search for a cluster, which in a pod would be the API server's word."""
+    import inspect
 
-    def initialize(coordinator_address=None, num_processes=None, process_id=None, *args, **kwargs):
+    original = module.initialize
+    signature = inspect.signature(original)
+
+    def initialize(*args, **kwargs):
+        given = signature.bind_partial(*args, **kwargs).arguments
         env = os.environ
         if "JAX_PROCESS_ID" in env and "JAX_NUM_PROCESSES" in env:
-            coordinator_address = coordinator_address or env.get("JAX_COORDINATOR_ADDRESS")
-            num_processes = int(env["JAX_NUM_PROCESSES"]) if num_processes is None else num_processes
-            process_id = int(env["JAX_PROCESS_ID"]) if process_id is None else process_id
-        return original(coordinator_address, num_processes, process_id, *args, **kwargs)
+            ours = {
+                "num_processes": int(env["JAX_NUM_PROCESSES"]),
+                "process_id": int(env["JAX_PROCESS_ID"]),
+                "cluster_detection_method": "deactivate",
+            }
+            if given.get("coordinator_address") is None:
+                ours["coordinator_address"] = ours["coordinator_bind_address"] = env.get("JAX_COORDINATOR_ADDRESS")
+            for name, value in ours.items():
+                if name in signature.parameters and given.get(name) is None:
+                    given[name] = value
+        return original(**given)
 
     initialize.__doc__ = original.__doc__
     module.initialize = initialize
