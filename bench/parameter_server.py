@@ -1,0 +1,190 @@
+"""What strategy `ParameterServer` costs a step, against all-reduce: `python bench/parameter_server.py`. Root, no Ray.
+
+Four workers, each in a network namespace whose card is slowed down in both directions, so that the network is the
+bottleneck and not this machine's CPUs. Servers live where Cotenant puts them: server s beside worker s mod 4. All kinds
+take turns at every size in one run. Beside the times: how long the busiest card needs for the bytes alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import podlike
+
+WORKERS = 4
+SERVERS = (1, 2, 4)
+SIZES = (1 << 20, 4 << 20, 16 << 20)
+PORT = 23500
+SECRET = "of this benchmark"
+
+
+def child(rank: int) -> None:
+    """One worker: `allreduce BYTES STEPS` or `servers ADDRESS,… BYTES STEPS` on stdin, milliseconds of a step out."""
+    import numpy as np
+    import torch
+    import torch.distributed as dist
+
+    from cotenant_worker.parameter_server import ParameterServer
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=WORKERS)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        kind, *rest = line.split()
+        steps = int(rest[-1])
+        parameter = torch.nn.Parameter(torch.zeros(int(rest[-2]) // 4))
+        parameter.grad = torch.from_numpy(np.full(parameter.shape, rank, np.float32))
+        if kind == "servers":
+            os.environ["COTENANT_PS_ADDRS"] = rest[0]
+            step = ParameterServer([parameter], lr=0.1).step
+        else:
+
+            def step(held: torch.nn.Parameter = parameter) -> None:
+                mean = held.grad.clone() if held.grad is not None else torch.zeros_like(held)
+                dist.all_reduce(mean)
+                with torch.no_grad():
+                    held -= 0.1 / WORKERS * mean
+
+        times = []
+        for _ in range(steps + 1):  # the first one fills the buckets of the slowed card
+            dist.barrier()
+            begin = time.perf_counter()
+            step()
+            times.append((time.perf_counter() - begin) * 1e3)
+        expected = -0.1 * (steps + 1) * sum(range(WORKERS)) / WORKERS
+        if not np.allclose(parameter.detach().numpy(), expected, rtol=1e-3):
+            raise AssertionError(f"{kind}: {parameter[:3].tolist()} where {expected} was expected")
+        print(statistics.median(times[1:]), flush=True)
+
+
+@dataclass(slots=True)
+class Network:
+    """The namespaces, and what runs in them."""
+
+    world: podlike.World
+    workers: list[subprocess.Popen[str]]
+
+    def spawn(self, index: int, *command: str, **env: str) -> subprocess.Popen[str]:
+        inside = ["ip", "netns", "exec", f"{self.world._bridge}{index}", sys.executable, "-P", *command]
+        own = {"POD_IP": address(index), "OMP_NUM_THREADS": "1", "COTENANT_SECRET": SECRET, "RANK": str(index)}
+        where = {"GLOO_SOCKET_IFNAME": "eth0", "MASTER_ADDR": address(0), "MASTER_PORT": "24000"}
+        path = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
+        everything = {**os.environ, **where, **own, "PYTHONPATH": path, **env}
+        pipe = subprocess.PIPE
+        return subprocess.Popen(inside, env=everything, stdin=pipe, stdout=pipe, text=True)
+
+    def slow_down(self, mbit: int) -> None:
+        shape = ["root", "tbf", "rate", f"{mbit}mbit", "burst", "64kb", "latency", "200ms"]
+        for index in range(WORKERS):
+            podlike.run("tc", "-n", f"{self.world._bridge}{index}", "qdisc", "add", "dev", "eth0", *shape)
+            podlike.run("tc", "-n", self.world._bridge, "qdisc", "add", "dev", f"p{index}", *shape)
+
+    def ask(self, command: str) -> float:
+        """Every worker does it; the slowest counts."""
+        for worker in self.workers:
+            assert worker.stdin
+            worker.stdin.write(command + "\n")
+            worker.stdin.flush()
+        answers = [worker.stdout.readline() for worker in self.workers if worker.stdout]
+        if not all(answers):
+            raise RuntimeError(f"a worker ended during: {command}")
+        return max(map(float, answers))
+
+    def with_servers(self, count: int, size: int, steps: int) -> float:
+        """Fresh servers: a server keeps the parameters that it was given first."""
+        started = [
+            self.spawn(index, "-m", "cotenant_worker.parameter_server", str(index), WORLD_SIZE=str(WORKERS))
+            for index in range(count)
+        ]
+        try:
+            where = ",".join(f"{address(index)}:{PORT + index}" for index in range(count))
+            return self.ask(f"servers {where} {size} {steps}")
+        finally:
+            for server in started:
+                server.kill()
+                server.wait()
+
+
+def address(index: int) -> str:
+    return f"10.77.0.{index + 1}"
+
+
+def bytes_of_the_busiest_card(servers: int, size: int) -> float:
+    """That one card must carry one after the other in a step. A server reaches the worker beside it without its card.
+
+    All-reduce: what a rank sends. Servers: first all gradients come in, then all parameters go out.
+    """
+    if not servers:
+        return 2 * (WORKERS - 1) / WORKERS * size
+    at_a_server = (WORKERS - 1) / servers * size
+    at_a_worker_without = size if servers < WORKERS else 0.0
+    return 2 * max(at_a_server, at_a_worker_without)
+
+
+def measure(rounds: int, steps: int, mbit: int) -> list[dict[str, Any]]:
+    with podlike.World(podlike.contract([1] * WORKERS, command=("x",)), Path(__file__).parent) as world:
+        network = Network(world, [])
+        try:
+            for rank in range(WORKERS):
+                network.workers.append(network.spawn(rank, __file__, "--child", str(rank)))
+            for worker in network.workers:
+                assert worker.stdout
+                assert worker.stdout.readline().strip() == "ready"
+            network.slow_down(mbit)
+            rows = []
+            for size in SIZES:
+                times: dict[int, list[float]] = {servers: [] for servers in (0, *SERVERS)}
+                for turn in range(rounds):
+                    for servers in sorted(times, reverse=bool(turn % 2)):
+                        one = network.with_servers(servers, size, steps) if servers else None
+                        times[servers].append(network.ask(f"allreduce {size} {steps}") if one is None else one)
+                for servers, found in times.items():
+                    wire = bytes_of_the_busiest_card(servers, size) * 8 / mbit / 1e3
+                    rows.append({"bytes": size, "servers": servers, "ms": statistics.median(found), "wire_ms": wire})
+            return rows
+        finally:
+            for worker in network.workers:
+                worker.kill()
+                worker.wait()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--mbit", type=int, default=400, help="of every card, each way")
+    parser.add_argument("--json", default="bench/results/parameter_server.json")
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.child is not None:
+        child(chosen.child)
+        return 0
+    if why := podlike.missing():
+        print(f"bench/parameter_server.py did not run: {why}")
+        return 0
+    before = os.getloadavg()
+    rows = measure(chosen.rounds, chosen.steps, chosen.mbit)
+    print(f"{WORKERS} workers, cards of {chosen.mbit} Mbit/s, load before {before[0]:.1f}; milliseconds a step")
+    print(f"{'model':>8}{'':>14}{'measured':>10}{'wire alone':>12}{'to all-reduce':>15}")
+    for row in rows:
+        bare = next(each["ms"] for each in rows if each["bytes"] == row["bytes"] and not each["servers"])
+        name = f"{row['servers']} server{'s' * (row['servers'] > 1)}" if row["servers"] else "all-reduce"
+        mib = f"{row['bytes'] >> 20} MiB"
+        print(f"{mib:>8}{name:>14}{row['ms']:>10.1f}{row['wire_ms']:>12.1f}{row['ms'] / bare:>14.2f}×")
+    path = Path(chosen.json)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"load": before, "mbit": chosen.mbit, "rows": rows}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
