@@ -7,7 +7,6 @@ in the launcher.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ from typing import Any
 
 from cotenant import names
 from cotenant.contract import Contract, PodGrant, RankGrant
-from cotenant_worker import layout
+from cotenant_worker import dialects, layout
 from cotenant_worker.handshake import secret_of
 
 _DROP = ("RAY_", "COTENANT_CONTRACT", "TORCHELASTIC_", "OMPI_", "SLURM_", "PMI_", "HOROVOD_")
@@ -160,6 +159,7 @@ def rank_environment(contract: Contract, world: World, member: Member, *, interf
         "GROUP_RANK": str(pods.index(member.pod) if counted else member.rank),
         "NODE_RANK": str(pods.index(member.pod) if counted else member.rank),
         "GROUP_WORLD_SIZE": str(len(pods) if counted else world.size),
+        **cross_of(world, member, counted=counted),
         "ROLE_RANK": str(member.rank),
         "ROLE_WORLD_SIZE": str(world.size),
         "ROLE_NAME": "default",
@@ -179,10 +179,16 @@ def rank_environment(contract: Contract, world: World, member: Member, *, interf
         layout.ENV_RESUME_FROM: world.resume_from,
     }
     env |= _parameter_servers(contract, world)
-    env |= _tensorflow(world, member) | _jax(contract, world, member) | _horovod(env, world)
+    env |= dialects.tensorflow(world, member) | dialects.jax(contract, world, member) | dialects.horovod(env, world)
     if interface:
-        env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
+        env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface, "HOROVOD_GLOO_IFACE": interface}
     return env
+
+
+def cross_of(world: World, member: Member, *, counted: bool) -> dict[str, str]:
+    """Horovod's third axis: the ranks that have the same local rank, one on every machine that has so many."""
+    peers = [each.rank for each in world.members if each.local_rank == member.local_rank or not counted]
+    return {"HOROVOD_CROSS_RANK": str(peers.index(member.rank)), "HOROVOD_CROSS_SIZE": str(len(peers))}
 
 
 def train_driver_environment(contract: Contract, ray: Mapping[str, str], ip: str) -> dict[str, str]:
@@ -224,38 +230,3 @@ def _parameter_servers(contract: Contract, world: World) -> dict[str, str]:
         return {}
     update = str((contract.platform.get("parameterServer") or {}).get("update", "Synchronous"))
     return {"COTENANT_PS_ADDRS": ",".join(address for _, address in servers), "COTENANT_PS_UPDATE": update}
-
-
-def _tensorflow(world: World, member: Member) -> dict[str, str]:
-    workers = [f"{each.ip}:{layout.TF_PORT + each.local_rank}" for each in world.members]
-    if len(workers) == 1:
-        return {}
-    return {
-        "TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": member.rank}}),
-        # TensorFlow clears its devices' peers over gRPC: a proxy in the tenant's environment must not stand between.
-        "GRPC_ENABLE_FORK_SUPPORT": "0",
-    }
-
-
-def _jax(contract: Contract, world: World, member: Member) -> dict[str, str]:
-    coordinator = f"{world.master_addr}:{world.coordinator_port}"
-    env = {"JAX_COORDINATOR_ADDRESS": coordinator, "JAX_NUM_PROCESSES": str(world.size)}
-    env["JAX_PROCESS_ID"] = str(member.rank)
-    if contract.framework == "jax":
-        env["JAX_CPU_COLLECTIVES_IMPLEMENTATION"] = "gloo"
-    return env
-
-
-def _horovod(env: Mapping[str, str], world: World) -> dict[str, str]:
-    return {
-        "HOROVOD_RANK": env["RANK"],
-        "HOROVOD_SIZE": env["WORLD_SIZE"],
-        "HOROVOD_LOCAL_RANK": env["LOCAL_RANK"],
-        "HOROVOD_LOCAL_SIZE": env["LOCAL_WORLD_SIZE"],
-        "HOROVOD_CROSS_RANK": env["GROUP_RANK"],
-        "HOROVOD_CROSS_SIZE": env["GROUP_WORLD_SIZE"],
-        "HOROVOD_GLOO_RENDEZVOUS_ADDR": world.master_addr,
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(world.coordinator_port),
-        "HOROVOD_CONTROLLER": "gloo",
-        "HOROVOD_CPU_OPERATIONS": "gloo",
-    }

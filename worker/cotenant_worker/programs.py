@@ -131,6 +131,12 @@ _PRELOADABLE = ("numpy", "torch", "torchvision", "sklearn")
 _BRING_TORCH = ("accelerate", "lightning", "pytorch_lightning", "transformers", "ray", "cotenant_worker")
 
 
+def wants_horovod(program: Program, source: str, framework: str) -> bool:
+    """Ranks will look for Horovod's rendezvous: by the job's word, its launcher's, or the program's imports."""
+    roots = {match.split(".")[0] for match in _IMPORT.findall(source)}
+    return framework == "horovod" or program.unwrapped == "horovodrun" or "horovod" in roots
+
+
 def preloads(source: str, framework: str) -> tuple[str, ...]:
     """What a warm process imports ahead, seen in the program's text."""
     roots = {match.split(".")[0] for match in _IMPORT.findall(source)}

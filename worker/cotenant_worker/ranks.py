@@ -20,6 +20,7 @@ from cotenant_worker import layout
 from cotenant_worker.causes import RankExit
 from cotenant_worker.cells import Cell
 from cotenant_worker.children import Child, Nursery, pump
+from cotenant_worker.companions import Companions
 from cotenant_worker.environment import (
     TRAIN_OWN,
     Member,
@@ -27,10 +28,9 @@ from cotenant_worker.environment import (
     base_environment,
     code_path,
     rank_environment,
-    servers_of,
 )
 from cotenant_worker.machine import available_cpus, oom_kills, pod_interface
-from cotenant_worker.programs import Program, preloads, program_of, source_file
+from cotenant_worker.programs import Program, preloads, program_of, source_file, wants_horovod
 from cotenant_worker.workspace import starting_directory
 
 
@@ -69,7 +69,7 @@ class LocalRanks:
     running: dict[int, Running] = field(default_factory=dict)
     program: Program = field(init=False)
     _warm: Warm | None = None
-    _servers: list[Child] = field(default_factory=list)
+    _companions: Companions = field(init=False)
     _base: dict[str, str] = field(init=False)
     _floor: int = -1
     """Generations up to this one are over; a start that comes late for one of them is undone."""
@@ -77,6 +77,8 @@ class LocalRanks:
 
     def __post_init__(self) -> None:
         self.program = program_of(self.contract, sys.executable)
+        horovod = wants_horovod(self.program, self._source(), self.contract.framework)
+        self._companions = Companions(self.contract, self.nursery, horovod=horovod)
         self._base = base_environment(self.inherited, self.contract, cpus=available_cpus())
 
     @property
@@ -84,15 +86,18 @@ class LocalRanks:
         """The directory that programs start in."""
         return starting_directory(Path(code_path(self.contract)), layout.state_dir() / "work")
 
+    def _source(self) -> str:
+        """The program's own text; empty when it cannot be told without importing."""
+        source = source_file(self.program, Path(code_path(self.contract)))
+        return source.read_text(errors="replace") if source else ""
+
     # -- the warm process ---------------------------------------------------------------------------------------
 
     def warm_up(self) -> None:
         """Begin importing what the program will import, while everything else is still starting."""
         if self.program.kind == "exec" or self.contract.platform.get("warmStart") is False:
             return
-        source = source_file(self.program, self.start_in)
-        text = source.read_text(errors="replace") if source else ""
-        modules = preloads(text, self.contract.framework)
+        modules = preloads(self._source(), self.contract.framework)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         argv = [sys.executable, "-P", "-m", "cotenant_worker.warm", str(theirs.fileno()), *modules]
         output = os.open(layout.state_dir() / "warm.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -133,26 +138,9 @@ class LocalRanks:
 
     async def start(self, world: World) -> None:
         await self.stop(world.generation - 1)
-        self._start_servers(world)
+        self._companions.start(world, self._base)
         for member in world.of_pod(self.contract.node_rank):
             await self._start_one(world, member)
-
-    def _start_servers(self, world: World) -> None:
-        """This pod's parameter servers, fresh for every generation: workers bring the parameters."""
-        for child in self._servers:
-            child.signal(signal.SIGKILL, group=True)
-        self._servers = []
-        mine = world.of_pod(self.contract.node_rank)
-        for index, (pod, address) in enumerate(servers_of(self.contract, world)):
-            if pod != self.contract.node_rank or not mine:
-                continue
-            env = self._base | rank_environment(self.contract, world, mine[0], interface=pod_interface())
-            env |= {"POD_IP": address.rpartition(":")[0], "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-            del env["RANK"]
-            argv = [sys.executable, "-P", "-m", "cotenant_worker.parameter_server", str(index)]
-            output = os.open(layout.state_dir() / "servers.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            self._servers.append(self.nursery.spawn(f"server {index}", argv, env, cwd="/", output=output))
-            os.close(output)
 
     async def _start_one(self, world: World, member: Member) -> None:
         env = self._base | rank_environment(self.contract, world, member, interface=pod_interface())

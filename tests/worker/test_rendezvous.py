@@ -1,0 +1,108 @@
+"""The store that Horovod's ranks meet at, by the requests that its client sends. A real socket, real HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from podlike import contract
+
+from cotenant_worker.environment import World, members_of, rank_environment
+from cotenant_worker.programs import Program, wants_horovod
+from cotenant_worker.rendezvous import serve
+
+Ask = Callable[..., tuple[int, bytes]]
+
+
+@pytest.fixture
+def ask() -> Iterator[Ask]:
+    """`ask(method, path, body)` → (status, body); each request on a connection of its own, as the client does it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    threading.Thread(target=serve, args=(listener,), daemon=True).start()
+
+    def request(method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        found = answer.status, answer.read()
+        connection.close()
+        return found
+
+    return request
+
+
+def test_a_key_is_not_there_until_somebody_brings_it_and_gone_when_its_rank_is_done(ask: Ask) -> None:
+    assert ask("GET", "/global/0") == (404, b"")
+    assert ask("PUT", "/global/0", b"\0address\n") == (200, b"")
+    assert ask("GET", "/global/0") == (200, b"\0address\n")
+    assert ask("GET", "/local_machine-0/0") == (404, b"")
+    assert ask("DELETE", "/global/0") == (200, b"")
+    assert ask("GET", "/global/0") == (404, b"")
+
+
+def test_ranks_that_come_one_after_the_other_find_each_other(ask: Ask) -> None:
+    def meet(rank: int) -> list[bytes]:
+        ask("PUT", f"/global/{rank}", b"%d" % rank)
+        found = []
+        for peer in range(4):
+            while (answer := ask("GET", f"/global/{peer}"))[0] == 404:
+                pass
+            found.append(answer[1])
+        return found
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(meet, range(4))) == [[b"0", b"1", b"2", b"3"]] * 4
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/global", {}, 400),
+        ("PUT", "/a/b/c", {}, 400),
+        ("PUT", "/global/0", {"Content-Length": "many"}, 400),
+        ("PUT", "/global/0", {"Content-Length": str(1 << 30)}, 413),
+        ("DELETE", "/", {}, 400),
+        ("POST", "/global/0", {}, 501),
+    ],
+)
+def test_nonsense_is_refused(ask: Ask, method: str, path: str, headers: dict[str, str], status: int) -> None:
+    assert ask(method, path, b"" if not headers else None, **headers)[0] == status
+
+
+def test_every_rank_knows_its_place_on_horovods_three_axes() -> None:
+    """Simulated GPUs: two ranks on one machine, one on another. Who is second on its machine has no peer across."""
+    job = contract([2, 1])
+    world = World(0, members_of(job, {0: "10.0.0.1", 1: "10.0.0.2"}), "10.0.0.1", 24000, 24001)
+    axes = ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE")
+    names = (*axes, "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT")
+    found = [[rank_environment(job, world, member)[name] for name in names] for member in world.members]
+    meet = ["10.0.0.1", "24001"]
+    assert found == [
+        ["0", "0", "2", "0", "2", "machine-0", *meet],
+        ["1", "1", "2", "0", "1", "machine-0", *meet],
+        ["2", "0", "1", "1", "2", "machine-1", *meet],
+    ]
+
+
+def test_a_world_of_one_has_nobody_to_meet() -> None:
+    job = contract([1])
+    world = World(0, members_of(job, {0: "10.0.0.1"}), "10.0.0.1", 24000, 24001)
+    assert "HOROVOD_GLOO_RENDEZVOUS_ADDR" not in rank_environment(job, world, world.members[0])
+
+
+@pytest.mark.parametrize(
+    ("source", "launcher", "framework", "want"),
+    [
+        ("import horovod.torch as hvd", "", "", True),
+        ("import torch", "horovodrun", "", True),
+        ("import torch", "", "horovod", True),
+        ("import torch  # not horovod", "torchrun", "pytorch", False),
+    ],
+)
+def test_the_store_is_there_for_who_looks_for_it(source: str, launcher: str, framework: str, want: bool) -> None:
+    assert wants_horovod(Program("script", ("train.py",), launcher), source, framework) is want
