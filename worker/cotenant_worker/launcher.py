@@ -94,9 +94,6 @@ class Launcher:
         chosen, warning = choose_collective(self.contract)
         self.board.collective = chosen
         self.board.warn("collective", warning)
-        if self.contract.precision == "fp16":
-            text = "precision fp16: gradients of an unchanged program are not scaled; use bf16 or torch.amp.GradScaler"
-            self.board.warn("precision", text)
         self.ranks.warm_up()
         if not self.solo and self.contract.mode != "rayTrain":
             self._spawn(self._guard_ray())

@@ -383,11 +383,41 @@ def _after_data_parallel(module):
         chosen = os.environ.get("COTENANT_PRECISION", "fp32")
         if chosen == "fp32" or torch.is_autocast_enabled(self.device_type) or "accelerate" in sys.modules:
             return original(self, *inputs, **kwargs)  # nothing asked, or the program decides by itself
+        if scaling is not None and scaling.usable:
+            scaling.active = True
+            scaling.watch(self.module.parameters())
         with torch.autocast(self.device_type, dtype=torch.bfloat16 if chosen == "bf16" else torch.float16):
             result = original(self, *inputs, **kwargs)
         return _to_float(result, torch)
 
     module.DistributedDataParallel.forward = forward
+    scaling = loss_scaling()
+    if scaling is not None:
+        import torch
+
+        scaling.scale_backward(torch.autograd, torch)
+        if not scaling.usable:
+            _warn_precision("precision fp16: this torch cannot scale losses unasked; use torch.amp.GradScaler or bf16")
+
+
+_scaling = []  # type: ignore[var-annotated]
+
+
+def loss_scaling():
+    """This process's `Scaling` where the job says fp16; None elsewhere."""
+    if os.environ.get("COTENANT_PRECISION") != "fp16":
+        return None
+    if not _scaling:
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cotenant_scaling.py")
+        spec = importlib.util.spec_from_file_location("cotenant_scaling", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        _scaling.append(module.Scaling(_warn_precision))
+    return _scaling[0]
+
+
+def _warn_precision(text):
+    pulse.send({"op": "warning", "key": "precision", "text": f"rank {pulse.rank}: {text}"})
 
 
 def _to_float(value, torch):
@@ -421,6 +451,25 @@ def _after_optimizer(module):
             pulse.word("step", count[0])
 
     register(stepped)
+    _scale_losses(module)
+
+
+def _scale_losses(module):
+    """Every parameter that an optimizer holds gets its gradients unscaled; a step with overflowed ones is left out."""
+    scaling = loss_scaling()
+    if scaling is None:
+        return
+    import torch
+
+    original = module.Optimizer.add_param_group
+
+    def add_param_group(self, param_group):
+        original(self, param_group)
+        scaling.watch(self.param_groups[-1]["params"])
+
+    module.Optimizer.add_param_group = add_param_group
+    scaling.usable = True
+    module.register_optimizer_step_pre_hook(lambda optimizer, _args, _kwargs: scaling.before_step(optimizer, torch))
 
 
 def _after_jax_distributed(module):
