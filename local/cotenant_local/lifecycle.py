@@ -76,6 +76,7 @@ def up(
 ) -> Cluster:
     progress = Progress(out)
     sandbox.check()
+    _check_images(spec)
     programs, stubs = build.programs(), build.stubs_path()
     state = _claim(name, keep_in)
     with _held(state, name) as lock, contextlib.ExitStack() as on_failure:
@@ -85,7 +86,9 @@ def up(
         plan, listeners = planning.plan(name, spec, state, programs, stubs)
         identities.create(state, plan)
         components.write_configuration(state)
-        state.catalogue.write_text(json.dumps(images.default_catalogue(folders.checkout(), Path(sys.prefix)), indent=1))
+        more = {name: image.model_dump() for name, image in spec.images.items()}
+        catalogue = images.default_catalogue(folders.checkout(), Path(sys.prefix), more=more)
+        state.catalogue.write_text(json.dumps(catalogue, indent=1))
         plan.save(state.plan)
         here, there = socket.socketpair()
         fds = [there.fileno(), *(listener.fileno() for listener in listeners)]
@@ -99,6 +102,12 @@ def up(
             here.close()
         on_failure.pop_all()
     return Cluster(name, state, programs, here if attached else None)
+
+
+def _check_images(spec: ClusterSpec) -> None:
+    for name, image in spec.images.items():
+        if absent := [path for path in image.paths if not Path(path).exists()]:
+            raise LocalError(f"image {name}: {', '.join(absent)} is not on this machine")
 
 
 def find(name: str) -> Cluster:

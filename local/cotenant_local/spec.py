@@ -5,7 +5,7 @@ Parsed once, at the door; everything behind it reads `ClusterSpec`. `docs/local-
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
@@ -93,8 +93,28 @@ class Forward(Strict):
     """On 127.0.0.1; 0 takes a free one, which `cotenant local status` shows."""
 
 
+class Image(Strict):
+    """One image more: one of this project's, with folders of this machine and variables added."""
+
+    like: Literal["operator", "agent", "worker", "tools"] = "worker"
+    paths: tuple[str, ...] = ()
+    """Folders of this machine, shown read-only at the same place."""
+    env: dict[str, str] = {}
+    """On top of what the image had, for example {"PYTHONPATH": "/opt/jax"}."""
+
+    @field_validator("paths")
+    @classmethod
+    def _folders(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for path in value:
+            if not Path(path).is_absolute():
+                raise ValueError(f"{path!r} is not an absolute path")
+        return value
+
+
 class ClusterSpec(Strict):
     nodes: tuple[Node, ...] = ()
+    images: dict[Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._/:-]*[a-z0-9]$")], Image] = {}
+    """Repository → image, beside this project's own. Any tag of the repository is this image."""
     forwards: tuple[Forward, ...] = ()
     api_port: int = Field(default=0, ge=0, le=65535)
     """Of the API server on 127.0.0.1; 0 takes a free one."""

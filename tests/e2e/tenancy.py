@@ -6,16 +6,22 @@ Inputs: manifests. Outputs: what the API server holds. A wait that ends in vain 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from cotenant_local.lifecycle import Cluster
+    from cotenant_local.spec import ClusterSpec
 
+CHECKOUT = Path(__file__).resolve().parents[2]
 SYSTEM = "cotenant-system"
 Document = dict[str, Any]
 
@@ -71,6 +77,28 @@ class Tenancy:
     def delete_all(self) -> None:
         self.cluster.kubectl("delete", "trainingjobs", "--all", "-A", "--wait=true", "--timeout=60s")
         self.wait(lambda: not self.get("pods", "-A", "-l", "cotenant.dev/job")["items"], what="no pod of a job is left")
+
+
+@contextmanager
+def product(kind: str, wanted: ClusterSpec) -> Iterator[Tenancy]:
+    """A cluster with the chart installed, its nodes shared by queues, and the tenants of the examples."""
+    from cotenant_local import lifecycle
+
+    name = f"{kind}-{os.getpid()}"
+    cluster = lifecycle.up(name, wanted, attached=True)
+    try:
+        tenancy = Tenancy(cluster)
+        arguments = ["upgrade", "--install", "cotenant", str(CHECKOUT / "charts" / "cotenant"), "-n", SYSTEM]
+        options = ["--create-namespace", "--set", "agent.simulate=true", "--wait", "--timeout", "180s"]
+        subprocess.run(cluster.command("helm", *arguments, *options), check=True, capture_output=True, text=True)
+        cluster.kubectl("annotate", "nodes", "--all", "--overwrite", "cotenant.dev/shared-by-queues=true")
+        cluster.kubectl("apply", "-f", str(CHECKOUT / "examples" / "00-tenants.yaml"))
+        tenancy.wait(
+            lambda: len(tenancy.get("gpunodes")["items"]) == len(wanted.nodes), what="every agent publishes its node"
+        )
+        yield tenancy
+    finally:
+        lifecycle.down(name)
 
 
 def as_list(documents: tuple[Document, ...]) -> str:

@@ -32,6 +32,9 @@ from cotenant_local.state import State
         ({"nodes": {"name": "a"}}, "nodes: want a list"),
         ({"forwards": [{"service": "web:80"}]}, "forwards.0.service: String should match pattern"),
         ({"node": []}, "node: Extra inputs are not permitted"),
+        ({"images": {"Jax": {}}}, "images.Jax.[key]: String should match pattern"),
+        ({"images": {"jax": {"like": "pytorch"}}}, "images.jax.like: Input should be"),
+        ({"images": {"jax": {"paths": ["opt"]}}}, "'opt' is not an absolute path"),
     ],
 )
 def test_a_cluster_file_that_cannot_be_is_refused_at_the_field(document: dict[str, Any], said: str) -> None:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,16 @@ def _image(path: Path, name: str, entry: dict[str, Any]) -> Image:
     return Image(name=name, **fields)
 
 
-def default_catalogue(checkout: Path, environment: Path = Path(sys.prefix)) -> dict[str, Any]:
-    """This project's images out of its checkout and its Python environment, and `tools`: the machine's own programs."""
+OURS = "ghcr.io/cotenant"
+
+
+def default_catalogue(
+    checkout: Path, environment: Path = Path(sys.prefix), *, more: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """This project's images out of its checkout and its Python environment, and `tools`: the machine's own programs.
+
+    `more`: repository → `like` (which of these it is made from), `paths` and `env` that come on top.
+    """
     interpreter = (environment / "bin" / "python").resolve()
     paths = [str(environment), str(interpreter.parent.parent), str(Path(sys.base_prefix))]
     paths += [str(checkout / room) for room in ("operator", "worker", "local") if (checkout / room).is_dir()]
@@ -115,8 +124,11 @@ def default_catalogue(checkout: Path, environment: Path = Path(sys.prefix)) -> d
     }
     modules = {"operator": ["cotenant", "operator"], "agent": ["cotenant_agent"], "worker": ["cotenant_worker"]}
     images: dict[str, Any] = {
-        f"ghcr.io/cotenant/{name}": {**ours, "entrypoint": ["python", "-m", *module]}
-        for name, module in modules.items()
+        f"{OURS}/{name}": {**ours, "entrypoint": ["python", "-m", *module]} for name, module in modules.items()
     }
-    images["ghcr.io/cotenant/tools"] = {"env": {"PATH": PATH}, "entrypoint": [], "args": ["/bin/sh"]}
+    images[f"{OURS}/tools"] = {"paths": [], "env": {"PATH": PATH}, "entrypoint": [], "args": ["/bin/sh"]}
+    for name, added in (more or {}).items():
+        base = images[f"{OURS}/{added['like']}"]
+        paths = sorted({*base["paths"], *added["paths"]})
+        images[name] = {**base, "paths": paths, "env": {**base["env"], **added["env"]}}
     return {"images": images}

@@ -78,6 +78,17 @@ def test_a_catalogue_that_cannot_be_used_names_the_image(tmp_path: Path, entry: 
         images.load(path)
 
 
+def test_an_image_more_is_one_of_ours_with_folders_and_variables_added(tmp_path: Path) -> None:
+    jax = {"like": "worker", "paths": ["/opt/jax"], "env": {"PYTHONPATH": "/opt/jax"}}
+    made = images.default_catalogue(tmp_path, tmp_path, more={"example.com/jax": jax})["images"]
+    ours = made["ghcr.io/cotenant/worker"]
+    assert made["example.com/jax"] == {
+        **ours,
+        "paths": sorted([*ours["paths"], "/opt/jax"]),
+        "env": {**ours["env"], "PYTHONPATH": "/opt/jax"},
+    }
+
+
 def test_an_image_keeps_its_id_until_its_entry_changes(tmp_path: Path) -> None:
     path = tmp_path / "images.yaml"
     path.write_text("images:\n  x: {env: {A: '1'}}\n  y:\n")

@@ -1,0 +1,97 @@
+"""The examples of the frameworks, applied as they are: two workers in two pods on two nodes train on real data.
+
+`make test-frameworks`. Each framework is installed into a folder of the user's cache on first use; the cluster shows
+that folder in an image of its own, which is all that the test adds to an example.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.e2e.tenancy import CHECKOUT, Document, Tenancy, product
+
+EXAMPLES = CHECKOUT / "examples" / "frameworks"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cotenant" / "frameworks"
+PACKAGES = {
+    "jax": ["jax"],
+    "accelerate": ["--no-deps", "accelerate", "huggingface_hub", "safetensors", "psutil", "tqdm"],
+    "tensorflow": ["tensorflow-cpu"],
+    "keras": ["--no-deps", "keras", "absl-py", "namex", "h5py", "optree", "ml-dtypes"],
+    "raytrain": ["--no-deps", "pyarrow", "pandas", "tensorboardX", "pytz"],
+}
+"""What comes on top of the worker's own environment, which has torch and Ray."""
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
+
+
+def installed(framework: str) -> Path:
+    """A folder with the framework; made once."""
+    target = CACHE / framework
+    if not target.is_dir():
+        aside = target.with_suffix(f".{os.getpid()}")
+        command = [sys.executable, "-m", "uv", "pip", "install", "-q", "--target", str(aside), *PACKAGES[framework]]
+        subprocess.run(command, check=True)
+        aside.rename(target)
+    return target
+
+
+def image(framework: str) -> str:
+    return f"example.com/worker-{framework}"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Tenancy]:
+    from cotenant_local import spec
+
+    folders = {name: str(installed(name)) for name in PACKAGES}
+    wanted = spec.parse(
+        {
+            "nodes": [{"name": "node", "count": 2, "gpus": {"count": 1, "class": "H100"}}],
+            "images": {image(name): {"paths": [at], "env": {"PYTHONPATH": at}} for name, at in folders.items()},
+        },
+        "this test",
+    )
+    with product("frameworks", wanted) as tenancy:
+        yield tenancy
+
+
+def example(name: str, framework: str) -> list[Document]:
+    """The documents of the file; the job gets the image that brings its framework, as the file's comment asks."""
+    config, job = yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text())
+    if framework:
+        job["spec"]["runtime"]["image"] = image(framework)
+    return [config, job]
+
+
+def said_by(tenancy: Tenancy, name: str) -> str:
+    """The job's status and the last of what its pods printed."""
+    status: dict[str, Any] = tenancy.job(name).get("status", {})
+    logs = tenancy.cluster.kubectl("logs", "-n", "team-a", "-l", f"cotenant.dev/job={name}", "--tail=40", "--prefix")
+    return f"{yaml.safe_dump(status)}\n{logs}"
+
+
+@pytest.mark.parametrize(
+    ("name", "framework"),
+    [
+        ("fsdp-digits", ""),
+        ("accelerate-digits", "accelerate"),
+        ("jax-digits", "jax"),
+        ("keras-digits", "keras"),
+        ("tensorflow-digits", "tensorflow"),
+        ("ray-train-digits", "raytrain"),
+    ],
+)
+def test_the_example_trains_as_a_job_on_two_nodes(cluster: Tenancy, name: str, framework: str) -> None:
+    cluster.apply(*example(name, framework))
+    running = cluster.wait_phase(name, "Running", "Failed")["status"]
+    assert running["phase"] == "Running", said_by(cluster, name)
+    assert [node["node"] for node in running["placement"]["nodes"]] == ["node-1", "node-2"]
+    status = cluster.wait_phase(name, "Succeeded", "Failed", seconds=600)["status"]
+    assert status["phase"] == "Succeeded", said_by(cluster, name)
+    assert float(status["results"]["test_accuracy"]) >= 0.9, said_by(cluster, name)
+    cluster.delete_all()
