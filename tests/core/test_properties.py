@@ -381,6 +381,34 @@ def test_a_trial_that_is_rolled_back_leaves_nothing_behind(world: tuple[list[Nod
     assert books.ledger.sound()
 
 
+@given(clusters(), st.integers(0, 10))
+def test_moving_many_at_once_is_moving_them_one_by_one(
+    world: tuple[list[Node], list[Queue], list[Job]], half: int
+) -> None:
+    toy = ToyCluster(*world)
+    toy.cycle()
+    standing = Standing.of(toy.snapshot())
+    holdings = list(standing.holdings.values())
+    at_once = Books(standing.ledger.copy(), standing.usage.copy(), BestFit())
+    one_by_one = Books(standing.ledger.copy(), standing.usage.copy(), BestFit())
+
+    bulk = Bulk(holdings[:half])
+    at_once.release_many(bulk, 0, len(bulk))
+    bulk.extend(holdings[half:])
+    at_once.release_many(bulk, min(half, len(holdings)), len(bulk))
+    for holding in holdings:
+        one_by_one.release(holding)
+    for holding in holdings[::2]:
+        at_once.hold(holding)
+    fits = [at_once.fits(holding, whole=False) for holding in holdings]
+
+    assert not any(fit and blocked for fit, blocked in zip(fits, bulk.blocked(at_once.ledger).tolist(), strict=True))
+    for holding in holdings[::2]:
+        at_once.release(holding)
+    assert at_once.ledger.same(one_by_one.ledger)
+    assert at_once.usage.same(one_by_one.usage)
+
+
 @given(st.integers(1, 4), st.integers(1, 4), st.lists(st.integers(1, 3), min_size=1, max_size=8), st.booleans())
 def test_borrowers_never_starve_a_guarantee(owner: int, guest: int, borrowed: list[int], nested: bool) -> None:
     """One-GPU nodes, so nothing but the borrowers stands in the way: the owner gets all that it is guaranteed."""

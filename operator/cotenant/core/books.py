@@ -58,8 +58,8 @@ class Books:
 
     def fits(self, holding: Holding, *, whole: bool) -> bool:
         """Exactly this holding, on top of what is held: room on every GPU and no limit broken."""
-        return self.usage.within_limits(holding.charge) and all(
-            fits_exactly(self.ledger, take, whole=whole) for take in holding.takes
+        return all(fits_exactly(self.ledger, take, whole=whole) for take in holding.takes) and (
+            self.usage.within_limits(holding.charge)
         )
 
     def trial(self) -> Trial:

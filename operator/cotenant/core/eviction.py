@@ -58,30 +58,32 @@ def make_room(cycle: Cycle, job: Job, request: Request) -> Found | None:
 def _search(cycle: Cycle, request: Request, units: Sequence[Unit]) -> Sacrifice | None:
     books = cycle.open_later()
     with books.trial():
-        prefix = _shortest_prefix(cycle, books, request, still_there(cycle, units))
+        prefix, bulk = _shortest_prefix(cycle, books, request, still_there(cycle, units))
         found = cycle.find(books, request, request.workers) if prefix else None
         if found is None:
             return None
         books.hold(found.holding)
-        needed = _needed(books, prefix)
+        needed = _needed(books, prefix, bulk)
         if not _justified(cycle, books, request, found, needed):
             return None
         return Sacrifice(tuple(needed), found)
 
 
-def _shortest_prefix(cycle: Cycle, books: Books, request: Request, units: Iterator[Unit]) -> list[Unit]:
+def _shortest_prefix(cycle: Cycle, books: Books, request: Request, units: Iterator[Unit]) -> tuple[list[Unit], Bulk]:
     """Fewest units from the front after whose release the job fits, released on return; none where all do not help."""
-    before: list[Unit] = []
+    tried: list[Unit] = []
+    bulk = Bulk()
     while True:
-        stretch = list(islice(units, max(1, len(before))))
-        bulk, mark = Bulk([unit.holding for unit in stretch]), books.mark
-        books.release_many(bulk, 0, len(stretch))
-        if stretch and cycle.fits(books, request):
-            break
+        stretch = list(islice(units, max(1, len(tried))))
         if not stretch:
-            return []
-        before += stretch
-    low, high = 0, len(stretch)
+            return [], bulk
+        low, mark = len(tried), books.mark
+        tried += stretch
+        bulk.extend(unit.holding for unit in stretch)
+        books.release_many(bulk, low, len(bulk))
+        if cycle.fits(books, request):
+            break
+    high = len(bulk)
     while high - low > 1:
         books.back_to(mark)
         middle = (low + high) // 2
@@ -92,15 +94,18 @@ def _shortest_prefix(cycle: Cycle, books: Books, request: Request, units: Iterat
             low, mark = middle, books.mark
     books.back_to(mark)
     books.release_many(bulk, low, high)
-    return before + stretch[:high]
+    return tried[:high], bulk
 
 
-def _needed(books: Books, units: Sequence[Unit]) -> list[Unit]:
+def _needed(books: Books, units: Sequence[Unit], bulk: Bulk) -> list[Unit]:
     """Who has to leave after all; the others are held again. Surplus never stays where its job's minimum leaves."""
     needed: list[Unit] = []
     leaving: set[JobKey] = set()
-    for unit in reversed(units):
-        if unit.job.key not in leaving and books.fits(unit.holding, whole=not unit.job.gpu.is_share):
+    blocked = bulk.blocked(books.ledger).tolist()
+    for index in reversed(range(len(units))):
+        unit = units[index]
+        stays = not blocked[index] and unit.job.key not in leaving
+        if stays and books.fits(unit.holding, whole=not unit.job.gpu.is_share):
             books.hold(unit.holding)
             continue
         needed.append(unit)

@@ -5,12 +5,12 @@ Built from placements by the cycle and by the mirror, from picks while a place i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.core.inventory import IntArray, Inventory
+from cotenant.core.inventory import BoolArray, IntArray, Inventory
 from cotenant.core.ledger import Ledger, Take
 from cotenant.core.model import WHOLE, GpuGrant, Job, Placement, Sharing
 from cotenant.core.placement.gang import Pick
@@ -110,32 +110,41 @@ def tenant_number(queue: str, tree: QueueTree) -> int:
 class Bulk:
     """Many holdings in a row, so that any stretch of them can be moved with a few array operations."""
 
-    __slots__ = ("_charges", "_grants", "_nodes", "grant_ends", "node_ends")
+    __slots__ = ("_accounts", "_amounts", "_grants", "_nodes", "amount_ends", "grant_ends", "node_ends")
 
-    def __init__(self, holdings: Sequence[Holding]) -> None:
+    def __init__(self, holdings: Iterable[Holding] = ()) -> None:
+        self.grant_ends, self.node_ends, self.amount_ends = [0], [0], [0]
+        self._grants: IntArray = np.zeros((0, 9), dtype=np.int64)
+        self._nodes: IntArray = np.zeros((0, 3), dtype=np.int64)
+        self._amounts: IntArray = np.zeros((0, 3), dtype=np.int64)
+        self._accounts: dict[tuple[int, str, Bucket], int] = {}
+        """(queue, user, bucket) → its number in `_amounts`."""
+        self.extend(holdings)
+
+    def extend(self, holdings: Iterable[Holding]) -> None:
+        """More of them at the end; stretches that were moved before stay what they are."""
         grants: list[tuple[int, ...]] = []
         nodes: list[tuple[int, int, int]] = []
-        self.grant_ends, self.node_ends = [0], [0]
+        amounts: list[tuple[int, int, int]] = []
+        accounts = self._accounts
+        of_grants, of_nodes, of_amounts = self.grant_ends[-1], self.node_ends[-1], self.amount_ends[-1]
         for holding in holdings:
             for take in holding.takes:
-                reserved = int(take.sharing is not Sharing.ANY)
-                closed = int(take.sharing is Sharing.NEVER)
-                row, tenant = take.row, take.tenant
-                grants.extend(
-                    (row, column, memory, compute, 1, tenant, tenant * tenant, closed, reserved)
-                    if compute < WHOLE
-                    else (row, column, memory, compute, 1, 0, 0, 0, 0)
-                    for column, memory, compute in zip(take.columns, take.memory, take.compute, strict=True)
-                )
-                nodes.append((row, take.cpu, take.host))
-            self.grant_ends.append(len(grants))
-            self.node_ends.append(len(nodes))
-        self._grants: IntArray = np.array(grants, dtype=np.int64).reshape(-1, 9)
-        self._nodes: IntArray = np.array(nodes, dtype=np.int64).reshape(-1, 3)
-        self._charges = [holding.charge for holding in holdings]
+                nodes.append((take.row, take.cpu, take.host))
+                grants += _grants(take)
+            charge = holding.charge
+            for bucket, milli, mib in charge.amounts:
+                number = accounts.setdefault((charge.queue, charge.user, bucket), len(accounts))
+                amounts.append((number, milli, mib))
+            self.grant_ends.append(of_grants + len(grants))
+            self.node_ends.append(of_nodes + len(nodes))
+            self.amount_ends.append(of_amounts + len(amounts))
+        self._grants = np.concatenate([self._grants, np.array(grants, dtype=np.int64).reshape(-1, 9)])
+        self._nodes = np.concatenate([self._nodes, np.array(nodes, dtype=np.int64).reshape(-1, 3)])
+        self._amounts = np.concatenate([self._amounts, np.array(amounts, dtype=np.int64).reshape(-1, 3)])
 
     def __len__(self) -> int:
-        return len(self._charges)
+        return len(self.grant_ends) - 1
 
     def move(self, ledger: Ledger, start: int, stop: int, sign: int) -> None:
         """`sign` 1 takes, -1 gives."""
@@ -151,15 +160,33 @@ class Bulk:
         np.add.at(ledger.free_host, nodes[:, 0], -sign * nodes[:, 2])
         ledger.changes.extend(sorted(set(nodes[:, 0].tolist())))
 
+    def blocked(self, ledger: Ledger) -> BoolArray:
+        """[len] some GPU of the holding has not room for it as things stand: it cannot be held, whatever else is."""
+        row, column, memory, compute = self._grants[:, :4].T
+        lacks = (ledger.free_memory[row, column] < memory) | (ledger.free_compute[row, column] < compute)
+        owner = np.repeat(np.arange(len(self)), np.diff(self.grant_ends))
+        blocked: BoolArray = np.bincount(owner[lacks], minlength=len(self)) > 0
+        return blocked
+
     def charges(self, start: int, stop: int) -> list[Charge]:
-        """The stretch's charges, added up per queue and user."""
-        sums: dict[tuple[int, str], dict[Bucket, tuple[int, int]]] = {}
-        for charge in self._charges[start:stop]:
-            amounts = sums.setdefault((charge.queue, charge.user), {})
-            for bucket, milli, mib in charge.amounts:
-                before = amounts.get(bucket, (0, 0))
-                amounts[bucket] = (before[0] + milli, before[1] + mib)
+        """The stretch's charges, added up per queue, user and bucket."""
+        amounts = self._amounts[self.amount_ends[start] : self.amount_ends[stop]]
+        sums = np.zeros((len(self._accounts), 2), dtype=np.int64)
+        np.add.at(sums, amounts[:, 0], amounts[:, 1:])
         return [
-            Charge(queue, user, tuple((bucket, *amount) for bucket, amount in amounts.items()))
-            for (queue, user), amounts in sums.items()
+            Charge(queue, user, ((bucket, milli, mib),))
+            for (queue, user, bucket), (milli, mib) in zip(self._accounts, sums.tolist(), strict=True)
+            if milli or mib
         ]
+
+
+def _grants(take: Take) -> list[tuple[int, ...]]:
+    """One row per GPU, as `Bulk.move` adds them up: where, how much, one holder, and whose it is where that matters."""
+    row, tenant = take.row, take.tenant
+    closed, reserved = int(take.sharing is Sharing.NEVER), int(take.sharing is not Sharing.ANY)
+    return [
+        (row, column, memory, compute, 1, tenant, tenant * tenant, closed, reserved)
+        if compute < WHOLE
+        else (row, column, memory, compute, 1, 0, 0, 0, 0)
+        for column, memory, compute in zip(take.columns, take.memory, take.compute, strict=True)
+    ]

@@ -147,7 +147,7 @@ def lost_work(cycle: Cycle, job: Job, milli: int) -> int:
 def _surplus(cycle: Cycle, job: Job, kind: EvictionKind) -> Iterable[Unit]:
     """Workers above the minimum, the last ranks first."""
     placement = job.placement
-    if placement is None or placement.workers <= job.workers_min:
+    if placement is None or job.workers_max <= job.workers_min:
         return
     for rank in range(placement.workers - 1, job.workers_min - 1, -1):
         holding = holding_of(job, only(placement, rank), cycle.inventory, cycle.tree)
@@ -158,7 +158,7 @@ def _minimum(cycle: Cycle, job: Job, kind: EvictionKind) -> Unit:
     """The whole job, without the surplus workers, which are units of their own."""
     holding = cycle.held(job)
     placement = job.placement
-    if placement is not None and placement.workers > job.workers_min:
+    if placement is not None and job.workers_max > job.workers_min:
         rest = without(placement, range(job.workers_min, placement.workers))
         holding = holding_of(job, rest, cycle.inventory, cycle.tree)
     return Unit(job, holding, kind, lost_work(cycle, job, holding.charge.milli))

@@ -8,6 +8,7 @@ Example: capacities 8 8 5 3, 18 workers → 8 + 8 and the last two on the node o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -73,7 +74,7 @@ def _place(room: Room, ask: Ask, capacity: IntArray, workers: int) -> tuple[Pick
     whole = capacity >= workers
     if whole.any():
         row = _best_single(room, ask, whole, workers)
-        return (_pick(room, ask, row, workers),)
+        return _picks(room, ask, [(row, workers)])
     if ask.topology is not None and workers > 1:
         inside = _tightest_domain(room, ask, capacity, workers)
         if inside is not None:
@@ -83,7 +84,7 @@ def _place(room: Room, ask: Ask, capacity: IntArray, workers: int) -> tuple[Pick
     if int(capacity.sum()) < workers:
         return None
     view = room.view(ask.shape, ask.tenancy, distinct=ask.distinct)
-    return tuple(_pick(room, ask, row, count) for row, count in _spread(view, capacity, workers))
+    return _picks(room, ask, _spread(view, capacity, workers))
 
 
 def _place_one(room: Room, ask: Ask) -> tuple[Pick, ...] | None:
@@ -96,7 +97,7 @@ def _place_one(room: Room, ask: Ask) -> tuple[Pick, ...] | None:
     if ask.shape.count == 1:
         column = int(np.where(view.fits(row), view.gpu(row), LOWEST).argmax())
         return ((row, ((column,),)),)
-    return (_pick(room, ask, row, 1),)
+    return _picks(room, ask, [(row, 1)])
 
 
 def _best_single(room: Room, ask: Ask, candidates: BoolArray, workers: int) -> int:
@@ -119,12 +120,21 @@ def _spread(view: View, capacity: IntArray, workers: int) -> list[tuple[int, int
     return [*picked, (int(order[tightest]), rest)]
 
 
-def _pick(room: Room, ask: Ask, row: int, workers: int) -> Pick:
-    """GPUs of one node for `workers` of the gang: NVLink peers together, then by the scorer's preference."""
-    merged = workers > 1 and (ask.distinct or ask.shape.whole)
+def _picks(room: Room, ask: Ask, spread: Sequence[tuple[int, int]]) -> tuple[Pick, ...]:
+    """GPUs for (row, workers on it). Workers side by side are judged as one merged shape, once per number of them."""
     single = room.view(ask.shape, ask.tenancy, distinct=ask.distinct)
-    view = room.view(ask.shape.times(workers), ask.tenancy, distinct=ask.distinct) if merged else single
-    wanted = view.gpu(row).tolist()
+    views = {1: single}
+    for workers in {workers for _, workers in spread} - {1}:
+        merged = ask.distinct or ask.shape.whole
+        views[workers] = room.view(ask.shape.times(workers), ask.tenancy, distinct=ask.distinct) if merged else single
+    return tuple(_pick(room, ask, (single, views[workers]), row, workers) for row, workers in spread)
+
+
+def _pick(room: Room, ask: Ask, views: tuple[View, View], row: int, workers: int) -> Pick:
+    """GPUs of one node for `workers` of the gang: NVLink peers together, then by the scorer's preference. `views`: of
+    one worker, and of so many."""
+    single, together = views
+    wanted = together.gpu(row).tolist()
     columns = [column for column in np.flatnonzero(single.fits(row)).tolist() if (row, column) not in ask.avoid]
     columns.sort(key=lambda column: (-wanted[column], column))
     count = ask.shape.count
