@@ -22,7 +22,7 @@ import podlike
 
 WORKERS = 4
 SERVERS = (1, 2, 4)
-SIZES = (1 << 20, 4 << 20, 16 << 20)
+SIZES = (1 << 20, 4 << 20)
 PORT = 23500
 SECRET = "of this benchmark"
 
@@ -161,7 +161,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--mbit", type=int, default=400, help="of every card, each way")
+    parser.add_argument("--mbit", type=int, default=100, help="of every card, each way")
     parser.add_argument("--json", default="bench/results/parameter_server.json")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     chosen = parser.parse_args()

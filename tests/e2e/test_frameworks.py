@@ -25,6 +25,7 @@ PACKAGES = {
     "raytrain": ["--no-deps", "pyarrow", "pandas", "tensorboardX", "pytz"],
 }
 """What comes on top of the worker's own environment, which has torch and Ray."""
+IMAGES = {**{name: [name] for name in PACKAGES}, "keras-jax": ["keras", "jax"]}
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
 
@@ -48,11 +49,11 @@ def image(framework: str) -> str:
 def cluster() -> Iterator[Tenancy]:
     from cotenant_local import spec
 
-    folders = {name: str(installed(name)) for name in PACKAGES}
+    folders = {name: [str(installed(part)) for part in parts] for name, parts in IMAGES.items()}
     wanted = spec.parse(
         {
             "nodes": [{"name": "node", "count": 2, "gpus": {"count": 1, "class": "H100"}}],
-            "images": {image(name): {"paths": [at], "env": {"PYTHONPATH": at}} for name, at in folders.items()},
+            "images": {image(name): {"paths": at, "env": {"PYTHONPATH": ":".join(at)}} for name, at in folders.items()},
         },
         "this test",
     )
@@ -82,6 +83,7 @@ def said_by(tenancy: Tenancy, name: str) -> str:
         ("accelerate-digits", "accelerate"),
         ("jax-digits", "jax"),
         ("keras-digits", "keras"),
+        ("keras-jax-digits", "keras-jax"),
         ("tensorflow-digits", "tensorflow"),
         ("ray-train-digits", "raytrain"),
     ],

@@ -96,6 +96,8 @@ def test_each_framework_finds_its_own_words() -> None:
         "2",
         "1",
     )
+    keras = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES", "KERAS_DISTRIBUTION_PROCESS_ID")
+    assert [env[name] for name in keras] == ["10.0.0.1:24002", "2", "1"]
     assert (env["HOROVOD_RANK"], env["HOROVOD_SIZE"], env["HOROVOD_LOCAL_RANK"]) == ("1", "2", "0")
 
 

@@ -28,10 +28,17 @@ def tensorflow(world: World, member: Member) -> dict[str, str]:
 
 
 def jax(contract: Contract, world: World, member: Member) -> dict[str, str]:
+    """Also for `keras.distribution.initialize()`, which passes Keras's own words on to JAX."""
     coordinator = f"{world.master_addr}:{world.coordinator_port}"
-    env = {"JAX_COORDINATOR_ADDRESS": coordinator, "JAX_NUM_PROCESSES": str(world.size)}
-    env["JAX_PROCESS_ID"] = str(member.rank)
-    if contract.framework == "jax":
+    env = {
+        "JAX_COORDINATOR_ADDRESS": coordinator,
+        "JAX_NUM_PROCESSES": str(world.size),
+        "JAX_PROCESS_ID": str(member.rank),
+        "KERAS_DISTRIBUTION_JOB_ADDRESSES": coordinator,
+        "KERAS_DISTRIBUTION_NUM_PROCESSES": str(world.size),
+        "KERAS_DISTRIBUTION_PROCESS_ID": str(member.rank),
+    }
+    if contract.framework in ("jax", "keras"):
         env["JAX_CPU_COLLECTIVES_IMPLEMENTATION"] = "gloo"
     return env
 

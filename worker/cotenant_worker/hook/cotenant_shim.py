@@ -488,8 +488,9 @@ def _after_jax_distributed(module):
                 "process_id": int(env["JAX_PROCESS_ID"]),
                 "cluster_detection_method": "deactivate",
             }
-            if given.get("coordinator_address") is None:
-                ours["coordinator_address"] = ours["coordinator_bind_address"] = env.get("JAX_COORDINATOR_ADDRESS")
+            where = env.get("JAX_COORDINATOR_ADDRESS")
+            if given.get("coordinator_address") in (None, where):
+                ours["coordinator_address"] = ours["coordinator_bind_address"] = where
             for name, value in ours.items():
                 if name in signature.parameters and given.get(name) is None:
                     given[name] = value
