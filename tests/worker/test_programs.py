@@ -31,8 +31,16 @@ PYTHON = "/opt/venv/bin/python3.11"
         ),
         (("torchrun", "--no-python", "bash", "run.sh"), Program("exec", ("bash", "run.sh"), "torchrun")),
         (
-            ("accelerate", "launch", "--mixed_precision", "bf16", "train.py", "--x"),
-            Program("script", ("train.py", "--x"), "accelerate"),
+            ("accelerate", "launch", "--multi_gpu", "--mixed_precision", "bf16", "train.py", "--x"),
+            Program("script", ("train.py", "--x"), "accelerate", (("ACCELERATE_MIXED_PRECISION", "bf16"),)),
+        ),
+        (
+            ("accelerate", "launch", "--mixed-precision=fp16", "--num_processes=2", "--use_fsdp", "-m", "pkg.train"),
+            Program("module", ("pkg.train",), "accelerate", (("ACCELERATE_MIXED_PRECISION", "fp16"),), ("--use_fsdp",)),
+        ),
+        (
+            ("accelerate", "launch", "--config_file", "my.yaml", "python", "train.py", "--use_fsdp"),
+            Program("script", ("train.py", "--use_fsdp"), "accelerate", (), ("--config_file",)),
         ),
         (("accelerate", "config"), Program("exec", ("accelerate", "config"))),
         (("horovodrun", "-np", "4", "python", "train.py"), Program("script", ("train.py",), "horovodrun")),
@@ -41,6 +49,15 @@ PYTHON = "/opt/venv/bin/python3.11"
 )
 def test_launchers_are_taken_off_and_python_is_recognised(command: tuple[str, ...], want: Program) -> None:
     assert program_of(replace(contract([1]), command=command), PYTHON) == want
+
+
+def test_an_option_without_effect_is_said_and_one_that_only_places_ranks_is_not() -> None:
+    command = ("accelerate", "launch", "--gpu_ids", "0,1", "--use_deepspeed", "--zero_stage=2", "train.py")
+    said = "accelerate: --use_deepspeed --zero_stage=2 has no effect here; say it in the program or in the job"
+    assert program_of(replace(contract([1]), command=command), PYTHON).objection == said
+    assert (
+        program_of(replace(contract([1]), command=("torchrun", "--nproc-per-node=2", "a.py")), PYTHON).objection == ""
+    )
 
 
 def test_an_unknown_command_is_left_as_it_is() -> None:

@@ -94,6 +94,7 @@ class Launcher:
         chosen, warning = choose_collective(self.contract)
         self.board.collective = chosen
         self.board.warn("collective", warning)
+        self.board.warn("command", self.ranks.program.objection)
         self.ranks.warm_up()
         if not self.solo and self.contract.mode != "rayTrain":
             self._spawn(self._guard_ray())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +27,18 @@ class Program:
     argv: tuple[str, ...]
     """`script`: path, then arguments; `module` and `entrypoint`: the name, then arguments; `exec`: as typed."""
     unwrapped: str = ""
-    """The launcher that was taken off, for a line in the log."""
+    """The launcher that was taken off."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """What that launcher would have told the program beyond its place in the world."""
+    unused: tuple[str, ...] = ()
+    """Options of that launcher that change the program and that Cotenant does not carry out."""
+
+    @property
+    def objection(self) -> str:
+        """What the tenant should know of his command line; empty when it does all that it says."""
+        if not self.unused:
+            return ""
+        return f"{self.unwrapped}: {' '.join(self.unused)} has no effect here; say it in the program or in the job"
 
     def command(self, python: str) -> tuple[str, ...]:
         """As a command line, for a start without a warm process."""
@@ -43,7 +54,11 @@ def program_of(contract: Contract, python: str) -> Program:
     if contract.mode == "entrypoint":
         return Program("entrypoint", (contract.entrypoint,))
     inner, launcher = unwrap(contract.command)
-    return classify(inner, python, launcher)
+    program = classify(inner, python, launcher)
+    if not launcher.startswith("accelerate"):
+        return program
+    environment, unused = options_of_accelerate(contract.command[: len(contract.command) - len(inner) + 1])
+    return replace(program, environment=environment, unused=unused)
 
 
 def unwrap(command: Sequence[str]) -> tuple[tuple[str, ...], str]:
@@ -95,6 +110,33 @@ def _after_options(argv: Sequence[str]) -> tuple[str, ...]:
         if word in ("-m", "--module") and index + 1 < len(argv):
             return ("python", "-m", *argv[index + 1 :])
     return tuple(argv)
+
+
+_ACCELERATE_SAYS = {
+    "--mixed_precision": "ACCELERATE_MIXED_PRECISION",
+    "--gradient_accumulation_steps": "ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
+}
+_ACCELERATE_PLACES = re.compile(
+    r"--(multi_gpu|cpu|gpu_ids|num_(processes|machines|cpu_threads_per_process)|machine_rank|main_process_(ip|port)"
+    r"|same_network|rdzv_\w+|max_restarts|monitor_interval|module|quiet|debug|tee|log_dir|role)$|-m$|-q$"
+)
+"""Where ranks run and who starts them: not the program's business here."""
+
+
+def options_of_accelerate(words: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """(variables of the program, options that would change it and are not carried out)."""
+    environment: list[tuple[str, str]] = []
+    unused: list[str] = []
+    for index, word in enumerate(words):
+        if not word.startswith("-"):
+            continue
+        name, _, value = word.partition("=")
+        name = re.sub(r"(?<=\w)-", "_", name)
+        if name in _ACCELERATE_SAYS:
+            environment.append((_ACCELERATE_SAYS[name], value or (words[index + 1] if index + 1 < len(words) else "")))
+        elif not _ACCELERATE_PLACES.match(name):
+            unused.append(word)
+    return tuple(environment), tuple(unused)
 
 
 def classify(argv: Sequence[str], python: str, launcher: str = "") -> Program:

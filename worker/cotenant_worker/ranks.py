@@ -144,7 +144,7 @@ class LocalRanks:
 
     async def _start_one(self, world: World, member: Member) -> None:
         env = self._base | rank_environment(self.contract, world, member, interface=pod_interface())
-        env |= self.limits.get(member.grant, {})
+        env |= {**self.limits.get(member.grant, {}), **dict(self.program.environment)}
         if self.contract.mode == "rayTrain":
             env = {name: value for name, value in env.items() if name not in TRAIN_OWN} | dict(self.train)
         cell = Cell(layout.cell_path(member.rank), create=True)
