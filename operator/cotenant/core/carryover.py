@@ -11,12 +11,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from cotenant.core.cycle import Cycle, Found, Refusal
+from cotenant.core.cycle import Cycle
 from cotenant.core.holdings import Holding, holding_of
 from cotenant.core.model import Job, Placement
 from cotenant.core.ordering import own_order
-from cotenant.core.plan import Evict, EvictionKind
+from cotenant.core.plan import Evict, EvictionKind, Refusal
 from cotenant.core.refusals import resolve
+from cotenant.core.search import Found
 from cotenant.core.waiting import room_is_made
 
 

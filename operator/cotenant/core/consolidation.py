@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cotenant.core.cycle import Cycle, Found, Refusal
+from cotenant.core.cycle import Cycle
 from cotenant.core.model import Job, JobKey
-from cotenant.core.plan import Evict, EvictionKind, Reason
+from cotenant.core.plan import Evict, EvictionKind, Reason, Refusal
 from cotenant.core.refusals import resolve
 from cotenant.core.requests import Request
+from cotenant.core.search import Found
 from cotenant.core.victims import lost_work, protected
 from cotenant.core.waiting import room_is_made
 

@@ -8,60 +8,28 @@ in both books, so nobody else gets what its victims give back. Made by `schedule
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cotenant.core.books import Books
-from cotenant.core.fairness import Shares, charge_entitled
-from cotenant.core.holdings import Holding, holding_of, taken
+from cotenant.core.fairness import Shares, past_shares
+from cotenant.core.holdings import Holding, holding_of
 from cotenant.core.inventory import Inventory
 from cotenant.core.ledger import Ledger
 from cotenant.core.mirror import Standing
 from cotenant.core.model import Job, JobKey, Placement, Snapshot
-from cotenant.core.placed import placement_of, without
-from cotenant.core.placement import BestFit, Demand
-from cotenant.core.placement.gang import most, place
+from cotenant.core.placed import without
+from cotenant.core.placement import BestFit
 from cotenant.core.placement.room import Room
-from cotenant.core.placement.shapes import Shape
-from cotenant.core.plan import Admit, Evict, Plan, Reason, Resize, Verdict
+from cotenant.core.plan import Admit, Evict, Plan, Refusal, Resize, Verdict
 from cotenant.core.policy import Policy
-from cotenant.core.quota import Bucket, QueueTree
-from cotenant.core.requests import Option, Request, RequestKey
-from cotenant.core.usage import Headroom, Usage
+from cotenant.core.quota import QueueTree
+from cotenant.core.requests import Request, RequestKey
+from cotenant.core.search import Found, Search
 
 if TYPE_CHECKING:
     from cotenant.core.backfill import Reservation
     from cotenant.core.victims import Candidates
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """A no, without the name of the job: equal requests share it."""
-
-    reason: Reason
-    message: str
-    evidence: tuple[tuple[str, str | int], ...] = ()
-    estimated_start_at: float | None = None
-    would_start_if: str = ""
-
-    def verdict(self, job: JobKey) -> Verdict:
-        return Verdict(
-            job=job,
-            reason=self.reason,
-            message=self.message,
-            evidence=self.evidence,
-            estimated_start_at=self.estimated_start_at,
-            would_start_if=self.would_start_if,
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """A place for a whole gang, not yet taken."""
-
-    option: Option
-    placement: Placement
-    holding: Holding
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +38,7 @@ class Cycle:
     policy: Policy
     inventory: Inventory
     tree: QueueTree
+    search: Search
     shares: Shares
     now: Books
     running: Mapping[JobKey, Job]
@@ -108,12 +77,13 @@ class Cycle:
     def open(cls, snapshot: Snapshot, policy: Policy) -> Cycle:
         standing = snapshot.standing or Standing.of(snapshot)
         placer = policy.placer if standing.inventory.kinds else BestFit()  # without GPUs there is no mix to learn
-        scorer = placer.prepare(standing.ledger, demands(standing, snapshot))
+        scorer = placer.prepare(standing.ledger, standing.demands(snapshot.demand_history))
         return cls(
             snapshot=snapshot,
             policy=policy,
             inventory=standing.inventory,
             tree=standing.tree,
+            search=Search(standing.inventory, standing.tree),
             shares=Shares(standing.tree, past_shares(snapshot, policy)),
             now=Books(standing.ledger.copy(), standing.usage.copy(), scorer),
             running=standing.running,
@@ -173,48 +143,15 @@ class Cycle:
 
     def fits(self, books: Books, request: Request) -> bool:
         """Whether `find` would find a place, without choosing one."""
-        idle = idle_of(books.ledger) if self.tree.holds_back else None
-        for option in request.options:
-            room = headroom(books.usage, request, option, idle)
-            if room.total >= request.workers:
-                ask = replace(option.ask, zone_room=room.zones) if room.zones else option.ask
-                if most(books.room, ask) >= request.workers:
-                    return True
-        return False
+        return self.search.fits(books, request)
 
     def find(self, books: Books, request: Request, workers: int) -> Found | None:
         """The best place for the gang in these books, under every rule; nothing is taken."""
-        best: tuple[tuple[int, int, int], Found] | None = None
-        idle = idle_of(books.ledger) if self.tree.holds_back else None
-        for index, option in enumerate(request.options):
-            if best is not None and not option.gpu_class:
-                break
-            room = headroom(books.usage, request, option, idle)
-            if room.total < workers:
-                continue
-            ask = replace(option.ask, zone_room=room.zones) if room.zones else option.ask
-            picks = place(books.room, ask, workers)
-            if picks is None:
-                continue
-            placement = placement_of(picks, ask.shape, self.inventory)
-            found = Found(option, placement, taken(picks, request.job, ask.shape, self.inventory, self.tree))
-            if not request.job.preemptible and not self.confined(books, request, found.holding):
-                continue
-            if request.ranked or len(request.options) == 1:
-                return found
-            score = books.room.view(ask.shape, ask.tenancy, distinct=ask.distinct).open
-            rank = (len(picks), -sum(int(score[row]) for row, _ in picks), index)
-            if best is None or rank < best[0]:
-                best = rank, found
-        return None if best is None else best[1]
+        return self.search.find(books, request, workers)
 
     def find_later(self, request: Request) -> Found | None:
         """A place that is free once those who are already leaving have left."""
         return None if self.later is None else self.find(self.later, request, request.workers)
-
-    def confined(self, books: Books, request: Request, holding: Holding) -> bool:
-        """Inside every guarantee on the path: what cannot be taken back is never lent."""
-        return all(charge_entitled(books.usage, step, holding.charge) for step in self.tree.paths[request.queue])
 
     def hold(self, found: Found) -> None:
         """Take room that is free now."""
@@ -252,44 +189,3 @@ class Cycle:
             verdicts={key: self.verdicts[key] for key in sorted(self.verdicts)},
             promises={key: self.promises[key] for key in sorted(self.promises)},
         )
-
-
-_ENDLESS = Headroom()
-
-
-def headroom(usage: Usage, request: Request, option: Option, idle: Mapping[Bucket, int] | None) -> Headroom:
-    if not option.bounded:
-        return _ENDLESS
-    return usage.headroom(
-        request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib, idle=idle
-    )
-
-
-def idle_of(ledger: Ledger) -> dict[Bucket, int]:
-    """Milli-GPU that are free on GPUs that take work, per bucket."""
-    inventory = ledger.inventory
-    found: dict[Bucket, int] = {}
-    for number, kind in enumerate(inventory.kinds):
-        for place_number, zone in enumerate(inventory.zones):
-            mask = inventory.usable & (inventory.kind == number) & (inventory.zone == place_number)[:, None]
-            bucket = (kind.gpu_class, zone)
-            found[bucket] = found.get(bucket, 0) + int(ledger.free_compute[mask].clip(min=0).sum())
-    return found
-
-
-def demands(standing: Standing, snapshot: Snapshot) -> Sequence[Demand]:
-    """Shapes of what is queued, what runs and what ran lately, weighed by workers: what a placer may learn from."""
-    weights: dict[Shape, float] = dict(standing.shapes)
-    for shape, weight in snapshot.demand_history:
-        weights[shape] = weights.get(shape, 0.0) + weight
-    return sorted(weights.items())
-
-
-def past_shares(snapshot: Snapshot, policy: Policy) -> dict[str, int]:
-    """Queue → parts per million that past borrowing adds to its share."""
-    window = policy.history_half_life_s / 0.693147
-    total = max(1, sum(len(node.gpus) for node in snapshot.nodes)) * 1000
-    return {
-        queue: int(held / window / total * 1_000_000) * policy.share_history_percent // 100
-        for queue, held in snapshot.usage_history
-    }

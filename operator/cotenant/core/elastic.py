@@ -11,14 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from cotenant.core.cycle import Cycle, Found, Refusal, headroom, idle_of
+from cotenant.core.cycle import Cycle
 from cotenant.core.holdings import holding_of
 from cotenant.core.model import Job, Placement, TopologyMode
 from cotenant.core.placed import joined, placement_of
 from cotenant.core.placement.gang import Ask, most, place
-from cotenant.core.plan import Admit, Resize
+from cotenant.core.plan import Admit, Refusal, Resize
 from cotenant.core.refusals import resolve
 from cotenant.core.requests import Option, Request
+from cotenant.core.search import Found, headroom, idle_of
 from cotenant.core.words import counted
 
 
@@ -57,7 +58,7 @@ def _grow(cycle: Cycle, job: Job, placement: Placement) -> None:
         return
     more = placement_of(picks, ask.shape, cycle.inventory)
     holding = holding_of(job, more, cycle.inventory, cycle.tree)
-    if job.preemptible or cycle.confined(cycle.now, request, holding):
+    if job.preemptible or cycle.search.confined(cycle.now, request, holding):
         _take(cycle, job, joined(placement, more), Found(option, more, holding))
 
 

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 from cotenant.core.books import Books
-from cotenant.core.cycle import Cycle, Found
+from cotenant.core.cycle import Cycle
 from cotenant.core.fairness import held_entitled
 from cotenant.core.holdings import Bulk
 from cotenant.core.model import Job, JobKey
 from cotenant.core.plan import Evict, EvictionKind, Resize
 from cotenant.core.requests import Request
+from cotenant.core.search import Found
 from cotenant.core.victims import Unit, candidates, still_there
 from cotenant.core.words import counted, gpus
 

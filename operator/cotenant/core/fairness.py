@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from cotenant.core.model import Snapshot
+from cotenant.core.policy import Policy
 from cotenant.core.quota import QueueTree
 from cotenant.core.requests import Claim, Request
 from cotenant.core.usage import Charge, Usage
@@ -123,3 +125,13 @@ class Shares:
         if weight <= 0:
             return _LAST + total if total else 0
         return total // weight
+
+
+def past_shares(snapshot: Snapshot, policy: Policy) -> dict[str, int]:
+    """Queue → parts per million that past borrowing adds to its share."""
+    window = policy.history_half_life_s / 0.693147
+    total = max(1, sum(len(node.gpus) for node in snapshot.nodes)) * 1000
+    return {
+        queue: int(held / window / total * 1_000_000) * policy.share_history_percent // 100
+        for queue, held in snapshot.usage_history
+    }

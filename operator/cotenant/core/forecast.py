@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cotenant.core.books import Books
-from cotenant.core.cycle import Cycle, Found, Refusal
+from cotenant.core.cycle import Cycle
 from cotenant.core.holdings import Bulk, Holding
 from cotenant.core.model import Job, JobKey, TopologyMode
 from cotenant.core.placement.gang import Ask, most
 from cotenant.core.placement.shapes import Shape
-from cotenant.core.plan import Reason
+from cotenant.core.plan import Reason, Refusal
 from cotenant.core.requests import Request, options_of
+from cotenant.core.search import Found
 from cotenant.core.words import counted, gpus, mebibytes
 
 _HORIZON = 512

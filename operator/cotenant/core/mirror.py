@@ -7,7 +7,7 @@ New nodes or queues are counted afresh; a node that only changes its free CPU, i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant.core.holdings import Holding, holding_of
@@ -15,7 +15,7 @@ from cotenant.core.inventory import Inventory
 from cotenant.core.ledger import Ledger
 from cotenant.core.model import Job, JobKey, Node, Queue, Snapshot
 from cotenant.core.placed import either
-from cotenant.core.placement.shapes import Shape, worker_shape
+from cotenant.core.placement.shapes import Demand, Shape, worker_shape
 from cotenant.core.quota import QueueTree
 from cotenant.core.usage import Usage
 
@@ -38,6 +38,13 @@ class Standing:
     def of(cls, snapshot: Snapshot) -> Standing:
         mirror = Mirror()
         return mirror.standing(snapshot.nodes, snapshot.queues, snapshot.jobs)
+
+    def demands(self, history: Iterable[Demand]) -> Sequence[Demand]:
+        """Shapes of what is queued, what runs and what ran lately, weighed by workers: what a placer may learn from."""
+        weights: dict[Shape, float] = dict(self.shapes)
+        for shape, weight in history:
+            weights[shape] = weights.get(shape, 0.0) + weight
+        return sorted(weights.items())
 
 
 class Mirror:

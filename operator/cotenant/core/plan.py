@@ -86,6 +86,27 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A no, without the name of the job: equal requests share it."""
+
+    reason: Reason
+    message: str
+    evidence: tuple[tuple[str, str | int], ...] = ()
+    estimated_start_at: float | None = None
+    would_start_if: str = ""
+
+    def verdict(self, job: JobKey) -> Verdict:
+        return Verdict(
+            job=job,
+            reason=self.reason,
+            message=self.message,
+            evidence=self.evidence,
+            estimated_start_at=self.estimated_start_at,
+            would_start_if=self.would_start_if,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     actions: tuple[Action, ...] = ()
     verdicts: Mapping[JobKey, Verdict] = field(default_factory=dict)

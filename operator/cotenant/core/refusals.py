@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from cotenant.core.cycle import Cycle, Refusal
+from cotenant.core.cycle import Cycle
 from cotenant.core.fairness import entitled
 from cotenant.core.ledger import Ledger
 from cotenant.core.model import Job, Queue
@@ -17,7 +17,7 @@ from cotenant.core.placement import BestFit
 from cotenant.core.placement.gang import most
 from cotenant.core.placement.room import Room
 from cotenant.core.placement.shapes import worker_shape
-from cotenant.core.plan import Reason
+from cotenant.core.plan import Reason, Refusal
 from cotenant.core.requests import Option, Request, key_of, options_of
 from cotenant.core.usage import UNLIMITED, Bound, Usage
 from cotenant.core.words import asked, counted, gpus, mebibytes, one_of, per_worker

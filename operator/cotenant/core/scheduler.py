@@ -8,14 +8,14 @@ from __future__ import annotations
 from cotenant.core.backfill import find_before, lift, reserve
 from cotenant.core.carryover import evict_the_lost, find_again, keep_promises
 from cotenant.core.consolidation import consolidate
-from cotenant.core.cycle import Cycle, Refusal
+from cotenant.core.cycle import Cycle
 from cotenant.core.elastic import grow
 from cotenant.core.eviction import make_room
 from cotenant.core.fairness import entitled
 from cotenant.core.forecast import forecast
 from cotenant.core.model import Job, Snapshot
 from cotenant.core.ordering import Lineup
-from cotenant.core.plan import Plan
+from cotenant.core.plan import Plan, Refusal
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.refusals import resolve
 from cotenant.core.waiting import explain, room_is_made

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from cotenant.core.cycle import Cycle, Refusal, headroom, idle_of
+from cotenant.core.cycle import Cycle
 from cotenant.core.model import WHOLE, Placement
 from cotenant.core.placement.gang import most
-from cotenant.core.plan import Reason
+from cotenant.core.plan import Reason, Refusal
 from cotenant.core.refusals import exceeded
 from cotenant.core.requests import Option, Request
+from cotenant.core.search import headroom, idle_of
 from cotenant.core.usage import Bound
 from cotenant.core.words import asked, counted, gpus
 
