@@ -245,3 +245,12 @@ def test_health_progress_and_metrics_are_answered_and_nothing_else(tmp_path: Pat
         assert pod.get("/metrics").startswith("# HELP cotenant_worker_step ")
         with pytest.raises(urllib.error.HTTPError, match="404"):
             pod.get("/etc/passwd")
+
+
+def test_a_world_of_one_may_have_parameter_servers(tmp_path: Path) -> None:
+    job = replace(behave(), command=("python", "servers.py"), strategy="ParameterServer")
+    job = replace(job, platform={**job.platform, "parameterServer": {"servers": 2}})
+    with launched(tmp_path, job.to_json(), RAY_AUTH_TOKEN="of this attempt") as pod:
+        code, log, termination = pod.finish(120)
+    assert code == 0, log
+    assert float(termination.results["error"]) < 0.01

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import http.client
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from podlike import contract
 
-from cotenant_worker.environment import World, members_of, rank_environment
+from cotenant_worker.children import Nursery
+from cotenant_worker.companions import Companions
+from cotenant_worker.conductor import free_ports
+from cotenant_worker.environment import World, base_environment, members_of, rank_environment
 from cotenant_worker.programs import Program, wants_horovod
 from cotenant_worker.rendezvous import serve
 
@@ -20,20 +27,21 @@ Ask = Callable[..., tuple[int, bytes]]
 
 @pytest.fixture
 def ask() -> Iterator[Ask]:
-    """`ask(method, path, body)` → (status, body); each request on a connection of its own, as the client does it."""
+    """`ask(method, path, body)` → (status, body), of a store of its own."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     threading.Thread(target=serve, args=(listener,), daemon=True).start()
 
-    def request(method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        connection.request(method, path, body, headers)
-        answer = connection.getresponse()
-        found = answer.status, answer.read()
-        connection.close()
-        return found
+    return functools.partial(asked, port)
 
-    return request
+
+def asked(port: int, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request(method, path, body, headers)
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
 
 
 def test_a_key_is_not_there_until_somebody_brings_it_and_gone_when_its_rank_is_done(ask: Ask) -> None:
@@ -72,6 +80,21 @@ def test_ranks_that_come_one_after_the_other_find_each_other(ask: Ask) -> None:
 )
 def test_nonsense_is_refused(ask: Ask, method: str, path: str, headers: dict[str, str], status: int) -> None:
     assert ask(method, path, b"" if not headers else None, **headers)[0] == status
+
+
+async def test_every_start_of_the_ranks_has_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COTENANT_STATE_DIR", str(tmp_path))
+    job = contract([1, 1])
+    companions = Companions(job, Nursery(), horovod=True)
+    base = base_environment(os.environ, job, cpus=1)
+    found = []
+    for generation, port in enumerate(free_ports("127.0.0.1", 2)):
+        members = members_of(job, {0: "127.0.0.1", 1: "127.0.0.2"})
+        companions.start(World(generation, members, "127.0.0.1", 24000, port), base)
+        requests = [("GET", None), ("PUT", b"x"), ("GET", None)]
+        found += [await asyncio.to_thread(asked, port, method, "/global/0", body) for method, body in requests]
+    companions.start(World(2, (), "127.0.0.1", 24000, 24001), base)
+    assert found == [(404, b""), (200, b""), (200, b"x")] * 2
 
 
 def test_every_rank_knows_its_place_on_horovods_three_axes() -> None:
