@@ -12,7 +12,7 @@ class Client:
 
     def __init__(self, connection: socket.socket, path: str, protocol: str) -> None:
         self.connection = connection
-        connection.settimeout(30)
+        connection.settimeout(90)
         head = ["POST " + path + " HTTP/1.1", "Host: x", "Connection: Upgrade", "Upgrade: SPDY/3.1"]
         head.append(f"X-Stream-Protocol-Version: {protocol}")
         connection.sendall("\r\n".join([*head, "", ""]).encode())

@@ -10,6 +10,8 @@ from cotenant_local.runtime import proto
 
 from .sandbox import NODE_ADDRESS, Kubelet, wait_for
 
+pytestmark = pytest.mark.sandbox
+
 
 def test_pods_have_addresses_of_their_own_and_reach_each_other_and_the_node(node: Kubelet) -> None:
     first, second = node.pod("net-a"), node.pod("net-b")
@@ -47,6 +49,13 @@ def test_a_pod_that_shares_processes_sees_and_outlives_them(node: Kubelet) -> No
     assert node.output(pod, "pgrep -x sleep | wc -l", security=together) == "2"
     node.stop(sleeper)
     assert node.output(pod, "pgrep -x sleep | wc -l", security=together) == "0"  # what it left behind, too
+
+
+def test_programs_that_end_at_once_in_a_shared_pid_namespace_are_not_lost(node: Kubelet) -> None:
+    pod = node.pod("quick", namespaces={"pid": proto.pb.POD})
+    together = {"namespace_options": proto.pb.NamespaceOption(pid=proto.pb.POD)}
+    ended = [node.finish(node.start(pod, "true", name=f"quick{i}", security=together)) for i in range(20)]
+    assert {(status.exit_code, status.reason) for status in ended} == {(0, "Completed")}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +105,8 @@ def test_pods_of_the_nodes_network_have_no_address_of_their_own(node: Kubelet) -
 def test_a_removed_pod_leaves_no_process_no_link_no_mount_and_no_file(node: Kubelet) -> None:
     def remains() -> tuple[list[str], list[str], list[str]]:
         first = node.first_process
-        mounts = Path(f"/proc/{first}/mounts").read_text().splitlines()
+        machine = Path("/proc/self/mounts").read_text().splitlines()  # others may mount things meanwhile
+        mounts = set(Path(f"/proc/{first}/mounts").read_text().splitlines()) - set(machine)
         links = Path(f"/proc/{first}/net/dev").read_text().splitlines()[2:]
         files = [*(node.folder / "state").glob("*/*")]
         return sorted(map(str, files)), sorted(line.split(":")[0] for line in links), sorted(mounts)

@@ -11,6 +11,8 @@ from cotenant_local.runtime import proto
 from .sandbox import Kubelet, wait_for
 from .spdy_client import Client
 
+pytestmark = pytest.mark.sandbox
+
 EXEC, FORWARD = "v4.channel.k8s.io", "portforward.k8s.io"
 
 
@@ -190,7 +192,10 @@ def test_websocket_clients_reach_exec_and_ports_too(node: Kubelet, shell: str) -
 
 def test_attach_to_a_terminal_shares_it_and_leaving_does_not_end_the_program(node: Kubelet) -> None:
     pod = node.pod("terminal")
-    script = 'stty -echo; while read line; do echo "<$line>"; stty size; done'
+    # Size and input come by different streams: the program waits until it has the size that the input names.
+    script = (
+        'stty -echo; while read size; do until [ "$(stty size)" = "$size" ]; do sleep 0.05; done; echo "<$size>"; done'
+    )
     container = node.start(pod, "/bin/sh", "-c", script, stdin=True, tty=True)
     asked = proto.pb.AttachRequest(container_id=container, stdin=True, stdout=True, tty=True)
     for columns in (80, 101):
@@ -198,8 +203,8 @@ def test_attach_to_a_terminal_shares_it_and_leaving_does_not_end_the_program(nod
         kinds = ("error", "stdin", "stdout", "resize")
         _, stdin, stdout, resize = (client.open(streamtype=kind) for kind in kinds)
         client.send(resize, json.dumps({"Width": columns, "Height": 24}).encode())
-        client.send(stdin, b"hello\n")
-        client.until(stdout, f"<hello>\r\n24 {columns}".encode())
+        client.send(stdin, f"24 {columns}\n".encode())
+        client.until(stdout, f"<24 {columns}>".encode())
         client.connection.close()
     assert node.status(container).state == proto.pb.CONTAINER_RUNNING
     node.stop(container)

@@ -39,12 +39,10 @@ def run(request: dict[str, Any], fds: list[int]) -> None:
     os.close(report)
     for fd in range(2):
         os.dup2(os.open(os.devnull, os.O_RDWR), fd)
-    if spec["namespaces"]["pid"] != "new":
-        own_mounts = os.readlink(f"/proc/{program.pid}/ns/mnt")
     loop = control.Loop(program, log, listener, stdin_once=spec["stdin_once"])
     status = loop.run()
     if spec["namespaces"]["pid"] != "new":
-        kill_all_in(own_mounts)
+        kill_all_in(program.mounts)
     log.finish()
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     code = 128 + number if number else os.WEXITSTATUS(status)

@@ -26,6 +26,8 @@ class Program:
     outputs: dict[int, str]
     """Read ends by stream name; of a terminal, its other side."""
     terminal: int = -1
+    mounts: str = ""
+    """Its mount namespace, as /proc names it; asked of the program itself, which may end at any moment."""
 
 
 def start(spec: dict[str, Any]) -> Program:
@@ -64,13 +66,17 @@ def await_exec(pid: int, stdio: "Stdio", errors: int) -> Program:
     terminal = stdio.parent()
     with os.fdopen(errors, "rb") as pipe:
         said = pipe.read()
-    if said:
+    words: dict[str, str] = {}
+    for line in said.splitlines():
+        words |= json.loads(line)
+    if "error" in words:
         os.waitpid(pid, 0)
         stdio.close()
-        raise SetupError(json.loads(said)["error"])
+        raise SetupError(words["error"])
+    mounts = words.get("mounts", "")
     if terminal >= 0:
-        return Program(pid, terminal if stdio.wants_stdin else -1, {terminal: "stdout"}, terminal)
-    return Program(pid, stdio.stdin, dict(stdio.outputs))
+        return Program(pid, terminal if stdio.wants_stdin else -1, {terminal: "stdout"}, terminal, mounts)
+    return Program(pid, stdio.stdin, dict(stdio.outputs), mounts=mounts)
 
 
 def _open_namespaces(spec: dict[str, Any]) -> list[tuple[int, int, str]]:
@@ -105,6 +111,7 @@ def _become_container(
     if not os.read(barrier, 1):  # until the parent has put us where our limits are
         raise SetupError("the container's shim died while it started")
     stdio.child(owner=process["uid"] if not process["map_user"] else 0)
+    reports.send(report, mounts=os.readlink("/proc/self/ns/mnt"))
     execute(process, report)
 
 
