@@ -64,16 +64,16 @@ class Node:
 
     async def run_sandbox(self, config: Any, handler: str) -> Sandbox:
         sandbox = await self.sandboxes.run(config, handler)
-        if hostports.ports(sandbox):
-            others = [other for other in self.sandboxes.all.values() if other.ready and other is not sandbox]
-            try:
+        try:
+            if hostports.ports(sandbox):
+                others = [other for other in self.sandboxes.all.values() if other.ready and other is not sandbox]
                 hostports.check(sandbox, others)
                 await hostports.write([*others, sandbox])
-            except BaseException:
-                await self.remove_sandbox(sandbox)
-                raise
-        if self.policies:
-            await self.policies.admit(sandbox)
+            if self.policies:
+                await self.policies.admit(sandbox)
+        except BaseException:
+            await self.remove_sandbox(sandbox)
+            raise
         return sandbox
 
     def create(self, config: Any, sandbox: Sandbox) -> Container:

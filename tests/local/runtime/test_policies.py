@@ -3,13 +3,21 @@
 import ipaddress
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cotenant_local.certificates import Authority
+from cotenant_local.identities import save_kubeconfig
+from cotenant_local.runtime.network import NetworkError
+from cotenant_local.runtime.policies.enforcer import Enforcer
 from cotenant_local.runtime.policies.model import Labels, Peer, Pod, Policy, Port, Rule, Selector
 from cotenant_local.runtime.policies.rules import ruleset
 
@@ -191,3 +199,27 @@ def test_pods_of_the_node_itself_and_ended_pods_are_no_peers(change: dict[str, o
     status = {"podIP": "10.1.0.9", **{k: v for k, v in change.items() if k == "phase"}}
     meta = {"namespace": "red", "name": "x", "uid": "9"}
     assert (Pod.parse({"metadata": meta, "spec": spec, "status": status}) is not None) == want
+
+
+class Listener:
+    """An API server that has been reached, but does not answer yet."""
+
+    def __init__(self, folder: Path) -> None:
+        authority = Authority(folder, "ca")
+        files = authority.issue("user", common_name="user")
+        self.kubeconfig = folder / "kubeconfig"
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        server = f"https://127.0.0.1:{self.socket.getsockname()[1]}"
+        save_kubeconfig(self.kubeconfig, server, authority, files, "test")
+
+
+@pytest.mark.looptime(start=0)
+async def test_a_pod_does_not_start_before_its_policies_are_known(tmp_path: Path) -> None:
+    api = Listener(tmp_path)
+    enforcer = Enforcer(api.kubeconfig, dns="10.0.0.1", sandboxes=lambda: ())
+    metadata = SimpleNamespace(name="web")
+    sandbox: Any = SimpleNamespace(host_network=False, config=SimpleNamespace(metadata=metadata))
+    with pytest.raises(NetworkError, match="pod web waits for its network policies: in 10 s the API server has not"):
+        await enforcer.admit(sandbox)
+    await enforcer.admit(SimpleNamespace(host_network=True))  # type: ignore[arg-type]  # no policy selects it
+    api.socket.close()

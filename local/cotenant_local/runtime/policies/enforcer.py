@@ -1,6 +1,7 @@
 """Keeps the node's table in step with the cluster: on every change, and before a new pod's first container.
 
-Rules are written only when they differ from the last ones. While the API server cannot be reached, the last rules hold.
+Rules are written only when they differ from the last ones. While the API server cannot be reached, the last rules hold;
+and a pod does not start before the policies are known, because nobody could say whether it is isolated.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from cotenant_local.runtime.sandboxes import Sandbox
 log = logging.getLogger(__name__)
 GATHER_SECONDS = 0.05
 FIRST_LIST_SECONDS = 10.0
+RETRY_SECONDS = 1.0
 DNS_LABELS = {"k8s-app": "kube-dns"}
 
 
@@ -57,17 +59,25 @@ class Enforcer:
             try:
                 await self.sync()
             except NetworkError as error:
-                log.error("network policies are not in force: %s", error)
+                log.error("network policies have changed, the ones before are in force: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+                self.wake.set()
 
     async def admit(self, sandbox: Sandbox) -> None:
-        """Returns when the rules for a new pod are in force. Waits a moment for a mirror that has just started."""
+        """Returns when the rules for a new pod are in force; raises NetworkError when they are not known in time.
+
+        The kubelet tries again later, as it does with every pod that has no network yet.
+        """
         if sandbox.host_network:
             return
         deadline = self.loop.time() + FIRST_LIST_SECONDS
         while not all(mirror.complete.is_set() for mirror in self._mirrors):
             if self.loop.time() > deadline:
-                log.warning("pod %s starts without network policies: no API server", sandbox.config.metadata.name)
-                return
+                missing = ", ".join(mirror.path for mirror in self._mirrors if not mirror.complete.is_set())
+                raise NetworkError(
+                    f"pod {sandbox.config.metadata.name} waits for its network policies: in {FIRST_LIST_SECONDS:.0f} s "
+                    f"the API server has not told {missing}"
+                )
             await asyncio.sleep(GATHER_SECONDS)
         await self.sync()
 
