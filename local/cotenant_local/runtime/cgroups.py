@@ -10,15 +10,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from cotenant_local.runtime.limits import LimitError, is_moot, settings
+
 log = logging.getLogger(__name__)
 ROOT = Path("/sys/fs/cgroup")
-CONTROLLERS = ("cpu", "cpuacct", "memory", "pids")
-PERIOD = 100_000
+CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "hugetlb")
 REMOVE_SECONDS = 1.0
-
-
-class LimitError(Exception):
-    """The kernel refused a limit; the message names the file and the value."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +46,10 @@ def _shown(source: Path, target: Path) -> dict[str, Any]:
 class Cgroups:
     """The node's part of the hierarchy. Falsy when there is none."""
 
-    def __init__(self, parent: str | None) -> None:
+    def __init__(self, parent: str | None, root: Path = ROOT) -> None:
         self.parent = parent
-        self.unified = (ROOT / "cgroup.controllers").exists()
+        self.root = root
+        self.unified = (root / "cgroup.controllers").exists()
         if parent is None:
             log.warning("no cgroup rights: limits of CPU and memory are not enforced on this node")
         elif self.unified:
@@ -62,20 +60,15 @@ class Cgroups:
 
     def make(self, pod: str, container: str, resources: Any) -> Group:
         """The container's group with its limits; raises LimitError."""
-        assert self.parent is not None
-        folders = {}
-        for name in CONTROLLERS:
-            top = Path(self.parent) if self.unified else ROOT / name / self.parent.strip("/")
-            if not self.unified and not (ROOT / name).is_dir():
-                continue
-            folders[name] = top / pod / container
+        folders = {name: top / pod / container for name, top in self._tops().items()}
+        for folder in dict.fromkeys(folders.values()):
             try:
-                folders[name].parent.mkdir(parents=True, exist_ok=True)
+                folder.parent.mkdir(parents=True, exist_ok=True)
                 if self.unified:
-                    _delegate(folders[name].parent)
-                folders[name].mkdir(exist_ok=True)
+                    _delegate(folder.parent)
+                folder.mkdir(exist_ok=True)
             except OSError as error:
-                raise LimitError(f"cgroup {folders[name]}: {error.strerror}") from error
+                raise LimitError(f"cgroup {folder}: {error.strerror}") from error
         group = Group(folders, self.unified)
         apply(group, resources)
         return group
@@ -84,8 +77,7 @@ class Cgroups:
         """A container's group, or with no container the pod's. Its last process may still be on its way out."""
         if self.parent is None:
             return
-        tops = [Path(self.parent)] if self.unified else [ROOT / name / self.parent.strip("/") for name in CONTROLLERS]
-        for folder in (top / pod / container for top in tops):
+        for folder in dict.fromkeys(top / pod / container for top in self._tops().values()):
             deadline = time.monotonic() + REMOVE_SECONDS
             while folder.is_dir() and time.monotonic() < deadline:
                 with contextlib.suppress(OSError):
@@ -93,8 +85,18 @@ class Cgroups:
                     break
                 time.sleep(0.005)
 
+    def _tops(self) -> dict[str, Path]:
+        """The node's folder by controller: in version 2 one for all, which may have controllers of a later kernel."""
+        assert self.parent is not None
+        if self.unified:
+            available = (self.root / "cgroup.controllers").read_text().split()
+            return dict.fromkeys((*CONTROLLERS, *available), Path(self.parent))
+        there = (name for name in CONTROLLERS if (self.root / name).is_dir())
+        return {name: self.root / name / self.parent.strip("/") for name in there}
+
 
 def _delegate(folder: Path) -> None:
+    """What is below `folder` may be limited by every controller that it has itself."""
     folder.mkdir(parents=True, exist_ok=True)
     available = (folder / "cgroup.controllers").read_text().split()
     wanted = [f"+{name}" for name in (*CONTROLLERS, "cpuset") if name in available]
@@ -102,52 +104,24 @@ def _delegate(folder: Path) -> None:
 
 
 def apply(group: Group, resources: Any) -> None:
-    """Writes the limits; zero means unlimited, as the kubelet says it."""
-    for controller, name, value in settings(resources, unified=group.unified):
-        if controller not in group.folders:
-            raise LimitError(f"{name}={value}: this machine has no {controller} controller")
-        path = group.folders[controller] / name
+    """Writes the limits; raises LimitError. In an order that the kernel accepts, whether they grow or shrink."""
+    refused = []
+    for setting in settings(resources, unified=group.unified):
+        controller, name, value = setting
+        path = group.folders[controller] / name if controller in group.folders else None
+        if path is None or not path.exists():
+            if is_moot(setting):
+                continue
+            raise LimitError(f"{name}={value}: the {controller} controller of this machine does not have it")
+        try:
+            path.write_text(value)
+        except OSError:
+            refused.append((path, value))  # memory with swap may never be less than memory: the other one first
+    for path, value in refused:
         try:
             path.write_text(value)
         except OSError as error:
             raise LimitError(f"{path}={value}: {error.strerror}") from error
-
-
-def settings(resources: Any, *, unified: bool) -> list[tuple[str, str, str]]:
-    """Controller, file and value of every limit that is asked for."""
-    quota, period = resources.cpu_quota, resources.cpu_period or PERIOD
-    memory = resources.memory_limit_in_bytes
-    out: list[tuple[str, str, str]] = []
-    if unified:
-        if resources.cpu_shares:
-            weight = 1 + (max(2, min(262144, resources.cpu_shares)) - 2) * 9999 // 262142
-            out.append(("cpu", "cpu.weight", str(weight)))
-        if quota:
-            out.append(("cpu", "cpu.max", f"{quota if quota > 0 else 'max'} {period}"))
-        if memory:
-            out.append(("memory", "memory.max", str(memory) if memory > 0 else "max"))
-        if resources.cpuset_cpus:
-            out.append(("cpu", "cpuset.cpus", resources.cpuset_cpus))
-        return out + [(name.split(".")[0], name, value) for name, value in sorted(resources.unified.items())]
-    if resources.cpu_shares:
-        out.append(("cpu", "cpu.shares", str(resources.cpu_shares)))
-    if quota:
-        out += [("cpu", "cpu.cfs_period_us", str(period)), ("cpu", "cpu.cfs_quota_us", str(quota))]
-    if memory:
-        out.append(("memory", "memory.limit_in_bytes", str(memory)))
-    if resources.cpuset_cpus:
-        out.append(("cpuset", "cpuset.cpus", resources.cpuset_cpus))
-    return out
-
-
-def unenforced(resources: Any) -> str:
-    """What a container asked for that a node without rights does not give; empty when nothing."""
-    asked = []
-    if resources.cpu_quota > 0:
-        asked.append(f"CPU {resources.cpu_quota / (resources.cpu_period or PERIOD):g}")
-    if resources.memory_limit_in_bytes > 0:
-        asked.append(f"memory {resources.memory_limit_in_bytes >> 20} MiB")
-    return f"limits not enforced (no cgroup rights): {', '.join(asked)}" if asked else ""
 
 
 def usage(group: Group) -> tuple[int, int, int, int]:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.runtime import cdi, cgroups, proto, records, shims, spec
+from cotenant_local.runtime import cdi, cgroups, fields, limits, proto, records, shims, spec
 from cotenant_local.runtime.cgroups import Cgroups, Group
 from cotenant_local.runtime.config import RuntimeConfig
 from cotenant_local.runtime.images import Image
@@ -102,6 +102,7 @@ class Containers:
 
     def create(self, config: Any, sandbox: Sandbox, image: Image) -> Container:
         """Raises RefusedError for what cannot be honoured."""
+        fields.refuse_unknown(config, fields.CONTAINER)
         name = records.new_id()
         folder = self.folder / name
         resources = config.linux.resources
@@ -219,7 +220,7 @@ class Containers:
         """New limits for a container, kept over a restart; raises LimitError."""
         if container.group is not None:
             cgroups.apply(container.group, resources)
-        elif missing := cgroups.unenforced(resources):
+        elif missing := limits.unenforced(resources):
             log.warning("container %s: %s", container.config.metadata.name, missing)
         container.config.linux.resources.MergeFrom(resources)
         (container.folder / "config.pb").write_bytes(container.config.SerializeToString())

@@ -8,9 +8,9 @@ from typing import Any
 import grpc
 
 from cotenant_local.runtime.cdi import CdiError
-from cotenant_local.runtime.cgroups import LimitError
 from cotenant_local.runtime.containers import StateError
 from cotenant_local.runtime.launcher import LaunchError
+from cotenant_local.runtime.limits import LimitError
 from cotenant_local.runtime.network import NetworkError
 from cotenant_local.runtime.shims import ShimError
 from cotenant_local.runtime.spec import RefusedError

@@ -34,6 +34,9 @@ def check(new: Sandbox, others: Iterable[Sandbox]) -> None:
     wanted = ports(new)
     if wanted and not shutil.which("nft"):
         raise RefusedError("hostPort needs the program nft; on Debian or Ubuntu: sudo apt-get install nftables")
+    for _, address, port in wanted:
+        if ":" in address:
+            raise RefusedError(f"hostPort {port} on {address}: pods here have IPv4 only")
     for other in others:
         for protocol, address, port in ports(other):
             if any(p == protocol and n == port and (not a or not address or a == address) for p, a, n in wanted):

@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.runtime import network, nvidia, proto, records
+from cotenant_local.runtime import fields, network, nvidia, proto, records
 from cotenant_local.runtime.config import RuntimeConfig
 from cotenant_local.runtime.inside import syscalls
 from cotenant_local.runtime.launcher import Launcher
-from cotenant_local.runtime.spec import RefusedError
+from cotenant_local.runtime.spec import RefusedError, refuse_user_namespace
 
 log = logging.getLogger(__name__)
 SHM_BYTES = 64 << 20
@@ -55,6 +55,11 @@ class Sandbox:
     def shm(self) -> Path:
         return self.folder / "shm"
 
+    def request(self) -> dict[str, Any]:
+        """To the process that will hold the pod's namespaces."""
+        sysctls = dict(self.config.linux.sysctls)
+        return {"task": "pod", "own": self.own, "hostname": self.hostname, "sysctls": sysctls}
+
     def resolv_conf(self) -> str:
         dns = self.config.dns_config
         if not (dns.servers or dns.searches or dns.options):
@@ -80,6 +85,16 @@ def own_namespaces(config: Any) -> tuple[str, ...]:
     return ("uts", *(["net"] if net else []), *(["ipc"] if ipc else []), *(["pid"] if pid else []))
 
 
+def check(config: Any) -> None:
+    """Raises RefusedError for what cannot be honoured."""
+    fields.refuse_unknown(config, fields.POD)
+    refuse_user_namespace(config.linux.security_context.namespace_options)
+    own = own_namespaces(config)
+    for name in config.linux.sysctls:
+        if not name.startswith(SAFE_SYSCTLS) or (name.startswith("net.") and "net" not in own):
+            raise RefusedError(f"sysctl {name} is not a pod's own: it would change the whole cluster")
+
+
 class Sandboxes:
     """All sandboxes of the node."""
 
@@ -101,10 +116,7 @@ class Sandboxes:
         return found[0] if len(found) == 1 else None
 
     async def run(self, config: Any, handler: str) -> Sandbox:
-        own = own_namespaces(config)
-        for name in config.linux.sysctls:
-            if not name.startswith(SAFE_SYSCTLS) or (name.startswith("net.") and "net" not in own):
-                raise RefusedError(f"sysctl {name} is not a pod's own: it would change the whole cluster")
+        check(config)
         if handler not in HANDLERS:
             raise RefusedError(f"runtime handler {handler!r} is not known; known are {', '.join(HANDLERS[1:])}")
         name = records.new_id()
@@ -123,16 +135,9 @@ class Sandboxes:
         return sandbox
 
     async def _start(self, sandbox: Sandbox) -> None:
-        own = sandbox.own
-        request = {
-            "task": "pod",
-            "own": own,
-            "hostname": sandbox.hostname,
-            "sysctls": dict(sandbox.config.linux.sysctls),
-        }
         waits, confirms = os.pipe()
         try:
-            sandbox.pid = await self.launcher.call(request, [waits])
+            sandbox.pid = await self.launcher.call(sandbox.request(), [waits])
             await self._furnish(sandbox)
             sandbox.save()
             os.write(confirms, b"1")

@@ -9,8 +9,9 @@ from typing import Any
 
 from cotenant_local.runtime import nvidia, proto, users
 from cotenant_local.runtime.cdi import Edits
-from cotenant_local.runtime.cgroups import Group, unenforced
+from cotenant_local.runtime.cgroups import Group
 from cotenant_local.runtime.images import PATH, Image
+from cotenant_local.runtime.limits import unenforced
 
 NONROOT_NAMES = {"root": (0, 0), "nonroot": (65532, 65532), "nobody": (65534, 65534)}
 ETC_NAMES = """
@@ -67,6 +68,8 @@ def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
     mounts = _in_order([*_mounts(config.mounts), *place.devices.mounts])
     if group is None and (missing := unenforced(config.linux.resources)):
         notes.append(missing)
+    if _asks_for_default(security, "apparmor", security.apparmor_profile):
+        notes.append("AppArmor profile RuntimeDefault is not applied: AppArmor is not provided")
     base = f"/proc/{place.sandbox_pid}/ns/"
     return {
         "folder": place.folder,
@@ -96,27 +99,31 @@ def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
 
 def _refuse(config: Any, security: Any) -> None:
     profile = proto.pb.SecurityProfile
-    if security.seccomp.profile_type == profile.Localhost:
-        raise RefusedError(
-            f"seccomp profile {security.seccomp.localhost_ref!r}: only RuntimeDefault and Unconfined are provided"
-        )
-    if security.apparmor.profile_type == profile.Localhost:
-        raise RefusedError(f"AppArmor profile {security.apparmor.localhost_ref!r}: AppArmor is not provided")
+    if security.seccomp.profile_type == profile.Localhost or security.seccomp_profile_path.startswith("localhost/"):
+        name = security.seccomp.localhost_ref or security.seccomp_profile_path
+        raise RefusedError(f"seccomp profile {name!r}: only RuntimeDefault and Unconfined are provided")
+    if security.apparmor.profile_type == profile.Localhost or security.apparmor_profile.startswith("localhost/"):
+        name = security.apparmor.localhost_ref or security.apparmor_profile
+        raise RefusedError(f"AppArmor profile {name!r}: AppArmor is not provided")
     selinux = security.selinux_options
     if any((selinux.user, selinux.role, selinux.type, selinux.level)):
         raise RefusedError("seLinuxOptions: SELinux is not provided")
     if security.capabilities.add_ambient_capabilities:
         raise RefusedError("ambient capabilities are not provided")
-    if (
-        security.namespace_options.userns_options.mode == proto.pb.POD
-        and security.namespace_options.userns_options.uids
-    ):
-        raise RefusedError("hostUsers: false is not provided; pods share the cluster's user namespace")
+    refuse_user_namespace(security.namespace_options)
     for mount in config.mounts:
-        if mount.image.image:
+        if mount.HasField("image"):
             raise RefusedError(f"mount {mount.container_path}: image volumes are not provided")
+        if mount.recursive_read_only and (not mount.readonly or mount.propagation != proto.pb.PROPAGATION_PRIVATE):
+            raise RefusedError(f"mount {mount.container_path}: recursiveReadOnly needs readOnly and no propagation")
         if mount.uidMappings or mount.gidMappings:
             raise RefusedError(f"mount {mount.container_path}: id-mapped mounts are not provided")
+
+
+def refuse_user_namespace(options: Any) -> None:
+    """Of a pod or of a container: `hostUsers: false`."""
+    if options.HasField("userns_options") and options.userns_options.mode != proto.pb.NODE:
+        raise RefusedError("hostUsers: false is not provided; pods share the cluster's user namespace")
 
 
 def _process(config: Any, image: Image, place: Place) -> tuple[dict[str, Any], list[str]]:
@@ -136,7 +143,7 @@ def _process(config: Any, image: Image, place: Place) -> tuple[dict[str, Any], l
     args = [*(config.command or image.entrypoint), *(config.args or (() if config.command else image.args))]
     if not args:
         raise RefusedError(f"no command: image {image.name} has none of its own, name one in the pod")
-    runtime_default = security.seccomp.profile_type == proto.pb.SecurityProfile.RuntimeDefault
+    confined = _asks_for_default(security, "seccomp", security.seccomp_profile_path)
     return {
         "args": args,
         "env": _environment(config, image, place, uid),
@@ -148,10 +155,17 @@ def _process(config: Any, image: Image, place: Place) -> tuple[dict[str, Any], l
         "may_set_groups": place.ids.may_set_groups,
         "capabilities": kept,
         "no_new_privs": security.no_new_privs,
-        "seccomp": security.HasField("seccomp") and runtime_default and not security.privileged,
+        "seccomp": confined and not security.privileged,
         "rlimits": {},
         "oom_score_adj": config.linux.resources.oom_score_adj,
     }, notes
+
+
+def _asks_for_default(security: Any, kind: str, deprecated: str) -> bool:
+    """Whether the profile of that kind is the runtime's own, in the field of today or in the deprecated one."""
+    if security.HasField(kind):
+        return bool(getattr(security, kind).profile_type == proto.pb.SecurityProfile.RuntimeDefault)
+    return deprecated in {"runtime/default", "docker/default"}
 
 
 def _user(security: Any, image: Image) -> tuple[int, int]:
@@ -163,6 +177,8 @@ def _user(security: Any, image: Image) -> tuple[int, int]:
         if security.run_as_username not in NONROOT_NAMES:
             raise RefusedError(f"user {security.run_as_username!r} is not in the image; known: {sorted(NONROOT_NAMES)}")
         uid, gid = NONROOT_NAMES[security.run_as_username]
+    elif security.HasField("run_as_group"):
+        raise RefusedError("runAsGroup without runAsUser: whose group that would be is not said")
     if security.HasField("run_as_group"):
         gid = security.run_as_group.value
     return uid, gid
@@ -181,10 +197,11 @@ def _environment(config: Any, image: Image, place: Place, uid: int) -> dict[str,
 
 
 def _image_binds(image: Image) -> list[dict[str, Any]]:
-    paths = ["/usr", *(f"/{name}" for name in TOP if os.path.isdir(f"/{name}") and not os.path.islink(f"/{name}"))]
-    paths += [f"/etc/{name}" for name in ETC if os.path.exists(f"/etc/{name}") and not os.path.islink(f"/etc/{name}")]
-    paths += image.paths
-    return [{"source": p, "target": p, "readonly": True, "recursive_readonly": True} for p in paths]
+    base = ["/usr", *(f"/{name}" for name in TOP if os.path.isdir(f"/{name}") and not os.path.islink(f"/{name}"))]
+    paths = [f"/etc/{name}" for name in ETC if os.path.exists(f"/etc/{name}") and not os.path.islink(f"/etc/{name}")]
+    readonly = {"readonly": True, "recursive_readonly": True}
+    binds = [{"source": path, "target": path, **readonly} for path in [*base, *paths, *image.paths]]
+    return [{**bind, "layered": True} if bind["target"] in base else bind for bind in binds]
 
 
 def _host_links() -> dict[str, str]:
@@ -236,6 +253,8 @@ def _devices(devices: Any) -> list[dict[str, str]]:
     for device in devices:
         if not os.path.exists(device.host_path):
             raise RefusedError(f"device {device.host_path} is not on this node")
+        if device.permissions and not {"r", "w"} <= set(device.permissions):
+            raise RefusedError(f"device {device.host_path}: access {device.permissions!r} is not provided, only rw")
         found.append({"source": device.host_path, "target": device.container_path})
     return found
 

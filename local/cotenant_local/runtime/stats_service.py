@@ -36,9 +36,7 @@ class StatsService:
     async def ContainerStats(self, request: Any) -> Any:  # noqa: N802 (the interface's names, in this class)
         container = self.node.container(request.container_id)
         found = self._containers(proto.pb.ContainerStatsFilter(id=container.id))
-        if not found:
-            raise StateError(f"container {container.id} is not running")
-        return proto.pb.ContainerStatsResponse(stats=found[0])
+        return proto.pb.ContainerStatsResponse(stats=_only(found, f"container {container.id}"))
 
     @answers
     async def ListContainerStats(self, request: Any) -> Any:  # noqa: N802
@@ -52,9 +50,7 @@ class StatsService:
     async def PodSandboxStats(self, request: Any) -> Any:  # noqa: N802
         sandbox = self.node.sandbox(request.pod_sandbox_id)
         found = self._sandboxes(proto.pb.PodSandboxStatsFilter(id=sandbox.id))
-        if not found:
-            raise StateError(f"pod sandbox {sandbox.id} is not running")
-        return proto.pb.PodSandboxStatsResponse(stats=found[0])
+        return proto.pb.PodSandboxStatsResponse(stats=_only(found, f"pod sandbox {sandbox.id}"))
 
     @answers
     async def ListPodSandboxStats(self, request: Any) -> Any:  # noqa: N802
@@ -72,3 +68,9 @@ class StatsService:
     @answers
     async def ListPodSandboxMetrics(self, request: Any) -> Any:  # noqa: N802
         return proto.pb.ListPodSandboxMetricsResponse()
+
+
+def _only(found: list[Any], what: str) -> Any:
+    if not found:
+        raise StateError(f"{what} is not running")
+    return found[0]

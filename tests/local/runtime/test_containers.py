@@ -13,6 +13,8 @@ from cotenant_local.runtime import proto
 
 from .sandbox import Kubelet, wait_for
 
+pytestmark = pytest.mark.sandbox
+
 
 def value(number: int) -> Any:
     return proto.pb.Int64Value(value=number)
@@ -66,12 +68,33 @@ def test_capabilities_are_added_and_dropped_by_name(node: Kubelet) -> None:
         node.create(node.pod("fly"), "true", security={"capabilities": unknown})
 
 
-def test_the_root_is_the_containers_own_and_the_image_cannot_be_written(node: Kubelet) -> None:
+def test_the_root_is_the_containers_own_and_the_machine_does_not_see_what_is_written(node: Kubelet) -> None:
     pod = node.pod("root")
-    assert node.output(pod, "echo mine > /file; touch /usr/x 2>&1 | grep -c Read-only; ls /.old 2>&1 | wc -l") == "1\n1"
-    assert node.output(pod, "test ! -e /file && echo fresh; ls /dev | tr '\\n' ' '").startswith(
-        "fresh\nfd full mqueue null"
+    assert (
+        node.output(pod, "echo mine > /file; echo mine > /usr/file; cat /usr/file; ls -A / | grep -c '^[.]'; true")
+        == "mine\n0"
     )
+    assert node.output(pod, "ls /file /usr/file 2>&1 | grep -c 'No such'; ls /dev | tr '\\n' ' '").startswith(
+        "2\nfd full mqueue null"
+    )
+    assert not Path("/usr/file").exists()
+
+
+def test_volumes_are_mounted_where_the_image_has_no_folder_for_them(node: Kubelet) -> None:
+    shared = node.shared("below")
+    (shared / "index.html").write_text("hello\n")
+    mount = proto.pb.Mount
+    mounts = [
+        mount(container_path="/usr/share/nginx/html", host_path=str(shared)),
+        mount(container_path="/usr/local/etc/app/index", host_path=str(shared / "index.html"), readonly=True),
+    ]
+    script = "cat /usr/share/nginx/html/index.html /usr/local/etc/app/index; test -d /usr/share/doc -a -x /usr/bin/env"
+    readonly: dict[str, Any] = {"run_as_user": value(65532), "readonly_rootfs": True}
+    for security in ({}, readonly):
+        assert node.output(node.pod("below"), script, mounts=mounts, security=security) == "hello\nhello"
+    said = node.output(node.pod("below"), "touch /usr/x 2>&1 | grep -c Read-only", security={"readonly_rootfs": True})
+    assert said == "1"
+    assert not Path("/usr/share/nginx/html/index.html").exists()
 
 
 def test_paths_of_the_kernel_are_hidden_and_read_only_as_asked(node: Kubelet) -> None:
@@ -236,6 +259,25 @@ def is_command(process: Path, command: bytes) -> bool:
         return process.name.isdigit() and (process / "cmdline").read_bytes() == command
     except OSError:
         return False
+
+
+@pytest.mark.parametrize(
+    ("asked", "refusal"),
+    [
+        ({"security": {"run_as_group": 7}}, "runAsGroup without runAsUser"),
+        ({"mount": {"recursive_read_only": True}}, "mount /x: recursiveReadOnly needs readOnly and no propagation"),
+        (
+            {"mount": {"recursive_read_only": True, "readonly": True, "propagation": 2}},
+            "mount /x: recursiveReadOnly needs readOnly and no propagation",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_refused(node: Kubelet, asked: dict[str, Any], refusal: str) -> None:
+    security = {name: value(number) for name, number in asked.get("security", {}).items()}
+    mounts = [proto.pb.Mount(container_path="/x", host_path="/usr", **asked["mount"])] if "mount" in asked else []
+    with pytest.raises(grpc.RpcError, match=refusal) as caught:
+        node.create(node.pod("contradiction"), "true", security=security, mounts=mounts)
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
 def test_an_image_that_is_not_there_is_refused_with_what_is(node: Kubelet) -> None:

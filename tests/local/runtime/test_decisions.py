@@ -4,11 +4,10 @@ import json
 import re
 import struct
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from cotenant_local.runtime import cdi, cgroups, config, images, network, nvidia, users
+from cotenant_local.runtime import cdi, config, images, network, nvidia, users
 from cotenant_local.runtime.inside import logs, seccomp
 from cotenant_local.runtime.streaming import spdy
 
@@ -107,44 +106,6 @@ def test_addresses_are_given_once_and_the_longest_unused_first() -> None:
     assert [addresses.take() for _ in range(3)] == ["10.0.0.5", "10.0.0.6", "10.0.0.1"]
     with pytest.raises(network.NetworkError, match=re.escape("all 6 pod addresses of 10.0.0.0/29 are in use")):
         addresses.take()
-
-
-def resources(**amounts: object) -> SimpleNamespace:
-    zero = dict.fromkeys(("cpu_quota", "cpu_period", "cpu_shares", "memory_limit_in_bytes"), 0)
-    return SimpleNamespace(**{**zero, "cpuset_cpus": "", "unified": {}, **amounts})
-
-
-@pytest.mark.parametrize(
-    ("asked", "first", "second"),
-    [
-        ({}, [], []),
-        ({"cpu_shares": 1024}, [("cpu", "cpu.shares", "1024")], [("cpu", "cpu.weight", "39")]),
-        (
-            {"cpu_quota": 50000, "cpu_period": 100000},
-            [("cpu", "cpu.cfs_period_us", "100000"), ("cpu", "cpu.cfs_quota_us", "50000")],
-            [("cpu", "cpu.max", "50000 100000")],
-        ),
-        ({"cpu_quota": -1}, None, [("cpu", "cpu.max", "max 100000")]),
-        (
-            {"memory_limit_in_bytes": 1 << 20},
-            [("memory", "memory.limit_in_bytes", "1048576")],
-            [("memory", "memory.max", "1048576")],
-        ),
-        ({"unified": {"memory.high": "9"}}, None, [("memory", "memory.high", "9")]),
-    ],
-)
-def test_limits_become_the_files_of_either_version(
-    asked: dict[str, object], first: list[object] | None, second: list[object]
-) -> None:
-    if first is not None:
-        assert cgroups.settings(resources(**asked), unified=False) == first
-    assert cgroups.settings(resources(**asked), unified=True) == second
-
-
-def test_limits_that_nobody_enforces_are_named() -> None:
-    assert cgroups.unenforced(resources()) == ""
-    asked = resources(cpu_quota=150_000, memory_limit_in_bytes=512 << 20)
-    assert cgroups.unenforced(asked) == "limits not enforced (no cgroup rights): CPU 1.5, memory 512 MiB"
 
 
 def test_capabilities_are_the_default_set_less_dropped_plus_added() -> None:

@@ -1,4 +1,4 @@
-"""A container's file system: a fresh tmpfs, the image's folders read-only, its own /dev, /proc, /sys, the pod's mounts.
+"""A container's file system: a fresh tmpfs, the image's folders, its own /dev, /proc, /sys, the pod's mounts.
 
 Every bind is cloned while the old root is still there and attached after the pivot, so mount points are looked up in
 the new root: a symbolic link in an image or a volume cannot lead a mount outside. /proc and /sys are mounted while the
@@ -10,7 +10,7 @@ import os
 import stat
 from typing import Any
 
-from cotenant_local.runtime.inside import syscalls
+from cotenant_local.runtime.inside import layers, syscalls
 from cotenant_local.runtime.inside.reports import SetupError
 from cotenant_local.runtime.inside.syscalls import (
     CLONE_NEWNS,
@@ -49,20 +49,20 @@ def enter(spec: dict[str, Any]) -> None:
     _kernel_files(spec)
     for tree in devices:
         _attach(tree)
-    for tree in trees:
-        _attach(tree)
+    _attach_layered(trees)
     syscalls.unmount(OLD)
     os.rmdir(OLD)
     _hide(spec)
 
 
 def seal(spec: dict[str, Any]) -> None:
-    """The last step: a read-only root, when the pod asks for it. Mounts on it keep their own mode."""
+    """The last step: a read-only root, when the pod asks for it. What the pod mounts keeps its own mode."""
     if not spec["readonly_root"]:
         return
-    fd = os.open("/", os.O_PATH | os.O_CLOEXEC)
-    syscalls.set_mount(fd, readonly=True, what="the root")
-    os.close(fd)
+    for path in ("/", *(bind["target"] for bind in spec["binds"] if bind.get("layered"))):
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        syscalls.set_mount(fd, readonly=True, what="the root")
+        os.close(fd)
 
 
 def _clone(bind: dict[str, Any]) -> Tree:
@@ -78,6 +78,19 @@ def _clone(bind: dict[str, Any]) -> Tree:
     except OSError as error:
         raise SetupError(f"mount {bind['target']}: {source}: {error.strerror}") from error
     return fd, bind, stat.S_ISDIR(mode)
+
+
+def _attach_layered(trees: list[Tree]) -> None:
+    """Where a layer to write in cannot be had, the folder is read-only."""
+    os.mkdir(layers.FOLDER)
+    mount_points = {bind["target"]: folder for _, bind, folder in trees if not bind.get("layered")}
+    for tree in trees:
+        fd, bind, _ = tree
+        if bind.get("layered") and layers.cover(OLD + bind["source"], bind["target"], mount_points):
+            os.close(fd)
+        else:
+            _attach(tree)
+    layers.close()
 
 
 def _attach(tree: Tree) -> None:

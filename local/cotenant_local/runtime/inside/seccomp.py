@@ -8,6 +8,7 @@ another architecture than the machine's (32-bit ones too) are refused, because t
 import ctypes
 import platform
 import struct
+from collections.abc import Iterable
 
 from cotenant_local.runtime.inside import syscalls
 from cotenant_local.runtime.inside.reports import SetupError
@@ -77,6 +78,8 @@ LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 EPERM, ENOSYS = 1, 38
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
+Line = tuple[int, int, int, int]
+"""Operation, jumps on yes and no, operand."""
 
 
 def program(machine: str, capabilities: list[int]) -> bytes:
@@ -97,12 +100,21 @@ def program(machine: str, capabilities: list[int]) -> bytes:
         lines += [(EQUAL, 0, 1, CLONE3), (RETURN, 0, 0, ERRNO | ENOSYS)]
         lines += [(EQUAL, 0, 3, clone), (LOAD, 0, 0, FIRST_ARGUMENT), (ANY_BIT, 0, 1, NAMESPACE_FLAGS), refuse]
     lines.append((RETURN, 0, 0, ALLOW))
+    return assemble(lines)
+
+
+def assemble(lines: Iterable[Line]) -> bytes:
     return b"".join(struct.pack("HBBI", *line) for line in lines)
 
 
 def install(capabilities: list[int]) -> None:
+    """What RuntimeDefault means, for the calling process and all it starts."""
+    apply(program(platform.machine(), capabilities))
+
+
+def apply(instructions: bytes) -> None:
     """Filters the calling process and all it starts; needs no_new_privs or CAP_SYS_ADMIN."""
-    code = ctypes.create_string_buffer(program(platform.machine(), capabilities))
+    code = ctypes.create_string_buffer(instructions)
     header = struct.pack("HxxxxxxP", (len(code) - 1) // 8, ctypes.addressof(code))
     pointer = ctypes.create_string_buffer(header)
     syscalls.prctl(

@@ -1,0 +1,65 @@
+"""The machine's /usr as a container sees it: its own to write in, gone with it; nothing reaches the machine.
+
+An overlay whose upper layer is memory. The memory is mounted for a moment and then detached: only the overlays hold it,
+so no container can reach the layers by another way than through them.
+"""
+
+import os
+
+from cotenant_local.runtime.inside import syscalls
+
+FOLDER = "/.layers"
+
+
+def cover(lower: str, target: str, mount_points: dict[str, bool]) -> bool:
+    """Mounts `lower` with a layer to write in at `target`, an absent or an empty folder. False: it cannot be had here.
+
+    `mount_points` will be there, as folders (True) or files: in a user namespace nobody could make them later, because
+    the machine's root, who owns the folders around them, is nobody there.
+
+    Mounts below `lower` would not be seen through an overlay. Kernels before 5.11 refuse it in a user namespace, and
+    all do where the machine's own root is the second layer already.
+    """
+    if _has_mounts_below(lower):
+        return False
+    if not os.path.ismount(FOLDER):
+        syscalls.mount("tmpfs", FOLDER, syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=0700")
+    here = f"{FOLDER}/{len(os.listdir(FOLDER))}"
+    os.makedirs(f"{here}/upper")
+    os.mkdir(f"{here}/work")
+    os.chmod(f"{here}/upper", os.stat(lower).st_mode & 0o7777)
+    for path, folder in mount_points.items():
+        if path.startswith(target + "/"):
+            _make(path.removeprefix(target + "/").split("/"), lower, f"{here}/upper", folder=folder)
+    os.makedirs(target, exist_ok=True)
+    layers = f"lowerdir={lower},upperdir={here}/upper,workdir={here}/work"
+    try:
+        syscalls.mount("overlay", target, syscalls.MS_NODEV, layers + ",userxattr")
+    except OSError:
+        return False
+    return True
+
+
+def _make(names: list[str], lower: str, upper: str, *, folder: bool) -> None:
+    """What is not below `lower` is made below `upper`; folders that both have are one, with the mode of the lower."""
+    if os.path.lexists("/".join([lower, *names])):
+        return
+    for name in names[:-1] if not folder else names:
+        lower, upper = f"{lower}/{name}", f"{upper}/{name}"
+        if not os.path.isdir(upper):
+            os.mkdir(upper)
+            os.chmod(upper, os.stat(lower).st_mode & 0o7777 if os.path.isdir(lower) else 0o755)
+    if not folder:
+        os.close(os.open(f"{upper}/{names[-1]}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+
+
+def close() -> None:
+    """No way leads to the layers any more but the overlays."""
+    if os.path.ismount(FOLDER):
+        syscalls.unmount(FOLDER)
+    os.rmdir(FOLDER)
+
+
+def _has_mounts_below(folder: str) -> bool:
+    with open("/proc/self/mountinfo") as file:
+        return any(line.split()[4].startswith(folder + "/") for line in file)
