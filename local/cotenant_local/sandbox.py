@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cotenant_local import user_ids
 from cotenant_local.errors import LocalError
 from cotenant_local.state import State
 
@@ -56,8 +57,8 @@ def check() -> None:
         raise LocalError(_why_not(done.stderr.strip()))
 
 
-def start(state: State, fds: list[int], log: Path, lock: int) -> subprocess.Popen[bytes]:
-    """`fds` are the supervisor's arguments; `lock` is only inherited, and says "alive" as long as somebody has it."""
+def start(state: State, fds: list[int], log: Path, locks: list[int]) -> subprocess.Popen[bytes]:
+    """`fds` are the supervisor's arguments; `locks` are only inherited: held, they say that it lives."""
     with log.open("ab") as output:
         return subprocess.Popen(
             [*_unshare(), sys.executable, "-m", "cotenant_local.supervisor", str(state.folder), *map(str, fds)],
@@ -66,15 +67,14 @@ def start(state: State, fds: list[int], log: Path, lock: int) -> subprocess.Pope
             stderr=output,
             env=environment(),
             cwd="/",
-            pass_fds=[*fds, lock],
+            pass_fds=[*fds, *locks],
             start_new_session=True,  # the terminal's Ctrl-C is for `up`, which then ends this in order
         )
 
 
 def _unshare() -> list[str]:
-    own_user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     kinds = ["--mount", "--net", "--pid", "--ipc", "--uts"]
-    return ["unshare", *own_user, *kinds, "--fork", "--kill-child", "--mount-proc"]
+    return ["unshare", *user_ids.flags(), *kinds, "--fork", "--kill-child", "--mount-proc"]
 
 
 def _install(packages: list[str], path: str) -> None:

@@ -21,7 +21,7 @@ from cotenant_local.runtime.inside import pods, syscalls
 ROOT = Path(__file__).resolve().parents[3]
 NODE_ADDRESS = "10.99.0.1"
 TOOLS = "ghcr.io/cotenant/tools:any"
-DEADLINE = 30
+DEADLINE = 90
 
 
 def wait_for(condition: Callable[[], Any], what: str) -> Any:
@@ -31,6 +31,20 @@ def wait_for(condition: Callable[[], Any], what: str) -> Any:
         assert time.monotonic() < end, f"timed out waiting for {what}"
         time.sleep(0.01)
     return result
+
+
+@dataclasses.dataclass(frozen=True)
+class User:
+    """An ordinary user, and the flags of `unshare` that give him his ids."""
+
+    uid: int
+    flags: tuple[str, ...]
+
+    def become(self) -> list[str]:
+        """In front of a command: this user, when it is another."""
+        if os.geteuid() != 0:
+            return []
+        return ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups"]
 
 
 @dataclasses.dataclass
@@ -155,8 +169,8 @@ class Kubelet:
         return socket.socket(fileno=fds[0])
 
 
-def run(folder: Path, *, ordinary_user: bool) -> Kubelet:
-    """Starts a sandbox with a runtime; waits until it answers."""
+def run(folder: Path, user: User | None) -> Kubelet:
+    """Starts a sandbox with a runtime, as root or as somebody else; waits until it answers."""
     proto.load(build.stubs_path())
     settings = config.RuntimeConfig(
         node="test-node",
@@ -170,15 +184,14 @@ def run(folder: Path, *, ordinary_user: bool) -> Kubelet:
     )
     settings.catalogue.write_text(json.dumps(images.default_catalogue(ROOT)))
     (folder / "config.json").write_text(config.dump(settings))
-    flags = ["-Urnmp"] if ordinary_user else ["-nmp"]
-    command = ["unshare", *flags, "--fork", "--mount-proc", "--kill-child"]
+    command = ["unshare", *(user.flags if user else ()), "-nmp", "--fork", "--mount-proc", "--kill-child"]
     python, env = sys.executable, {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    if ordinary_user and os.geteuid() == 0:
+    if user and os.geteuid() == 0:
         python, env["PYTHONPATH"] = readable_python()
         env["XDG_CACHE_HOME"] = str(folder / "cache")
         shutil.copytree(build.stubs_path(), folder / "cache" / "cotenant" / build.stubs_path().name)
-        subprocess.run(["chown", "-R", "nobody", folder], check=True)
-        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
+        subprocess.run(["chown", "-R", str(user.uid), folder], check=True)
+        command = [*user.become(), *command]
     command += [python, str(Path(__file__).parent / "init.py"), str(folder / "config.json"), NODE_ADDRESS]
     process = subprocess.Popen(command, cwd="/", env=env, stderr=(folder / "init.log").open("wb"))
 
