@@ -18,7 +18,7 @@ test: check ## everything: lint, types, contracts, plain tests, tests on the loc
 	@$(PY) -m pytest -m "not frameworks and not gpu"
 
 test-plain: setup ## the tests that need no cluster: seconds
-	@$(PY) -m pytest -m "not cluster and not ray and not frameworks and not containers and not gpu"
+	@$(PY) -m pytest -m "not cluster and not sandbox and not ray and not frameworks and not containers and not gpu"
 
 test-frameworks: setup ## the examples of the heavy frameworks, each in an environment of its own
 	@$(PY) -m pytest -m frameworks

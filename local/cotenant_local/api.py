@@ -21,9 +21,9 @@ class ApiError(Exception):
 
 
 class Api:
-    def __init__(self, host: str, port: int, pki: Path) -> None:
+    def __init__(self, host: str, port: int, pki: Path, identity: str = "admin") -> None:
         tls = ssl.create_default_context(cafile=str(pki / "ca.crt"))
-        tls.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+        tls.load_cert_chain(pki / f"{identity}.crt", pki / f"{identity}.key")
         # One connection per thread: a handshake for every question costs both ends more than the question.
         self._threads = threading.local()
         self._new = functools.partial(http.client.HTTPSConnection, host, port, context=tls, timeout=10)

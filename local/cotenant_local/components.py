@@ -1,17 +1,15 @@
-"""The command line and configuration of every component. Pure but for `write_configuration`.
+"""The command line and configuration of what runs beside the API server. Pure but for `write_configuration`.
 
-Called by the supervisor and the nodes' inits. Flags differ from the defaults only where the place demands it: no
+Called by the supervisor. Flags differ from the defaults only where the place demands it: no
 leader election among one, no root rights, several kubelets on one machine. Each such line says why.
 """
 
 import json
-from typing import Any
 
 from cotenant_local.addresses import Addresses
 from cotenant_local.private_files import write_secret
-from cotenant_local.state import NodePlan, Plan, State
+from cotenant_local.state import Plan, State
 
-CRI_SOCKET = "/run/cotenant/cri.sock"
 API_PORT, FAULTY_PORT = 6443, 6444
 DOMAIN = "cluster.local"
 AUDIT_POLICY = {
@@ -44,7 +42,7 @@ COREFILE = """\
 def etcd(plan: Plan, state: State) -> list[str]:
     pki = state.pki
     return [
-        *_program(plan, "etcd"),
+        *program(plan, "etcd"),
         f"--data-dir={state.etcd}",
         "--listen-client-urls=https://127.0.0.1:2379",
         "--advertise-client-urls=https://127.0.0.1:2379",
@@ -64,7 +62,7 @@ def etcd(plan: Plan, state: State) -> list[str]:
 def apiserver(plan: Plan, state: State) -> list[str]:
     pki = state.pki
     return [
-        *_program(plan, "kube-apiserver"),
+        *program(plan, "kube-apiserver"),
         "--etcd-servers=https://127.0.0.1:2379",
         f"--etcd-cafile={pki}/etcd-ca.crt",
         f"--etcd-certfile={pki}/apiserver-etcd-client.crt",
@@ -103,7 +101,7 @@ def apiserver(plan: Plan, state: State) -> list[str]:
 def controller_manager(plan: Plan, state: State) -> list[str]:
     pki = state.pki
     return [
-        *_program(plan, "kube-controller-manager"),
+        *program(plan, "kube-controller-manager"),
         *_own_kubeconfig(state, "kube-controller-manager"),
         "--leader-elect=false",  # there is one
         "--use-service-account-credentials=true",
@@ -127,7 +125,7 @@ def controller_manager(plan: Plan, state: State) -> list[str]:
 
 def scheduler(plan: Plan, state: State) -> list[str]:
     return [
-        *_program(plan, "kube-scheduler"),
+        *program(plan, "kube-scheduler"),
         *_own_kubeconfig(state, "kube-scheduler"),
         "--leader-elect=false",
         f"--client-ca-file={state.pki}/ca.crt",
@@ -139,7 +137,7 @@ def scheduler(plan: Plan, state: State) -> list[str]:
 
 
 def dns(plan: Plan, state: State) -> list[str]:
-    return [*_program(plan, "coredns"), "-conf", f"{state.config}/Corefile"]
+    return [*program(plan, "coredns"), "-conf", f"{state.config}/Corefile"]
 
 
 def api_faults(plan: Plan, state: State) -> list[str]:
@@ -167,76 +165,12 @@ def service_forwards(plan: Plan, listeners: list[int], node_pid: int) -> list[st
     return [*there, str(plan.programs / "forward"), f"-resolver={Addresses.CONTROL_PLANE}:53", *targets]
 
 
-def kubelet(plan: Plan, node: NodePlan) -> list[str]:
-    return [
-        *_program(plan, "kubelet"),
-        "--config=/run/cotenant/kubelet.json",
-        "--kubeconfig=/run/cotenant/kubelet.kubeconfig",
-        f"--node-ip={node.address}",
-        f"--hostname-override={node.name}",
-        "--v=1",
-    ]
+def volumes(plan: Plan, state: State) -> list[str]:
+    return [str(plan.python), "-m", "cotenant_local.volumes", str(state.folder)]
 
 
-def proxy(plan: Plan) -> list[str]:
-    return [*_program(plan, "kube-proxy"), "--config=/run/cotenant/kube-proxy.json"]
-
-
-def kubelet_configuration(state: State, node: NodePlan) -> dict[str, Any]:
-    pki = state.pki
-    withheld = {"ephemeral-storage": str(node.withheld_bytes)} if node.withheld_bytes else {}
-    return {
-        "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "kind": "KubeletConfiguration",
-        "address": node.address,
-        "authentication": {
-            "anonymous": {"enabled": False},
-            "webhook": {"enabled": True},
-            "x509": {"clientCAFile": f"{pki}/ca.crt"},
-        },
-        "authorization": {"mode": "Webhook"},
-        "tlsCertFile": f"{pki}/{node.name}-serving.crt",
-        "tlsPrivateKeyFile": f"{pki}/{node.name}-serving.key",
-        "containerRuntimeEndpoint": f"unix://{CRI_SOCKET}",
-        "clusterDomain": DOMAIN,
-        "clusterDNS": [Addresses.DNS_SERVICE],
-        "resolvConf": "/run/cotenant/resolv.conf",
-        "podLogsDir": "/var/log/pods",
-        "volumePluginDir": "/var/lib/kubelet/volumeplugins",
-        "maxPods": node.pods,
-        # What an ordinary user cannot do: cgroups per QoS class, sysctls of the machine, a lower OOM score.
-        "featureGates": {"KubeletInUserNamespace": True},
-        "cgroupDriver": "cgroupfs",
-        "cgroupsPerQOS": False,
-        "enforceNodeAllocatable": [],
-        "systemReserved": withheld,
-        "failCgroupV1": False,
-        "failSwapOn": False,
-        "oomScoreAdj": 0,
-        "localStorageCapacityIsolation": True,
-        "makeIPTablesUtilChains": False,
-        "nodeLeaseDurationSeconds": 10,
-        "nodeStatusUpdateFrequency": "5s",
-        "serializeImagePulls": False,
-        # The disk and memory belong to the user of the machine, who may run them low without losing pods for it.
-        "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
-        "imageGCHighThresholdPercent": 100,
-        "shutdownGracePeriod": "0s",
-    }
-
-
-def proxy_configuration(node: NodePlan) -> dict[str, Any]:
-    return {
-        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-        "kind": "KubeProxyConfiguration",
-        "mode": "nftables",
-        "clientConnection": {"kubeconfig": "/run/cotenant/kube-proxy.kubeconfig"},
-        "clusterCIDR": Addresses.PODS,
-        "hostnameOverride": node.name,
-        "bindAddress": node.address,
-        "conntrack": {"maxPerCore": 0, "min": 0},  # the table's size belongs to the machine
-        "nftables": {"minSyncPeriod": "100ms"},
-    }
+def metrics(plan: Plan, state: State) -> list[str]:
+    return [str(plan.python), "-m", "cotenant_local.metrics.server", str(state.folder)]
 
 
 def write_configuration(state: State) -> None:
@@ -248,7 +182,7 @@ def write_configuration(state: State) -> None:
     write_secret(state.config / "Corefile", corefile.encode())
 
 
-def _program(plan: Plan, component: str) -> list[str]:
+def program(plan: Plan, component: str) -> list[str]:
     return [str(plan.programs / "controlplane"), component]
 
 

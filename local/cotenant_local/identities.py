@@ -21,6 +21,8 @@ COMPONENTS = {
     "kube-proxy": ("system:kube-proxy", ()),
     "coredns": ("system:coredns", ()),
     "network-policies": ("system:network-policies", ()),
+    "volumes": ("system:volumes", ()),
+    "metrics": ("system:metrics", ()),
     "admin": ("kubernetes-admin", ("system:masters",)),
 }
 
@@ -33,6 +35,8 @@ def create(state: State, plan: Plan) -> None:
     addresses = (Addresses.CONTROL_PLANE, Addresses.API_SERVICE, "127.0.0.1")
     ca.issue("apiserver", common_name="kube-apiserver", hosts=(*names, *addresses))
     ca.issue("apiserver-kubelet-client", common_name="kube-apiserver", groups=("system:masters",))
+    metrics = "metrics-server.kube-system.svc"
+    ca.issue("metrics-serving", common_name=metrics, hosts=(metrics, Addresses.CONTROL_PLANE))
     front.issue("front-proxy-client", common_name="front-proxy-client")
     etcd.issue("etcd", common_name="etcd", hosts=("localhost", "127.0.0.1"))
     etcd.issue("apiserver-etcd-client", common_name="kube-apiserver")

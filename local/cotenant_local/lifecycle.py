@@ -6,23 +6,30 @@ holds the other end of a socket that only this process has.
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
-import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from pydantic import ValidationError
 
-from cotenant_local import build, cgroups, components, control, folders, identities, planning, sandbox
+from cotenant_local import (
+    build,
+    cgroups,
+    components,
+    control,
+    folders,
+    identities,
+    ownership,
+    planning,
+    sandbox,
+    user_ids,
+)
 from cotenant_local.errors import LocalError
 from cotenant_local.faults import ApiFaults
 from cotenant_local.progress import Progress
@@ -77,13 +84,17 @@ def up(
     progress = Progress(out)
     sandbox.check()
     _check_images(spec)
+    if os.geteuid() and (why := user_ids.why_one()):
+        progress.say(f"all containers run as one user: {why}")
     programs, stubs = build.programs(), build.stubs_path()
-    state = _claim(name, keep_in)
-    with _held(state, name) as lock, contextlib.ExitStack() as on_failure:
+    cgroups.sweep()
+    state = ownership.claim(name, keep_in)
+    with ownership.held(state, name) as lock, contextlib.ExitStack() as on_failure, _group(name) as group:
         if keep_in is None:
-            on_failure.callback(_forget, name, state)
-        _clear(state, kept=keep_in is not None)
-        plan, listeners = planning.plan(name, spec, state, programs, stubs)
+            on_failure.callback(ownership.forget, name, state)
+        ownership.clear(state, kept=keep_in is not None)
+        places = planning.Places(state, programs, stubs, group.parent if group else None)
+        plan, listeners = planning.plan(name, spec, places)
         identities.create(state, plan)
         components.write_configuration(state)
         more = {name: image.model_dump() for name, image in spec.images.items()}
@@ -92,7 +103,8 @@ def up(
         plan.save(state.plan)
         here, there = socket.socketpair()
         fds = [there.fileno(), *(listener.fileno() for listener in listeners)]
-        process = sandbox.start(state, fds, state.logs / "supervisor.log", lock)
+        locks = [lock, *([group.descriptor] if group else [])]
+        process = sandbox.start(state, fds, state.logs / "supervisor.log", locks)
         on_failure.callback(_kill, process)
         for finished in (there, *listeners):
             finished.close()
@@ -110,10 +122,21 @@ def _check_images(spec: ClusterSpec) -> None:
             raise LocalError(f"image {name}: {', '.join(absent)} is not on this machine")
 
 
+@contextlib.contextmanager
+def _group(name: str) -> Iterator[cgroups.Claim | None]:
+    """The claim on a cgroup goes to the sandbox, as the folder's lock does."""
+    claim = cgroups.claim(name)
+    try:
+        yield claim
+    finally:
+        if claim:
+            os.close(claim.descriptor)
+
+
 def find(name: str) -> Cluster:
     """A cluster that is up."""
     state = State(folders.cluster(name))
-    if not _alive(state):
+    if not ownership.alive(state):
         others = ", ".join(running()) or "none"
         raise LocalError(
             f"there is no cluster {name!r} up (up are: {others}). Start it: cotenant local up --name {name}"
@@ -123,7 +146,7 @@ def find(name: str) -> Cluster:
 
 def running() -> list[str]:
     home = folders.clusters()
-    return sorted(f.name for f in home.iterdir() if _alive(State(f))) if home.is_dir() else []
+    return sorted(f.name for f in home.iterdir() if ownership.alive(State(f))) if home.is_dir() else []
 
 
 def known() -> list[str]:
@@ -142,9 +165,9 @@ def down(name: str) -> bool:
     if not folder.is_symlink() and not folder.exists():
         return False
     state = State(folder)
-    if _alive(state):
+    if ownership.alive(state):
         _end(state)
-    _forget(name, State(folder.resolve()) if folder.is_symlink() else state)
+    ownership.forget(name, State(folder.resolve()) if folder.is_symlink() else state)
     return True
 
 
@@ -152,12 +175,12 @@ def _end(state: State) -> None:
     pid = _first_pid(state)
     with contextlib.suppress(OSError, LocalError):
         control.ask(state.control, do="stop", timeout=5.0)
-    if _wait_dead(state, STOP_SECONDS if pid else 1.0):
+    if ownership.wait_dead(state, STOP_SECONDS if pid else 1.0):
         return
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    if not _wait_dead(state, STOP_SECONDS):
+    if not ownership.wait_dead(state, STOP_SECONDS):
         raise LocalError(f"the processes that hold {state.lock} do not end; see: fuser -v {state.lock}")
 
 
@@ -166,106 +189,6 @@ def _first_pid(state: State) -> int | None:
     with contextlib.suppress(OSError):
         return control.peer(state.control)
     return None
-
-
-def _wait_dead(state: State, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while _alive(state):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def _alive(state: State) -> bool:
-    try:
-        descriptor = os.open(state.lock, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        # Shared, so that two who look at once do not take each other for a cluster.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def _claim(name: str, keep_in: Path | None) -> State:
-    """The cluster's folder: its own, or by way of a link one that outlives it."""
-    folder = folders.cluster(name)
-    try:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if keep_in is not None:
-            keep_in = keep_in.resolve()
-            keep_in.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if folder.is_symlink() and folder.resolve() != keep_in:
-                folder.unlink()
-            if not folder.is_symlink():
-                if folder.exists():
-                    raise LocalError(
-                        f"cluster {name!r} already has a folder, {folder}. Run: cotenant local down --name {name}"
-                    )
-                folder.symlink_to(keep_in)
-        elif folder.is_symlink() and not _alive(State(folder)):
-            folder.unlink()
-        state = State(keep_in or folder)
-        state.prepare()
-    except OSError as error:
-        raise LocalError(f"the cluster's folder {keep_in or folder} cannot be made: {error.strerror}.") from error
-    return state
-
-
-@contextlib.contextmanager
-def _held(state: State, name: str) -> Iterator[int]:
-    """The lock goes to the sandbox; this process lets go of its own copy at the end."""
-    descriptor = os.open(state.lock, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LocalError(
-                f"cluster {name!r} is up already. Use it: export KUBECONFIG={state.kubeconfig}\n"
-                f"or end it: cotenant local down --name {name}"
-            ) from None
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _clear(state: State, *, kept: bool) -> None:
-    """What a cluster that was killed left behind. Kept state: everything but what belongs to that life."""
-    if kept:
-        shutil.rmtree(state.logs, ignore_errors=True)
-    else:
-        for entry in state.folder.iterdir():
-            if entry != state.lock:
-                _remove(entry)
-    state.prepare()
-
-
-def _forget(name: str, state: State) -> None:
-    folder = folders.cluster(name)
-    cgroups.remove(name)
-    if folder.is_symlink():
-        folder.unlink()
-        state.control.unlink(missing_ok=True)
-        return
-    _remove(state.folder)
-
-
-def _remove(path: Path) -> None:
-    """Containers leave folders that even their owner may not enter."""
-    if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
-    for folder, names, _ in os.walk(path):
-        for child in (Path(folder, name) for name in names):
-            if not child.is_symlink():
-                with contextlib.suppress(OSError):
-                    child.chmod(stat.S_IRWXU)
-    shutil.rmtree(path, ignore_errors=False)
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

@@ -13,12 +13,13 @@ import socket
 import sys
 from pathlib import Path
 
-from cotenant_local import components, network, simulated
+from cotenant_local import network, node_components, one_user, simulated
 from cotenant_local.addresses import Addresses
 from cotenant_local.channel import Channel
 from cotenant_local.mounts import bind, overlay_folder, share
 from cotenant_local.processes import Death, Processes, Service
-from cotenant_local.state import NodePlan, Plan, State
+from cotenant_local.runtime.users import IdMap
+from cotenant_local.state import VOLUMES, NodePlan, Plan, State
 
 RUN = Path("/run/cotenant")
 SOCKET_SECONDS = 30.0
@@ -48,9 +49,10 @@ class Node:
         self.start(
             "runtime", [str(self.plan.python), "-m", "cotenant_local.runtime", "--config", str(RUN / "cri.json")]
         )
-        self.start("kube-proxy", components.proxy(self.plan))
-        await wait_for_socket(Path(components.CRI_SOCKET))
-        self.start("kubelet", simulated.in_front_of(components.kubelet(self.plan, self.own), self.own))
+        self.start("kube-proxy", node_components.proxy(self.plan))
+        await wait_for_socket(Path(node_components.CRI_SOCKET))
+        kubelet = one_user.in_front_of(node_components.kubelet(self.plan, self.own), IdMap.here())
+        self.start("kubelet", simulated.in_front_of(kubelet, self.own))
         self.report()
         while await self.channel.receive() is not None:
             pass
@@ -65,8 +67,13 @@ class Node:
         for folder in (disk / "kubelet", disk / "log", disk / "cri", self.logs):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The state folder may lie below one of the places that are replaced: by its descriptor it stays reachable.
-        places = {"/var/lib/kubelet": "kubelet", "/var/lib/cotenant": "cri", "/var/log/pods": "log"}
-        sources = {target: os.open(disk / name, os.O_PATH | os.O_DIRECTORY) for target, name in places.items()}
+        places = {
+            "/var/lib/kubelet": disk / "kubelet",
+            "/var/lib/cotenant": disk / "cri",
+            "/var/log/pods": disk / "log",
+        }
+        places[str(VOLUMES)] = self.state.volumes
+        sources = {target: os.open(place, os.O_PATH | os.O_DIRECTORY) for target, place in places.items()}
         stage = disk / "stage"
         for place in (Path("/run"), Path("/var/lib"), Path("/var/log")):
             overlay_folder(place, stage)
@@ -80,9 +87,9 @@ class Node:
         share(Path("/var/lib/kubelet"))
 
     def write_configuration(self) -> None:
-        kubelet = components.kubelet_configuration(self.state, self.own)
+        kubelet = node_components.kubelet_configuration(self.state, self.own)
         (RUN / "kubelet.json").write_text(json.dumps(kubelet))
-        (RUN / "kube-proxy.json").write_text(json.dumps(components.proxy_configuration(self.own)))
+        (RUN / "kube-proxy.json").write_text(json.dumps(node_components.proxy_configuration(self.own)))
         (RUN / "resolv.conf").write_text("")
         shutil.copyfile(self.state.config / f"kubelet-{self.own.name}.kubeconfig", RUN / "kubelet.kubeconfig")
         for name in ("kube-proxy", "network-policies"):
@@ -93,7 +100,7 @@ class Node:
         parent = self.plan.cgroup_parent
         return {
             "node": self.own.name,
-            "socket": components.CRI_SOCKET,
+            "socket": node_components.CRI_SOCKET,
             "state_dir": "/var/lib/cotenant",  # on a disk, which the kubelet measures
             "pod_cidr": self.own.pod_cidr,
             "node_address": self.own.address,

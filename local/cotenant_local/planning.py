@@ -5,6 +5,7 @@ belong to the outside and are handed in.
 """
 
 import contextlib
+import dataclasses
 import json
 import shutil
 import socket
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cotenant_local import cgroups, quantities
+from cotenant_local import quantities
 from cotenant_local.addresses import Addresses
 from cotenant_local.errors import LocalError
 from cotenant_local.spec import TAINT, ClusterSpec, Node
@@ -23,22 +24,33 @@ GPU_CLASS = "cotenant.dev/gpu-class"
 ZONE = "topology.kubernetes.io/zone"
 
 
-def plan(name: str, spec: ClusterSpec, state: State, programs: Path, stubs: Path) -> tuple[Plan, list[socket.socket]]:
-    listeners = [_listen(spec.api_port or _previous_port(state))]
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """What the machine has ready for a cluster."""
+
+    state: State
+    programs: Path
+    stubs: Path
+    cgroup: str | None
+
+
+def plan(name: str, spec: ClusterSpec, places: Places) -> tuple[Plan, list[socket.socket]]:
+    """Also the listening sockets: the API server's first, then one per forward."""
+    listeners = [_listen(spec.api_port or _previous_port(places.state))]
     listeners += [_listen(forward.port) for forward in spec.forwards]
     ports = [listener.getsockname()[1] for listener in listeners]
-    disk = shutil.disk_usage(state.folder).total
+    disk = shutil.disk_usage(places.state.folder).total
     nodes = tuple(_node(node, index, disk) for index, node in enumerate(spec.nodes))
     planned = Plan(
         name=name,
-        programs=programs,
-        stubs=stubs,
+        programs=places.programs,
+        stubs=places.stubs,
         python=Path(sys.executable),
-        catalogue=state.catalogue,
+        catalogue=places.state.catalogue,
         nodes=nodes,
         forwards=tuple((forward.service, port) for forward, port in zip(spec.forwards, ports[1:], strict=True)),
         api_port=ports[0],
-        cgroup_parent=cgroups.parent(name),
+        cgroup_parent=places.cgroup,
     )
     return planned, listeners
 

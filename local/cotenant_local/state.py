@@ -7,6 +7,9 @@ from typing import Any
 
 from cotenant_local.private_files import write_secret
 
+VOLUMES = Path("/var/lib/cotenant-volumes")
+"""Where nodes see the folders of PersistentVolumes."""
+
 
 @dataclasses.dataclass(frozen=True)
 class State:
@@ -39,6 +42,11 @@ class State:
         return self.folder / "lock"
 
     @property
+    def volumes(self) -> Path:
+        """One folder per PersistentVolume."""
+        return self.folder / "volumes"
+
+    @property
     def control(self) -> Path:
         return self.folder / "control.sock"
 
@@ -58,7 +66,7 @@ class State:
         return self.folder / "nodes" / name
 
     def prepare(self) -> None:
-        for folder in (self.folder, self.pki, self.config, self.logs, self.etcd):
+        for folder in (self.folder, self.pki, self.config, self.logs, self.etcd, self.volumes):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 

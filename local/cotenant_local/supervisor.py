@@ -67,15 +67,18 @@ class Supervisor:
         self.start("kube-controller-manager", components.controller_manager(self.plan, self.state))
         self.start("kube-scheduler", components.scheduler(self.plan, self.state))
         self.forward_api(components.API_PORT)
-        await asyncio.to_thread(bootstrap.dns, self.api)
-        await asyncio.to_thread(bootstrap.network_policies, self.api)
+        self.start("metrics", components.metrics(self.plan, self.state))
+        await asyncio.to_thread(bootstrap.everything, self.api, self.state.pki)
         self.start("coredns", components.dns(self.plan, self.state))
+        self.start("volumes", components.volumes(self.plan, self.state))
         await asyncio.gather(*(self.join(node) for node in self.plan.nodes))
         for node in self.plan.nodes:
             ready = functools.partial(bootstrap.node_ready, self.api, node.name)
             await self.until(ready, NODE_DEADLINE, f"node {node.name} to be ready")
             await asyncio.to_thread(bootstrap.extended_resources, self.api, node)
         await self.until(self.has_default_account, API_DEADLINE, "service accounts")
+        # An API group that is announced and does not answer disturbs kubectl and the deletion of namespaces.
+        await self.until(functools.partial(bootstrap.metrics_answer, self.api), API_DEADLINE, "the metrics API")
         self.ready = True
         self.lifeline.send(ready=True, seconds=round(time.monotonic() - begun, 1))
         self.note(f"ready after {time.monotonic() - begun:.1f} s")

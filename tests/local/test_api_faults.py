@@ -1,5 +1,6 @@
 """The API server misbehaves on purpose, as much as asked for and no more; who a client is stays what it was."""
 
+import contextlib
 import http.client
 import json
 import ssl
@@ -27,9 +28,9 @@ def connect(cluster: "Cluster", identity: str) -> http.client.HTTPSConnection:
     server = json.loads(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     tls = ssl.create_default_context(cafile=str(cluster.state.pki / "ca.crt"))
     tls.load_cert_chain(cluster.state.pki / f"{identity}.crt", cluster.state.pki / f"{identity}.key")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while True:
-        connection = http.client.HTTPSConnection(server.removeprefix("https://"), context=tls, timeout=30)
+        connection = http.client.HTTPSConnection(server.removeprefix("https://"), context=tls, timeout=90)
         try:
             connection.connect()
         except (ConnectionError, ssl.SSLError):  # the forward is just changing its target
@@ -100,6 +101,33 @@ def test_other_clients_are_left_alone(faulty: "Cluster") -> None:
     faulty.api_faults(error_rate=1, error_codes=[500], only_user_like="kubectl")
     assert codes(faulty, 5) == [200] * 5
     assert "injected fault" in faulty.kubectl("get", "--raw", "/version", expect=1)
+
+
+def test_pods_meet_the_faults_too(local_cluster: "Cluster") -> None:
+    run = ["run", "asker", "--image=ghcr.io/cotenant/tools", "--restart=Never", "--grace-period=1", "--command", "--"]
+    local_cluster.kubectl(*run, "sleep", "inf")
+    local_cluster.kubectl("wait", "--for=condition=Ready", "pod/asker", "--timeout=180s")
+
+    def until_it_meets(want: str) -> None:
+        """The way to the API server changes for outside and inside, one after the other."""
+        authority = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+        curl = f"curl -s --cacert {authority} -w '%{{http_code}}' -o /dev/null"
+        script = f"{curl} https://kubernetes.default.svc.cluster.local/readyz; true"
+        deadline, met = time.monotonic() + 90, ""
+        while met != want:
+            assert time.monotonic() < deadline, met
+            with contextlib.suppress(LocalError):
+                met = local_cluster.kubectl("exec", "asker", "--", "sh", "-c", script)
+
+    try:
+        until_it_meets("200")
+        local_cluster.api_faults(error_rate=1, error_codes=[503], only_user_like="curl")
+        until_it_meets("503")
+        local_cluster.api_faults()
+        until_it_meets("200")
+    finally:
+        local_cluster.api_faults()
+        local_cluster.kubectl("delete", "pod", "asker", "--wait")
 
 
 @pytest.mark.parametrize("identity", ["admin", "kube-proxy"])

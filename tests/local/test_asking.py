@@ -59,11 +59,13 @@ def test_count_makes_numbered_nodes() -> None:
     assert [(node.name, node.zone) for node in asked.nodes] == [("big-1", "a"), ("big-2", "a"), ("odd", None)]
 
 
+def places(folder: Path) -> planning.Places:
+    return planning.Places(State(folder), programs=folder, stubs=folder, cgroup=None)
+
+
 def test_a_node_carries_its_zone_inventory_and_taints_from_the_start(tmp_path: Path) -> None:
     node = {"name": "a", "zone": "z", "gpus": {"count": 2, "class": "A100"}, "taints": ["gpu=yes:NoSchedule"]}
-    plan, listeners = planning.plan(
-        "name", spec.parse({"nodes": [node]}, "this test"), State(tmp_path), tmp_path, tmp_path
-    )
+    plan, listeners = planning.plan("name", spec.parse({"nodes": [node]}, "this test"), places(tmp_path))
     for listener in listeners:
         listener.close()
     (planned,) = plan.nodes
@@ -82,7 +84,7 @@ def test_a_node_carries_its_zone_inventory_and_taints_from_the_start(tmp_path: P
 def test_more_disk_than_there_is_is_refused(tmp_path: Path) -> None:
     asked = spec.parse({"nodes": [{"name": "a", "ephemeralStorage": "900Ti"}]}, "this test")
     with pytest.raises(LocalError, match=r"node a: ephemeralStorage 900Ti is more than the disk .* has"):
-        planning.plan("name", asked, State(tmp_path), tmp_path, tmp_path)
+        planning.plan("name", asked, places(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["", "-a", "A", "a/b", "..", "a" * 41])

@@ -60,7 +60,7 @@ def test_kept_state_comes_back_under_the_same_address(home: Path) -> None:
     kept = home / "kept"
     first = lifecycle.up("kept", spec.uniform(1, 0, "", ""), keep_in=kept)
     first.kubectl("apply", "-f", "-", stdin=WEB)
-    first.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=90s")
+    first.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=180s")
     uid = first.kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}")
     config = first.kubeconfig.read_text()
     lifecycle.down("kept")
@@ -68,8 +68,8 @@ def test_kept_state_comes_back_under_the_same_address(home: Path) -> None:
     second = lifecycle.up("kept", spec.uniform(1, 0, "", ""), keep_in=kept)
     assert second.kubeconfig.read_text() == config
     wait = "--for=jsonpath={.status.containerStatuses[0].restartCount}=1"
-    second.kubectl("wait", wait, "pod/web", "--timeout=90s")
-    second.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=90s")
+    second.kubectl("wait", wait, "pod/web", "--timeout=180s")
+    second.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=180s")
     assert second.kubectl("get", "pod", "web", "-o", "jsonpath={.metadata.uid}") == uid
 
 
@@ -79,9 +79,9 @@ def test_a_service_is_reached_from_outside_even_if_it_comes_later() -> None:
     ((service, port),) = lifecycle.status("forwarding")["forwards"]
     assert service == "default/web:80"
     cluster.kubectl("apply", "-f", "-", stdin=WEB)
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 180
     while True:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=15)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=45)
         try:
             connection.request("GET", "/")
             assert connection.getresponse().status == 200

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 TOOLS = "ghcr.io/cotenant/tools"
-DEADLINE = 60.0
+DEADLINE = 180.0
 
 
 def apply(cluster: "Cluster", name: str, *command: str, image: str = TOOLS, **fields: Any) -> None:
@@ -34,7 +34,7 @@ def pods(local_cluster: "Cluster") -> "Iterator[Cluster]":
     """A web server named `web` that also writes a line to its log now and then."""
     script = "mkdir /www; echo hello > /www/index.html; echo started; exec python3 -m http.server -d /www 8000"
     apply(local_cluster, "web", "/bin/sh", "-c", script)
-    local_cluster.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=90s")
+    local_cluster.kubectl("wait", "--for=condition=Ready", "pod/web", f"--timeout={DEADLINE:.0f}s")
     yield local_cluster
     names = local_cluster.kubectl("get", "pods", "-o", "name").split()
     if names:
@@ -64,7 +64,7 @@ def test_a_port_is_forwarded_for_several_requests(pods: "Cluster") -> None:
         port = re.match(r"Forwarding from 127\.0\.0\.1:(\d+)", forward.stdout.readline())
         assert port
         for _ in range(3):
-            with socket.create_connection(("127.0.0.1", int(port[1])), timeout=30) as connection:
+            with socket.create_connection(("127.0.0.1", int(port[1])), timeout=DEADLINE) as connection:
                 connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
                 assert b"".join(iter(lambda: connection.recv(4096), b"")).endswith(b"hello\n")
     finally:
@@ -75,7 +75,7 @@ def test_a_port_is_forwarded_for_several_requests(pods: "Cluster") -> None:
 def test_run_attaches_input_and_exits_with_the_programs_code(pods: "Cluster") -> None:
     command = pods.command("kubectl", "run", "piped", "-i", "--rm", "--quiet", "--restart=Never", f"--image={TOOLS}")
     done = subprocess.run(
-        [*command, "--", "md5sum"], input="text", capture_output=True, text=True, timeout=90, check=True
+        [*command, "--", "md5sum"], input="text", capture_output=True, text=True, timeout=DEADLINE, check=True
     )
     assert done.stdout.split() == ["1cb251ec0d568de6a929b520c4aed8d1", "-"]
 
@@ -96,19 +96,22 @@ def test_logs_are_followed_to_the_end_and_kept_of_the_run_before(pods: "Cluster"
         with contextlib.suppress(LocalError):  # there is no run before yet
             said = pods.kubectl("logs", "counter", "--previous").split()
     apply(pods, "short", "/bin/sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.3; done", restartPolicy="Never")
-    pods.kubectl("wait", "--for=jsonpath={.status.containerStatuses[0].started}=true", "pod/short", "--timeout=60s")
-    assert pods.kubectl("logs", "-f", "short").split() == ["1", "2", "3"]
+    said = []
+    while not said:
+        assert time.monotonic() < deadline
+        with contextlib.suppress(LocalError):  # it has not started yet
+            said = pods.kubectl("logs", "-f", "short").split()
+    assert said == ["1", "2", "3"]
 
 
 def test_a_debug_container_sees_the_processes_of_its_target(pods: "Cluster") -> None:
     pods.kubectl("debug", "web", f"--image={TOOLS}", "--target=main", "-c", "look", "--", "pgrep", "-f", "http.server")
-    deadline = time.monotonic() + DEADLINE
-    while True:
-        with contextlib.suppress(LocalError):  # it has not started yet
-            if pods.kubectl("logs", "web", "-c", "look").strip() == "1":
-                return
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    ended = "jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}=0"
+    try:
+        pods.kubectl("wait", f"--for={ended}", "pod/web", f"--timeout={DEADLINE:.0f}s")
+    except LocalError as error:
+        raise AssertionError(pods.kubectl("describe", "pod", "web")) from error
+    assert pods.kubectl("logs", "web", "-c", "look").split() == ["1"]
 
 
 @pytest.mark.parametrize(

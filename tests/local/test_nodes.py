@@ -40,7 +40,7 @@ def pod_on_node(local_cluster: "Cluster") -> Iterator[str]:
     }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
     local_cluster.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
-    local_cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=90s")
+    local_cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=180s")
     yield name
     local_cluster.node("restore", NODE)
     local_cluster.kubectl("delete", "pod", name, "--wait")
@@ -53,7 +53,7 @@ def test_a_node_that_fails_is_noticed_and_comes_back(local_cluster: "Cluster", p
     assert ready(local_cluster, "node-1") == "True"
     local_cluster.node("restore", NODE)
     wait_until(lambda: ready(local_cluster, NODE) == "True", f"{NODE} to be ready again after {fault}")
-    local_cluster.kubectl("wait", "--for=condition=Ready", f"pod/{pod_on_node}", "--timeout=90s")
+    local_cluster.kubectl("wait", "--for=condition=Ready", f"pod/{pod_on_node}", "--timeout=180s")
     restarts = local_cluster.kubectl(
         "get", "pod", pod_on_node, "-o", "jsonpath={.status.containerStatuses[0].restartCount}"
     )

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cotenant_local.errors import LocalError
+
 if TYPE_CHECKING:
     from cotenant_local.lifecycle import Cluster
 
@@ -77,6 +79,61 @@ def test_members_of_a_stateful_set_find_each_other_by_name(run: Workloads) -> No
         assert f"found everybody as {pod}" in said
         found = dict(line.split() for line in said.splitlines() if line.startswith("peer-"))
         assert found == addresses
+
+
+def test_a_claim_gets_a_volume_that_outlives_the_pod_and_ends_with_the_claim(run: Workloads) -> None:
+    run.wait("pod/ledger-0", "condition=Ready")
+    run("delete", "pod", "ledger-0", "--wait")
+    wait_until(lambda: run("get", "pods", "-l", "app=ledger", "-o", "name"), "the pod to come again")
+    run.wait("pod/ledger-0", "condition=Ready")
+    assert run("logs", "ledger-0") == "ledger-0\nledger-0\n"
+    volume = run.get("pvc", "data-ledger-0")["spec"]["volumeName"]
+    folder = run.cluster.state.volumes / volume
+    assert (folder / "lines").is_file()
+    run("delete", "statefulset", "ledger", "--cascade=foreground", "--wait")
+    run("delete", "pvc", "data-ledger-0", "--wait")
+    wait_until(lambda: not folder.exists(), "the volume's folder to go")
+    run.cluster.kubectl("wait", "--for=delete", f"pv/{volume}", f"--timeout={DEADLINE:.0f}s")
+
+
+def test_a_claim_that_no_folder_can_meet_says_why(run: Workloads) -> None:
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "block"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "volumeMode": "Block",
+            "resources": {"requests": {"storage": "1Mi"}},
+        },
+    }
+    run("apply", "-f", "-", stdin=json.dumps(claim))
+    events = ("get", "events", "--field-selector=involvedObject.name=block,reason=ProvisioningFailed", "-o", "json")
+    wait_until(lambda: json.loads(run(*events))["items"], "the refusal")
+    assert "volumeMode Block is not provided" in json.loads(run(*events))["items"][0]["message"]
+
+
+def test_limits_of_a_pod_as_a_whole_are_refused(run: Workloads) -> None:
+    container = {"name": "main", "image": "ghcr.io/cotenant/tools", "command": ["sleep", "inf"]}
+    spec = {"resources": {"limits": {"memory": "64Mi"}}, "containers": [container]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "limited"}, "spec": spec}
+    run("apply", "-f", "-", stdin=json.dumps(pod))
+    run.wait("pod/limited", "jsonpath={.status.phase}=Failed")
+    assert run.get("pod", "limited")["status"]["reason"] == "PodLevelResourcesNotSupported"
+
+
+def test_kubectl_top_shows_what_nodes_and_pods_use(run: Workloads) -> None:
+    run("rollout", "status", "deployment/web", f"--timeout={DEADLINE:.0f}s")
+
+    def top(*what: str) -> list[str]:
+        try:
+            return [line.split()[0] for line in run("top", *what, "--no-headers").splitlines()]
+        except LocalError:  # not measured yet
+            return []
+
+    pods = sorted(pod["metadata"]["name"] for pod in run.get("pods", "-l", "app=web")["items"])
+    wait_until(lambda: sorted(top("pods", "-l", "app=web")) == pods, "the pods to be measured")
+    wait_until(lambda: top("nodes") == ["node-1", "node-2"], "the nodes to be measured")
 
 
 def test_a_daemon_set_runs_on_every_node_in_the_nodes_network(run: Workloads) -> None:
@@ -170,7 +227,7 @@ def test_a_port_is_forwarded(run: Workloads) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forward:
         assert forward.stdout is not None
         assert "Forwarding from 127.0.0.1" in forward.stdout.readline()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=DEADLINE) as answer:
             assert answer.read().decode().startswith("web-")
         forward.terminate()
 

@@ -1,0 +1,61 @@
+"""From two looks at a kubelet's /metrics/resource to rates. Pure.
+
+CPU is the time that was used between the looks over the time between them; memory is the later working set.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+LINE = re.compile(r"^(?P<name>\w+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)(?: (?P<at>\d+))?$")
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+NODE = ("node_cpu_usage_seconds_total", "node_memory_working_set_bytes")
+CONTAINER = ("container_cpu_usage_seconds_total", "container_memory_working_set_bytes")
+Key = tuple[str, ...]
+"""() is the node; (namespace, pod, container) a container of it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """What had been used until a moment: seconds of CPU, bytes of memory, and the moment in seconds since the epoch."""
+
+    cpu: float
+    memory: int
+    at: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """CPU in nano-CPUs, memory in bytes, over `window` seconds that ended at `at`."""
+
+    cpu: int
+    memory: int
+    at: float
+    window: float
+
+
+def parse(text: str) -> dict[Key, Sample]:
+    """A kubelet's answer in the text format of Prometheus; what lacks CPU or memory or a time is left out."""
+    found: dict[Key, dict[str, tuple[float, float]]] = {}
+    for line in text.splitlines():
+        match = LINE.match(line)
+        if match is None or match["at"] is None or match["name"] not in (*NODE, *CONTAINER):
+            continue
+        labels = dict(LABEL.findall(match["labels"] or ""))
+        key = () if match["name"] in NODE else (labels["namespace"], labels["pod"], labels["container"])
+        kind = "cpu" if "cpu" in match["name"] else "memory"
+        found.setdefault(key, {})[kind] = (float(match["value"]), int(match["at"]) / 1000)
+    return {
+        key: Sample(values["cpu"][0], int(values["memory"][0]), values["cpu"][1])
+        for key, values in found.items()
+        if len(values) == 2
+    }
+
+
+def between(earlier: Mapping[Key, Sample], later: Mapping[Key, Sample]) -> dict[Key, Usage]:
+    """Of everything that both looks saw. A counter that fell belongs to a container that was started again."""
+    return {
+        key: Usage(round((new.cpu - old.cpu) / (new.at - old.at) * 1e9), new.memory, new.at, new.at - old.at)
+        for key, new in later.items()
+        if (old := earlier.get(key)) and new.at > old.at and new.cpu >= old.cpu
+    }

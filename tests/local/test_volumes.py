@@ -1,0 +1,77 @@
+"""Which claims get a volume, which are refused with a reason, and which volumes are removed."""
+
+from typing import Any
+
+import pytest
+
+from cotenant_local import volumes
+
+MINE = {volumes.ASKED_OF: volumes.PROVISIONER}
+
+
+def claim(name: str, *, annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "annotations": annotations or MINE}
+    amounts = {"requests": {"storage": "1Gi"}}
+    whole = {"accessModes": ["ReadWriteOnce"], "resources": amounts, "storageClassName": "standard", **spec}
+    return {"metadata": meta, "spec": whole}
+
+
+def volume(name: str, phase: str, policy: str = "Delete", maker: str = volumes.PROVISIONER) -> dict[str, Any]:
+    meta = {"name": name, "annotations": {volumes.MADE_BY: maker}}
+    return {"metadata": meta, "spec": {"persistentVolumeReclaimPolicy": policy}, "status": {"phase": phase}}
+
+
+def test_claims_of_this_class_without_a_volume_are_due_and_others_are_not() -> None:
+    claims = [
+        claim("new"),
+        claim("bound", volumeName="pvc-uid-bound"),
+        claim("elsewhere", annotations={volumes.ASKED_OF: "example.com/disk"}),
+        claim("block", volumeMode="Block"),
+    ]
+    now = volumes.due(claims, [])
+    assert [one["metadata"]["name"] for one in now.wanted] == ["new"]
+    assert [one["metadata"]["name"] for one, _ in now.refused] == ["block"]
+
+
+def test_a_volume_is_removed_when_its_claim_is_gone_and_it_was_made_here() -> None:
+    known = [
+        volume("bound", "Bound"),
+        volume("gone", "Released"),
+        volume("kept", "Released", policy="Retain"),
+        volume("foreign", "Released", maker="example.com/disk"),
+    ]
+    assert [one["metadata"]["name"] for one in volumes.due([], known).released] == ["gone"]
+
+
+def test_the_volume_is_for_exactly_this_claim() -> None:
+    made = volumes.volume(claim("data", accessModes=["ReadWriteMany"]))
+    assert made["metadata"]["name"] == "pvc-uid-data"
+    assert made["spec"] == {
+        "accessModes": ["ReadWriteMany"],
+        "capacity": {"storage": "1Gi"},
+        "claimRef": {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": "default",
+            "name": "data",
+            "uid": "uid-data",
+        },
+        "hostPath": {"path": "/var/lib/cotenant-volumes/pvc-uid-data", "type": "Directory"},
+        "persistentVolumeReclaimPolicy": "Delete",
+        "storageClassName": "standard",
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"volumeMode": "Filesystem"}, ""),
+        ({"volumeMode": "Block"}, "volumeMode Block is not provided"),
+        ({"dataSource": {"kind": "VolumeSnapshot", "name": "a"}}, "snapshots and clones are not provided"),
+        ({"selector": {"matchLabels": {"a": "b"}}}, "have no labels to select"),
+    ],
+)
+def test_what_a_folder_cannot_be_is_refused_with_the_reason(spec: dict[str, Any], said: str) -> None:
+    refusal = volumes.refusal(claim("x", **spec)["spec"])
+    assert said in refusal
+    assert bool(said) == bool(refusal)
