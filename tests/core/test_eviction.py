@@ -195,3 +195,21 @@ def test_small_jobs_move_aside_where_their_queue_allows_it() -> None:
     still = ToyCluster(nodes, [make_queue("red", guaranteed=4)], [*jobs, make_job("pair", gpus=2, at=3)])
     still.quiet()
     assert steps(still) == []
+
+
+def test_a_borrower_does_not_stay_on_what_another_queue_keeps_for_itself() -> None:
+    """With blue's GPU taken, two of four are free, but they are the owner's, who lends none. Red has a claim to another
+    one, of a class that blue does not even hold: what counts is how many are left."""
+    nodes = [make_node("a", gpus=1, gpu_class="A100"), make_node("h", gpus=3, gpu_class="H100")]
+    queues = [make_queue("owner", guaranteed=2, lendable=0), make_queue("red", guaranteed=2)]
+    borrower = make_job("b", queue="blue", classes=("A100",))
+    toy = ToyCluster(nodes, [*queues, make_queue("blue", guaranteed=0)], [borrower])
+    toy.cycle()
+    toy.see(make_job("one", queue="red", classes=("H100",), at=1.0))
+    toy.see(make_job("two", queue="red", classes=("H100",), at=2.0))
+
+    verdicts = toy.quiet().verdicts
+
+    assert [action.job for action in toy.history if isinstance(action, Evict)] == ["blue/b"]
+    assert sorted(key for key, job in toy.jobs.items() if job.placement) == ["red/one", "red/two"]
+    assert {key: verdict.reason for key, verdict in verdicts.items()} == {"blue/b": Reason.WAITING_FOR_QUOTA}

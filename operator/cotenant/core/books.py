@@ -62,6 +62,10 @@ class Books:
             self.usage.within_limits(holding.charge)
         )
 
+    def lends(self, holding: Holding) -> bool:
+        """This holding, not yet held, leaves other queues what they do not lend."""
+        return not self.usage.tree.holds_back or self.usage.lends(holding.charge, self.ledger.idle())
+
     def trial(self) -> Trial:
         return Trial(self, len(self._log))
 

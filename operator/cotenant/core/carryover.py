@@ -65,10 +65,10 @@ def _kept(cycle: Cycle, job: Job, placement: Placement) -> bool:
         return False
     found = Found(request.options[0], placement, holding)
     whole = not job.gpu.is_share
-    if cycle.now.fits(found.holding, whole=whole):
+    if cycle.now.fits(holding, whole=whole) and cycle.now.lends(holding):
         cycle.admit(job, found)
         return True
-    if cycle.later is not None and cycle.later.fits(found.holding, whole=whole):
+    if cycle.later is not None and cycle.later.fits(holding, whole=whole) and cycle.later.lends(holding):
         cycle.promise(job.key, found)
         cycle.verdicts[job.key] = room_is_made(placement).verdict(job.key)
         return True
@@ -117,5 +117,6 @@ def _keep_for_the_moving(cycle: Cycle, job: Job, placement: Placement) -> None:
     request = resolve(cycle, job)
     if isinstance(request, Refusal) or holding.missing:
         return
-    if cycle.open_later().fits(holding, whole=not job.gpu.is_share):
+    later = cycle.open_later()
+    if later.fits(holding, whole=not job.gpu.is_share) and later.lends(holding):
         cycle.promise(job.key, Found(request.options[0], placement, holding))

@@ -19,7 +19,7 @@ from cotenant.core.placement.gang import Ask, most, place
 from cotenant.core.plan import Admit, Refusal, Resize
 from cotenant.core.refusals import resolve
 from cotenant.core.requests import Option, Request
-from cotenant.core.search import Found, headroom, idle_of
+from cotenant.core.search import Found, headroom
 from cotenant.core.words import counted
 
 
@@ -48,7 +48,7 @@ def _grow(cycle: Cycle, job: Job, placement: Placement) -> None:
     option = _option_of(cycle, request, placement)
     if option is None:
         return
-    idle = idle_of(cycle.now.ledger) if cycle.tree.holds_back else None
+    idle = cycle.now.ledger.idle() if cycle.tree.holds_back else None
     room = headroom(cycle.now.usage, request, option, idle)
     ask = _ask(cycle, option, placement)
     ask = replace(ask, zone_room=room.zones)

@@ -64,7 +64,7 @@ def _search(cycle: Cycle, request: Request, units: Sequence[Unit]) -> Sacrifice 
         if found is None:
             return None
         books.hold(found.holding)
-        needed = _needed(books, prefix, bulk)
+        needed = _needed(books, prefix, bulk, found)
         if not _justified(cycle, books, request, found, needed):
             return None
         return Sacrifice(tuple(needed), found)
@@ -98,8 +98,9 @@ def _shortest_prefix(cycle: Cycle, books: Books, request: Request, units: Iterat
     return tried[:high], bulk
 
 
-def _needed(books: Books, units: Sequence[Unit], bulk: Bulk) -> list[Unit]:
-    """Who has to leave after all; the others are held again. Surplus never stays where its job's minimum leaves."""
+def _needed(books: Books, units: Sequence[Unit], bulk: Bulk, found: Found) -> list[Unit]:
+    """Who has to leave after all; the others are held again. Surplus never stays where its job's minimum leaves, and
+    nobody stays on what other queues would then have to lend to the job that comes."""
     needed: list[Unit] = []
     leaving: set[JobKey] = set()
     blocked = bulk.blocked(books.ledger).tolist()
@@ -108,11 +109,21 @@ def _needed(books: Books, units: Sequence[Unit], bulk: Bulk) -> list[Unit]:
         stays = not blocked[index] and unit.job.key not in leaving
         if stays and books.fits(unit.holding, whole=not unit.job.gpu.is_share):
             books.hold(unit.holding)
-            continue
+            if _still_lent(books, found):
+                continue
+            books.release(unit.holding)
         needed.append(unit)
         if unit.rank is None:
             leaving.add(unit.job.key)
     return needed
+
+
+def _still_lent(books: Books, found: Found) -> bool:
+    if not books.usage.tree.holds_back:
+        return True
+    with books.trial():
+        books.release(found.holding)
+        return books.lends(found.holding)
 
 
 def _justified(cycle: Cycle, books: Books, request: Request, found: Found, units: Sequence[Unit]) -> bool:

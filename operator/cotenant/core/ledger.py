@@ -132,6 +132,17 @@ class Ledger:
         unheld: BoolArray = self.holders[rows] == 0
         return unheld
 
+    def idle(self) -> dict[tuple[str, str], int]:
+        """(class, zone) → milli-GPU that are free on GPUs that take work."""
+        inventory = self.inventory
+        found: dict[tuple[str, str], int] = {}
+        for number, kind in enumerate(inventory.kinds):
+            for place, zone in enumerate(inventory.zones):
+                mask = inventory.usable & (inventory.kind == number) & (inventory.zone == place)[:, None]
+                bucket = (kind.gpu_class, zone)
+                found[bucket] = found.get(bucket, 0) + int(self.free_compute[mask].clip(min=0).sum())
+        return found
+
     def same(self, other: Ledger) -> bool:
         """Equal amounts everywhere, whatever the way there."""
         return bool(np.array_equal(self.packed, other.packed))

@@ -13,7 +13,6 @@ from cotenant.core.books import Books
 from cotenant.core.fairness import charge_entitled
 from cotenant.core.holdings import Holding, taken
 from cotenant.core.inventory import Inventory
-from cotenant.core.ledger import Ledger
 from cotenant.core.model import Placement
 from cotenant.core.placed import placement_of
 from cotenant.core.placement.gang import Ask, Pick, most, place
@@ -66,7 +65,7 @@ class Search:
 
     def _allowed(self, books: Books, request: Request, workers: int) -> Iterator[tuple[Option, Ask]]:
         """Ways to run that quotas leave room for, with what they leave in each zone."""
-        idle = idle_of(books.ledger) if self.tree.holds_back else None
+        idle = books.ledger.idle() if self.tree.holds_back else None
         for option in request.options:
             room = headroom(books.usage, request, option, idle)
             if room.total >= workers:
@@ -94,15 +93,3 @@ def headroom(usage: Usage, request: Request, option: Option, idle: Mapping[Bucke
     return usage.headroom(
         request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib, idle=idle
     )
-
-
-def idle_of(ledger: Ledger) -> dict[Bucket, int]:
-    """Milli-GPU that are free on GPUs that take work, per bucket."""
-    inventory = ledger.inventory
-    found: dict[Bucket, int] = {}
-    for number, kind in enumerate(inventory.kinds):
-        for place_number, zone in enumerate(inventory.zones):
-            mask = inventory.usable & (inventory.kind == number) & (inventory.zone == place_number)[:, None]
-            bucket = (kind.gpu_class, zone)
-            found[bucket] = found.get(bucket, 0) + int(ledger.free_compute[mask].clip(min=0).sum())
-    return found

@@ -171,6 +171,16 @@ class Usage:
             used, limit = self.memory[line.number], quota.memory_limit_mib
             room.tighten((limit - used) // max(1, mib), Bound("GPU memory", self.scope(line), limit, used), zone)
 
+    def lends(self, charge: Charge, idle: Mapping[Bucket, int]) -> bool:
+        """With the whole charge taken from what is idle, other queues still find what they do not lend."""
+        path = self.tree.paths[charge.queue]
+        for scope in {line.scope for line in self.tree.lines if line.quota.lendable is not None}:
+            asked = sum(milli for bucket, milli, _ in charge.amounts if _inside(bucket, scope))
+            kept = sum(self._kept(root, path, scope) for root in self.tree.roots) if asked else 0
+            if kept and sum(milli for bucket, milli in idle.items() if _inside(bucket, scope)) - kept < asked:
+                return False
+        return True
+
     def _held_back(self, room: Headroom, queue: int, gpu_class: str, milli: int, idle: Mapping[Bucket, int]) -> None:
         path = self.tree.paths[queue]
         scopes = {line.scope for line in self.tree.lines if line.quota.lendable is not None}
@@ -180,9 +190,7 @@ class Usage:
             kept = sum(self._kept(root, path, scope) for root in self.tree.roots)
             if not kept:
                 continue
-            free = sum(
-                amount for (held, zone), amount in idle.items() if scope[0] in (None, held) and scope[1] in (None, zone)
-            )
+            free = sum(amount for bucket, amount in idle.items() if _inside(bucket, scope))
             where = _scope_words(scope)
             room.tighten(
                 (free - kept) // max(1, milli),
@@ -208,6 +216,10 @@ class Usage:
 
     def scope(self, line: Line) -> str:
         return f"queue {self.tree.queues[line.queue].name}, {_scope_words(line.scope)}"
+
+
+def _inside(bucket: Bucket, scope: tuple[str | None, str | None]) -> bool:
+    return scope[0] in (None, bucket[0]) and scope[1] in (None, bucket[1])
 
 
 def _scope_words(scope: tuple[str | None, str | None]) -> str:

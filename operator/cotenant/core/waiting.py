@@ -17,14 +17,14 @@ from cotenant.core.placement.gang import most
 from cotenant.core.plan import Reason, Refusal
 from cotenant.core.refusals import exceeded
 from cotenant.core.requests import Option, Request
-from cotenant.core.search import headroom, idle_of
+from cotenant.core.search import headroom
 from cotenant.core.usage import Bound
 from cotenant.core.words import asked, counted, gpus
 
 
 def explain(cycle: Cycle, request: Request) -> Refusal:
     """The dominant reason: the rule or resource that is nearest to letting the job start."""
-    idle = idle_of(cycle.now.ledger) if cycle.tree.holds_back else None
+    idle = cycle.now.ledger.idle() if cycle.tree.holds_back else None
     blocked: tuple[int, Option, Bound] | None = None
     for option in request.options:
         room = headroom(cycle.now.usage, request, option, idle)
