@@ -53,8 +53,22 @@ def _watch(registry: kopf.OperatorRegistry, resource: Resource, take: Take, loop
         loop.call_soon_threadsafe(take, resource, dict(event["object"]), event["type"] == "DELETED")
 
 
+class NothingToCompare(kopf.DiffBaseStorage):
+    """Nobody asks kopf what changed in an object. Left alone it copies and compares all of each one, at every event."""
+
+    def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
+        return kopf.BodyEssence({})
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """Never called: without handlers of changes there is nothing to remember."""
+
+
 def build_settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
+    settings.persistence.diffbase_storage = NothingToCompare()
     settings.posting.enabled = False
     settings.scanning.disabled = True  # resources are known, no CRD is waited for, all namespaces are watched
     settings.peering.standalone = True
