@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes.client import Configuration
 
-from cotenant.controller.kube import SECRETS, FencedError, Outcome, Resource, UnreachableError, version_of
-from cotenant.controller.rest import PAGE, NoClusterError, Patience, RestKube, load_configuration
+from cotenant.controller.kube import EVENTS, SECRETS, FencedError, Outcome, Resource, UnreachableError, version_of
+from cotenant.controller.rest import PAGE, NoClusterError, Patience, RestKube, load_configuration, rank
 
 if TYPE_CHECKING:
     from cotenant_local.lifecycle import Cluster
@@ -115,6 +115,11 @@ async def test_a_server_that_does_not_answer_is_an_error_that_says_which_call(ap
         with pytest.raises(UnreachableError, match="GET /api/v1/namespaces/default/secrets/x failed 2 times"):
             await kube.get(SECRETS, "x", "default")
     assert calls == [0, 0]
+
+
+def test_commits_go_before_pods_and_pods_before_events() -> None:
+    calls = [("POST", EVENTS), ("GET", SECRETS), ("POST", SECRETS), ("DELETE", SECRETS), ("PATCH", SECRETS)]
+    assert [rank(method, resource.path("red")) for method, resource in calls] == [2, 1, 1, 0, 0]
 
 
 def test_without_a_cluster_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

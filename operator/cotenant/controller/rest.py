@@ -26,8 +26,6 @@ from cotenant.controller.kube import Document, FencedError, Listing, Outcome, Re
 
 log = logging.getLogger(__name__)
 
-RANKS = {"PATCH": 0, "DELETE": 0}
-"""Commits and evictions first; what follows from them waits."""
 MERGE_PATCH = "application/merge-patch+json"
 PAGE = 500
 """Objects per page of a list: large lists must not hold the server's memory in one piece."""
@@ -125,7 +123,7 @@ class RestKube:
             if session is None:
                 raise RuntimeError("RestKube is used outside of `async with`")
             try:
-                async with self._gate.passage(RANKS.get(method, 1)):
+                async with self._gate.passage(rank(method, path)):
                     if method != "GET" and not self.may_write():
                         raise FencedError(f"{method} {path} was not sent: this replica does not lead any more")
                     code, headers, raw = await self._send(session, method, path, query, body)
@@ -194,6 +192,13 @@ class RestKube:
     def _count(self, method: str, path: str, code: int) -> None:
         if self._on_call is not None:
             self._on_call(method, path, code)
+
+
+def rank(method: str, path: str) -> int:
+    """Commits and evictions go first; what follows from them waits, and what is merely told waits longest."""
+    if method in {"PATCH", "DELETE"}:
+        return 0
+    return 2 if method == "POST" and path.endswith("/events") else 1
 
 
 def load_configuration(kubeconfig: str | None = None) -> Configuration:
