@@ -57,6 +57,21 @@ class Situation:
         return {pod.worker.node_rank: pod for pod in self.pods if pod.worker and pod.worker.attempt == number}
 
     @property
+    def held(self) -> tuple[PodFacts, ...]:
+        """Pods that may still run and were not asked to end yet."""
+        return tuple(pod for pod in self.pods if pod.held and not pod.deleting)
+
+    @property
+    def strays(self) -> tuple[PodFacts, ...]:
+        """Pods of earlier attempts, ended ones too: their logs were there to read until now."""
+        number = self.status.attempts
+        return tuple(pod for pod in self.pods if pod.worker and pod.worker.attempt != number and not pod.deleting)
+
+    @property
+    def workers(self) -> int:
+        return self.status.placement.workers if self.status.placement else 0
+
+    @property
     def size(self) -> int:
         return len(self.status.placement.nodes) if self.status.placement else 0
 

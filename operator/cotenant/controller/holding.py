@@ -1,0 +1,139 @@
+"""Pure: a job that holds its GPUs, starting or running. The first thing that applies decides what happens to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant import names
+from cotenant.api.conversion import unix_seconds
+from cotenant.api.jobstatus import ExitStatus
+from cotenant.controller import statuses
+from cotenant.controller.ends import End, Ending, WaitUntil, judge, lost
+from cotenant.controller.leaving import end, evict, give_up
+from cotenant.controller.settings import Settings
+from cotenant.controller.situation import Note, Situation, Step
+from cotenant.core.lifecycle import Event, Phase
+from cotenant.core.words import counted
+
+
+def holding(s: Situation, settings: Settings) -> Step:
+    """Starting or running. The first of these that applies decides; the order is from certain to merely late."""
+    if s.status.placement is None:  # somebody edited the status: nothing is committed, so nothing may run
+        return evict(s, Event.EVICTED, kind="PlacementLost", message="status.placement was removed by hand")
+    if s.spec is not None and s.spec.suspend:
+        message = "spec.suspend was set: the job saves a checkpoint and gives its GPUs back"
+        return evict(s, Event.SUSPENDED, kind="Suspended", message=message)
+    if s.refusal:
+        return end(
+            s, Ending(kind=End.HOPELESS, exit=ExitStatus(code=-1, reason="Refused", message=s.refusal)), settings
+        )
+    if broken := _broken_limits(s):
+        return end(s, broken, settings)
+    lost_at = _lost_node(s, settings)
+    if lost_at is not None and s.now >= lost_at:
+        nodes = ", ".join(sorted({pod.node for pod in s.gang.values() if pod.held and pod.node in s.dead_nodes}))
+        return evict(
+            s, Event.EVICTED, kind="NodeLost", message=f"{nodes} has not answered for {settings.node_lost_s:.0f} s"
+        )
+    judged = judge(s.gang, s.size, s.now)
+    if isinstance(judged, Ending):
+        return end(s, judged, settings)
+    step = _running(s, settings) if s.phase is Phase.RUNNING else _starting(s, settings)
+    if lost_at is not None:
+        step = replace(step, look_again_at=min(lost_at, step.look_again_at or lost_at))
+    if isinstance(judged, WaitUntil):
+        return replace(step, look_again_at=min(judged.at, step.look_again_at or judged.at), create=False)
+    return step
+
+
+def _broken_limits(s: Situation) -> Ending | None:
+    """A pod over its GPU memory, or one that sees GPUs that it was not given."""
+    for pod in s.gang.values():
+        violation = s.violations.get(pod.uid)
+        if violation is not None and pod.held:
+            message = (
+                f"pod {pod.name} used {violation.memory_mib} MiB of {violation.uuid}, its share is"
+                f" {violation.quota_mib} MiB; ask for more in spec.gpu, or use less"
+            )
+            told = ExitStatus(
+                code=names.EXIT_QUOTA, reason="GPUMemoryQuotaExceeded", message=message, node=pod.node, at=s.now
+            )
+            return Ending(kind=End.FAILED, exit=told, pod=pod)
+    if s.mismatch:
+        return Ending(
+            kind=End.FAULT, exit=ExitStatus(code=-1, reason="IsolationMismatch", message=s.mismatch, at=s.now)
+        )
+    return None
+
+
+def _lost_node(s: Situation, settings: Settings) -> float | None:
+    """When the gang stops waiting for a node that does not answer; nothing when all of them do."""
+    since = [s.dead_nodes[pod.node] for pod in s.gang.values() if pod.held and pod.node in s.dead_nodes]
+    return min(since) + settings.node_lost_s if since else None
+
+
+def _starting(s: Situation, settings: Settings) -> Step:
+    gang = s.gang
+    admitted_at = (unix_seconds(s.status.placement.admitted_at) if s.status.placement else None) or s.now
+    late_at = admitted_at + settings.start_timeout_s
+    if len(gang) == s.size and all(pod.ready or pod.exit is not None for pod in gang.values()):
+        message = f"{counted(s.workers, 'worker')} running in {counted(s.size, 'pod')}"
+        fields = {} if s.status.started_at else {"started_at": statuses.moment(s.now)}
+        changed = statuses.moved(s.status, Event.WORKERS_READY, reason="Running", message=message, now=s.now, **fields)
+        return Step(status=changed, note=Note(reason="Running", message=message), look_again_at=_deadline(s))
+    if s.now >= late_at:
+        return _too_late(s, settings)
+    # After a resize the pods of the attempt before must be gone; those on a dead node are not waited for.
+    crowded = any(pod.held and pod.node not in s.dead_nodes for pod in s.pods if pod not in gang.values())
+    return Step(create=len(gang) < s.size and not crowded, delete=s.strays, look_again_at=late_at)
+
+
+def _too_late(s: Situation, settings: Settings) -> Step:
+    """Some pod is not up: the gang goes elsewhere, and keeps away from the nodes that failed it."""
+    blamed: dict[str, str] = {}
+    for node_rank, node in enumerate(s.status.placement.nodes if s.status.placement else ()):
+        pod = s.gang.get(node_rank)
+        if pod is None or not (pod.ready or pod.exit is not None):
+            blamed[node.node] = (pod.waiting if pod else s.delay) or "the pod did not become ready"
+    why = "; ".join(f"{node}: {reason}" for node, reason in sorted(blamed.items()))
+    message = f"not all pods were up within {settings.start_timeout_s:.0f} s ({why})"
+    faults = s.status.faults + 1
+    if faults > settings.platform_retries:
+        ending = Ending(kind=End.HOPELESS, exit=ExitStatus(code=-1, reason="StartTimeout", message=message, at=s.now))
+        return end(s, ending, settings)
+    avoided = statuses.excluded(s.status, blamed, s.now + settings.exclude_s, s.now)
+    return evict(s, Event.START_TIMED_OUT, kind="StartTimeout", message=message, faults=faults, excluded_nodes=avoided)
+
+
+def _running(s: Situation, settings: Settings) -> Step:
+    missing = sorted(set(range(s.size)) - set(s.gang))
+    if missing and s.status.placement is not None:
+        node = s.status.placement.nodes[missing[0]].node
+        return end(s, lost(f"{s.name}-{s.status.attempts}-{missing[0]}", node, s.now), settings)
+    deadline = _deadline(s)
+    if deadline is not None and s.now >= deadline and s.spec is not None:
+        message = f"spec.maxRuntime ({s.spec.max_runtime} s) is over"
+        return give_up(s, Event.DEADLINE, reason="MaxRuntimeExceeded", message=message)
+    idle_at = _idle_deadline(s)
+    if idle_at is not None and s.now >= idle_at and s.spec is not None:
+        message = f"no step was made and no GPU was busy for {s.spec.idle_timeout} s (spec.idleTimeout)"
+        return give_up(s, Event.DEADLINE, reason="IdleTimeout", message=message)
+    status = None
+    if s.progress is not None:
+        status = s.status.model_copy(update={"progress": s.progress})
+    times = [at for at in (deadline, idle_at) if at is not None]
+    return Step(status=status, delete=s.strays, look_again_at=min(times, default=None))
+
+
+def _deadline(s: Situation) -> float | None:
+    """When `maxRuntime` is over, evictions not counted."""
+    if s.spec is None or s.spec.max_runtime is None:
+        return None
+    before = s.status.usage.run_seconds if s.status.usage else 0
+    return s.now + s.spec.max_runtime - before - statuses.ran_for(s.status, s.now)
+
+
+def _idle_deadline(s: Situation) -> float | None:
+    if s.spec is None or s.spec.idle_timeout is None or s.idle_since is None:
+        return None
+    return s.idle_since + s.spec.idle_timeout

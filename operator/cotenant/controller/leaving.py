@@ -1,0 +1,103 @@
+"""Pure: how a job leaves its GPUs: finished, given up, or asked to go and to wait again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cotenant.api.conversion import unix_seconds
+from cotenant.api.jobstatus import ProgressStatus, TrainingJobStatus
+from cotenant.controller import statuses
+from cotenant.controller.ends import End, Ending, judge
+from cotenant.controller.news import last_words
+from cotenant.controller.settings import Settings
+from cotenant.controller.situation import Note, Situation, Step
+from cotenant.core.lifecycle import Event
+from cotenant.core.words import counted
+
+GRACE_S = 30
+"""The grace period of a job whose spec cannot be read any more."""
+UNREACHABLE_S = 60.0
+"""How long the pods of an evicted job may stay behind on a node that is not ready, beyond their grace period."""
+
+
+def end(s: Situation, ending: Ending, settings: Settings) -> Step:
+    """The attempt is over. Completed, to be tried again, or given up."""
+    if ending.kind is End.COMPLETED:
+        return _complete(s, ending)
+    message = statuses.exit_message(ending.exit)
+    reason = ending.exit.reason
+    failures = s.status.failures + (ending.kind in {End.FAILED, End.HOPELESS})
+    faults = s.status.faults + (ending.kind is End.FAULT)
+    fields = {"last_exit": ending.exit, "failures": failures, "faults": faults}
+    retries = s.spec.retries if s.spec else 0
+    out_of_retries = ending.kind is End.HOPELESS or (ending.kind is End.FAILED and failures > retries)
+    if out_of_retries or faults > settings.platform_retries:
+        why = message if retries == 0 or ending.kind is not End.FAILED else f"{message}; all {retries} retries are used"
+        return give_up(s, Event.GAVE_UP, reason=reason, message=why, **fields)
+    event = Event.EVICTED if ending.kind is End.LEFT else Event.CRASHED
+    return evict(s, event, kind=reason, message=f"{message}; the job will be tried again", **fields)
+
+
+def _complete(s: Situation, ending: Ending) -> Step:
+    told = ending.pod.exit.termination if ending.pod and ending.pod.exit else None
+    results = dict(told.results) if told and told.results else None
+    message = f"{counted(s.workers, 'worker')} finished"
+    changed = statuses.finished(
+        s.status,
+        Event.COMPLETED,
+        reason="Completed",
+        message=message,
+        milli=s.milli,
+        now=s.now,
+        results=results,
+        last_exit=ending.exit,
+        progress=_last_progress(s),
+    )
+    return Step(status=changed, delete=s.held, note=Note(reason="Completed", message=message))
+
+
+def give_up(s: Situation, event: Event, *, reason: str, message: str, **fields: Any) -> Step:
+    changed = statuses.finished(
+        s.status, event, reason=reason, message=message, milli=s.milli, now=s.now, progress=_last_progress(s), **fields
+    )
+    return Step(status=changed, delete=s.held, note=Note(reason=reason, message=message, warning=True))
+
+
+def evict(s: Situation, event: Event, *, kind: str, message: str, **fields: Any) -> Step:
+    """Asked to leave. When nothing of it runs any more, it has left in the same step."""
+    changed = statuses.evicting(s.status, event, kind=kind, message=message, now=s.now, **fields)
+    note = Note(reason=kind, message=message, warning=event in {Event.CRASHED, Event.START_TIMED_OUT})
+    held = s.held
+    if not any(pod.held for pod in s.pods):
+        changed = _release(s, changed)
+    return Step(status=changed, delete=held, note=note)
+
+
+def evicting(s: Situation) -> Step:
+    """Waits for the last pod to be gone; pods on a dead node are not waited for, only their GPUs stay taken."""
+    held = [pod for pod in s.pods if pod.held]
+    asked_at = (unix_seconds(s.status.eviction.at) if s.status.eviction else None) or s.now
+    grace = s.spec.grace_period if s.spec else GRACE_S
+    unreachable_at = asked_at + grace + UNREACHABLE_S
+    stuck = bool(held) and all(pod.node in s.dead_nodes for pod in held)
+    if held and not (stuck and s.now >= unreachable_at):
+        return Step(delete=s.held, look_again_at=unreachable_at if stuck else None)
+    judged = judge(s.gang, s.size, s.now) if s.size else None
+    if isinstance(judged, Ending) and judged.kind is End.COMPLETED and len(s.gang) == s.size:
+        return _complete(s, judged)
+    return Step(status=_release(s, s.status), note=Note(reason="Requeued", message="the job waits again"))
+
+
+def _release(s: Situation, status: TrainingJobStatus) -> TrainingJobStatus:
+    """Free, and suspended in the same breath when that is what was asked."""
+    freed = statuses.released(status, milli=s.milli, now=s.now)
+    if s.spec is not None and s.spec.suspend:
+        message = "spec.suspend is true: the job waits until it is set to false"
+        freed = statuses.moved(freed, Event.SUSPENDED, reason="Suspended", message=message, now=s.now, pending=None)
+    return freed
+
+
+def _last_progress(s: Situation) -> ProgressStatus | None:
+    head = s.gang.get(0)
+    told = head.exit.termination if head and head.exit else None
+    return last_words(s.progress or s.status.progress, told, s.now)
