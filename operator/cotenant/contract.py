@@ -17,6 +17,11 @@ Precision = Literal["fp32", "bf16", "fp16"]
 Strategy = Literal["AllReduce", "ParameterServer"]
 
 
+def needs_ray(mode: Mode, ranks: int) -> bool:
+    """A single rank has no peers: it runs without Ray, and so without a token."""
+    return ranks > 1 or mode == "rayTrain"
+
+
 class ContractError(ValueError):
     """The document is not a contract of this version. The message names the field."""
 

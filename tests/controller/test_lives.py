@@ -97,15 +97,28 @@ async def test_a_job_runs_to_its_end_and_says_so(world: World) -> None:
     }
 
 
-async def test_everything_around_a_job_is_owned_by_it(world: World) -> None:
-    made = await world.submit("long-1")
-    await world.wait_phase("long-1", "Running")
-    owners = []
-    kinds = ((SERVICES, "long-1"), (NETWORK_POLICIES, "long-1"), (SECRETS, "long-1-1"), (PODS, "long-1-1-0"))
-    for resource, name in kinds:
-        found = await world.kube.get(resource, name, world.namespace)
-        owners.append([owner["uid"] for owner in found.document["metadata"]["ownerReferences"]])
-    assert owners == [[made["metadata"]["uid"]]] * 4
+@pytest.mark.parametrize(
+    ("name", "spec", "kinds"),
+    [
+        ("long-one-rank", {}, {"NetworkPolicy", "Pod"}),
+        ("long-two-ranks", {"workers": 2}, {"NetworkPolicy", "Pod", "Secret"}),
+        ("long-two-pods", {"workers": 6}, {"NetworkPolicy", "Pod", "Secret", "Service"}),
+    ],
+    ids=["one rank", "two ranks in one pod", "two pods"],
+)
+async def test_a_job_has_around_it_what_it_needs_and_owns_all_of_it(
+    world: World, name: str, spec: dict[str, Any], kinds: set[str]
+) -> None:
+    made = await world.submit(name, **spec)
+    await world.wait_phase(name, "Running")
+    resources = {"NetworkPolicy": NETWORK_POLICIES, "Pod": PODS, "Secret": SECRETS, "Service": SERVICES}
+    owners = {
+        (kind, owner["uid"])
+        for kind, resource in resources.items()
+        for item in (await world.kube.list(resource, world.namespace, labels=f"{names.LABEL_JOB}={name}")).items
+        for owner in item["metadata"]["ownerReferences"]
+    }
+    assert owners == {(kind, made["metadata"]["uid"]) for kind in kinds}
 
 
 async def test_events_tell_the_tenant_the_story(world: World) -> None:
@@ -292,7 +305,7 @@ async def test_a_foreign_service_in_the_way_is_named_and_left_alone(world: World
     body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "long-12"}, "spec": {"ports": [{"port": 1}]}}
     await world.kube.create(SERVICES, body, world.namespace)
     try:
-        await world.submit("long-12")
+        await world.submit("long-12", workers=6)
         status = await world.wait_phase("long-12", "Failed")
         found = await world.kube.get(SERVICES, "long-12", world.namespace)
         assert "services/long-12 exists and does not belong to this job" in status["message"]

@@ -348,3 +348,19 @@ def test_what_ranks_see_is_held_against_what_they_were_granted(
     path: RuntimePath, observed: dict[str, list[str]], wrong: str
 ) -> None:
     assert path.verify(placed(("n1", 2)).nodes[0], observed) == wrong
+
+
+@pytest.mark.parametrize(
+    ("nodes", "mode", "wanted"),
+    [
+        ((("n1", 1),), "command", False),
+        ((("n1", 1),), "rayTrain", True),
+        ((("n1", 2),), "command", True),
+    ],
+    ids=["one rank", "a Ray Train driver", "two ranks"],
+)
+def test_only_a_pod_that_runs_ray_gets_a_token(nodes: tuple[tuple[str, int], ...], mode: Any, wanted: bool) -> None:
+    program = Program(image="example.com/worker:1", mode=mode, command=("python", "x.py"))
+    made = pod(attempt(*nodes, program=program), 0, SETTINGS, SIMULATED)
+    told = {entry["name"] for entry in made["spec"]["containers"][0]["env"]}
+    assert (names.ENV_RAY_TOKEN in told) is wanted

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 
 from cotenant import names
-from cotenant.contract import Contract, ContractError, Termination
+from cotenant.contract import Contract, ContractError, Termination, needs_ray
 from cotenant_worker import layout
 from cotenant_worker.launcher import Launcher
 from cotenant_worker.verdicts import say, write_termination
@@ -54,7 +54,7 @@ def check(contract: Contract, env: Mapping[str, str]) -> None:
         raise ContractError(f"entrypoint: {contract.entrypoint!r} is not module:function")
     if contract.mode not in ("command", "entrypoint", "rayTrain"):
         raise ContractError(f"mode: {contract.mode!r} is not command, entrypoint or rayTrain")
-    if (contract.world_size > 1 or contract.mode == "rayTrain") and not env.get(names.ENV_RAY_TOKEN):
+    if needs_ray(contract.mode, contract.world_size) and not env.get(names.ENV_RAY_TOKEN):
         raise ContractError(f"{names.ENV_RAY_TOKEN} is not set: the job's Ray cluster would be open to everybody")
     if len(contract.pods) > 1 and not env.get(names.ENV_POD_IP):
         raise ContractError(f"{names.ENV_POD_IP} is not set: the pods could not find each other")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cotenant import names
-from cotenant.contract import Contract, Termination
+from cotenant.contract import Contract, Termination, needs_ray
 from cotenant_worker import checkpoints, endpoint, layout
 from cotenant_worker.board import Board
 from cotenant_worker.channel import Channel, Message
@@ -68,7 +68,7 @@ class Launcher:
     @property
     def solo(self) -> bool:
         """One rank needs neither peers nor Ray."""
-        return self.contract.world_size == 1 and self.contract.mode != "rayTrain"
+        return not needs_ray(self.contract.mode, self.contract.world_size)
 
     def _spawn(self, coroutine: Any) -> None:
         task = asyncio.create_task(coroutine)

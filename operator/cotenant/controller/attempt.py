@@ -68,6 +68,10 @@ class Attempt:
     def secret_name(self) -> str:
         return f"{self.job}-{self.number}"
 
+    @property
+    def needs_ray(self) -> bool:
+        return contract.needs_ray(self.program.mode, self.placement.workers)
+
     def metadata(self, name: str) -> dict[str, Any]:
         """Owned by the TrainingJob: what is made here goes when the job goes."""
         return {

@@ -1,4 +1,4 @@
-"""Makes the objects of a committed placement: NetworkPolicy, Service and Secret first, then the pods.
+"""Makes the objects of a committed placement: NetworkPolicy, Service and Secret first, as far as needed, then the pods.
 
 Creating is idempotent: what exists and is ours is taken as made. What exists and belongs to an earlier job of the same
 name is waited for; what belongs to somebody else, or is refused for good, is told to the job.
@@ -72,13 +72,7 @@ class Births:
             record.job, record.status.placement, record.status.attempts, self.world.fleet.gpus, self.settings
         )
         if not trouble.around:
-            born = _worst(
-                await asyncio.gather(
-                    self._one(NETWORK_POLICIES, side_objects.network_policy(attempt, self.settings), trouble),
-                    self._one(SERVICES, side_objects.service(attempt), trouble),
-                    self._one(SECRETS, side_objects.token_secret(attempt, secrets.token_hex(32)), trouble),
-                )
-            )
+            born = _worst(await asyncio.gather(*self._around(attempt, trouble)))
             if born is not Born.ALL:
                 return born
             trouble.around = True
@@ -86,6 +80,16 @@ class Births:
         if born is Born.ALL:
             trouble.delayed = ""
         return born
+
+    def _around(self, attempt: Attempt, trouble: _Trouble) -> list[Coroutine[Any, Any, Born]]:
+        """Pods of one need no names to find each other by, and a single rank no Ray: each object costs a write."""
+        calls = [self._one(NETWORK_POLICIES, side_objects.network_policy(attempt, self.settings), trouble)]
+        if len(attempt.placement.nodes) > 1:
+            calls.append(self._one(SERVICES, side_objects.service(attempt), trouble))
+        if attempt.needs_ray:
+            secret = side_objects.token_secret(attempt, secrets.token_hex(32))
+            calls.append(self._one(SECRETS, secret, trouble))
+        return calls
 
     def _pods(self, record: JobRecord, attempt: Attempt, trouble: _Trouble) -> list[Coroutine[Any, Any, Born]]:
         there = self.world.mirror.pods_of(record.uid)

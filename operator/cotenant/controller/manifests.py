@@ -133,16 +133,22 @@ def _container(attempt: Attempt, node_rank: int, settings: Settings) -> dict[str
 def _env(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str, Any]]:
     """The tenant's first, ours last: of two of one name the last one counts."""
     theirs = [dict(entry) for entry in attempt.program.env if not reserved(str(entry.get("name", "")))]
-    token = {"name": attempt.secret_name, "key": names.SECRET_TOKEN_KEY}
     home = [] if any(entry["name"] == "HOME" for entry in theirs) else [{"name": "HOME", "value": "/tmp"}]
     return [
         *theirs,
         *home,  # the root file system is read-only, and caches go to the home directory
         {"name": names.ENV_CONTRACT, "value": contract_of(attempt, node_rank, settings).to_json()},
         {"name": "RAY_AUTH_MODE", "value": "token"},
-        {"name": names.ENV_RAY_TOKEN, "valueFrom": {"secretKeyRef": token}},
+        *_token(attempt),
         {"name": names.ENV_POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
     ]
+
+
+def _token(attempt: Attempt) -> list[dict[str, Any]]:
+    if not attempt.needs_ray:
+        return []
+    key = {"name": attempt.secret_name, "key": names.SECRET_TOKEN_KEY}
+    return [{"name": names.ENV_RAY_TOKEN, "valueFrom": {"secretKeyRef": key}}]
 
 
 def reserved(name: str) -> bool:
