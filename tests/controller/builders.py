@@ -10,8 +10,8 @@ from cotenant import contract, names
 from cotenant.api.jobstatus import Isolation, TrainingJobStatus
 from cotenant.controller import statuses
 from cotenant.controller.attempt import Attempt, GpuFacts, Program, placement_to_json
-from cotenant.controller.mirror import read_job
 from cotenant.controller.pods import Exit, PodFacts, Worker
+from cotenant.controller.records import read_job
 from cotenant.controller.situation import Situation
 from cotenant.core.lifecycle import Event, Phase
 from cotenant.core.model import GpuGrant, NodePlacement, Placement, RankPlacement

@@ -10,7 +10,7 @@ from tests.controller.builders import T0, holding, job_document, placed
 from cotenant.api.conversion import parse_job
 from cotenant.api.jobstatus import Isolation, TrainingJobStatus
 from cotenant.controller import statuses
-from cotenant.controller.mirror import JobRecord, read_job
+from cotenant.controller.records import JobRecord, read_job
 from cotenant.controller.verdicts import Verdicts
 from cotenant.core.lifecycle import Event, Phase
 from cotenant.core.plan import Reason, Verdict

@@ -28,9 +28,9 @@ from cotenant.controller.kube import (
     version_of,
 )
 from cotenant.controller.metrics import Metrics
-from cotenant.controller.mirror import JobRecord
 from cotenant.controller.notes import Notes
 from cotenant.controller.pods import PodFacts
+from cotenant.controller.records import JobRecord
 from cotenant.controller.situation import Note, Step
 from cotenant.controller.world import World
 from cotenant.core.lifecycle import Event

@@ -17,7 +17,7 @@ from cotenant.controller import manifests, side_objects
 from cotenant.controller.attempt import Attempt
 from cotenant.controller.documents import attempt_of
 from cotenant.controller.kube import NETWORK_POLICIES, PODS, SECRETS, SERVICES, Document, Kube, Outcome, Reply, Resource
-from cotenant.controller.mirror import JobRecord
+from cotenant.controller.records import JobRecord
 from cotenant.controller.settings import Settings
 from cotenant.controller.world import World
 from cotenant.core.model import JobKey

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from cotenant.api.conversion import to_placement
 from cotenant.controller.births import Births
-from cotenant.controller.mirror import JobRecord
 from cotenant.controller.news import news_for
 from cotenant.controller.polls import Heard, Progresses
+from cotenant.controller.records import JobRecord
 from cotenant.controller.settings import Settings
 from cotenant.controller.situation import Situation, Step
 from cotenant.controller.steps import next_step

@@ -109,3 +109,9 @@ class Kube(Protocol):
 def version_of(document: Mapping[str, Any]) -> int:
     """resourceVersions of one resource are ordered integers (guaranteed by Kubernetes 1.35, true long before)."""
     return int(document.get("metadata", {}).get("resourceVersion") or 0)
+
+
+def key_of(metadata: Mapping[str, Any]) -> str:
+    """`namespace/name`, or the name of what has no namespace."""
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])

@@ -12,15 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-
-from cotenant.api.conversion import parse_gpunode, parse_job, parse_queue
+from cotenant.api.conversion import parse_gpunode, parse_queue
 from cotenant.api.errors import DocumentError
 from cotenant.api.gpunodes import GPUNode
-from cotenant.api.jobstatus import TrainingJobStatus
 from cotenant.api.nodes import NodeFacts, to_node_facts
 from cotenant.api.queues import Queue
-from cotenant.api.trainingjobs import TrainingJob
 from cotenant.controller.kube import (
     GPU_NODES,
     NAMESPACES,
@@ -32,36 +28,15 @@ from cotenant.controller.kube import (
     Document,
     Listing,
     Resource,
+    key_of,
     version_of,
 )
 from cotenant.controller.pods import PodFacts, read_pod, unix
+from cotenant.controller.records import JobRecord, read_job
 from cotenant.core.model import JobKey
 
 GRAVES = 20_000
 """How many deleted uids are remembered: enough for everything that may still be on its way."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRecord:
-    """One TrainingJob as last seen. `job` is None when its spec cannot be read, and `problem` says why."""
-
-    key: JobKey
-    uid: str
-    version: int
-    generation: int
-    raw_status: Mapping[str, Any]
-    status: TrainingJobStatus
-    job: TrainingJob | None
-    problem: str = ""
-    deleting: bool = False
-
-    @property
-    def namespace(self) -> str:
-        return self.key.split("/", 1)[0]
-
-    @property
-    def name(self) -> str:
-        return self.key.split("/", 1)[1]
 
 
 @dataclass(slots=True)
@@ -109,7 +84,7 @@ class Mirror:
     def take(self, resource: Resource, document: Document, deleted: bool = False) -> None:
         """One object as somebody saw it. What is older than what is known is dropped."""
         metadata = document["metadata"]
-        key, uid, version = _key_of(metadata), metadata["uid"], version_of(document)
+        key, uid, version = key_of(metadata), metadata["uid"], version_of(document)
         known = self._seen.get((resource.plural, key))
         if uid in self._graves:
             return
@@ -275,39 +250,3 @@ class Mirror:
         except DocumentError:
             self.queues.pop(name, None)  # a queue that cannot be read grants nothing
         self.changed.queues = True
-
-
-def read_job(document: Document) -> JobRecord:
-    metadata, raw_status = document["metadata"], document.get("status") or {}
-    job: TrainingJob | None = None
-    problem = ""
-    try:
-        job = parse_job(document)
-        status = job.status
-    except DocumentError as error:
-        problem = "; ".join(str(one) for one in error.problems)
-        status = _read_status(raw_status)
-    return JobRecord(
-        key=_key_of(metadata),
-        uid=metadata["uid"],
-        version=version_of(document),
-        generation=int(metadata.get("generation") or 0),
-        raw_status=raw_status,
-        status=status,
-        job=job,
-        problem=problem,
-        deleting="deletionTimestamp" in metadata,
-    )
-
-
-def _read_status(raw: Mapping[str, Any]) -> TrainingJobStatus:
-    """An unreadable status counts as none: its pods, by their own annotations, still hold their GPUs."""
-    try:
-        return TrainingJobStatus.model_validate(raw)
-    except ValidationError:
-        return TrainingJobStatus()
-
-
-def _key_of(metadata: Mapping[str, Any]) -> str:
-    namespace = metadata.get("namespace")
-    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])

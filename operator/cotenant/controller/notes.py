@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from cotenant import names
 from cotenant.controller.kube import EVENTS, Document, FencedError, Kube, UnreachableError
 from cotenant.controller.metrics import Metrics
-from cotenant.controller.mirror import JobRecord
+from cotenant.controller.records import JobRecord
 from cotenant.controller.situation import Note
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,9 @@ import aiohttp
 
 from cotenant import contract, names
 from cotenant.controller.metrics import Metrics
-from cotenant.controller.mirror import JobRecord, Mirror
+from cotenant.controller.mirror import Mirror
 from cotenant.controller.news import summary
+from cotenant.controller.records import JobRecord
 from cotenant.controller.suspects import Suspects
 from cotenant.core.lifecycle import Phase
 from cotenant.core.model import JobKey

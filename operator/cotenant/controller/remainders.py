@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cotenant.controller.mirror import JobRecord
 from cotenant.controller.pods import PodFacts
+from cotenant.controller.records import JobRecord
 from cotenant.core.model import GpuRequest, Job, JobKey, Placement
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from cotenant.api.conversion import unix_seconds
 from cotenant.api.jobstatus import PendingStatus
-from cotenant.controller.mirror import JobRecord
+from cotenant.controller.records import JobRecord
 from cotenant.core.lifecycle import Phase
 from cotenant.core.model import JobKey
 from cotenant.core.plan import Verdict

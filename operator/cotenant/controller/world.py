@@ -13,8 +13,9 @@ from cotenant.api.errors import DocumentError
 from cotenant.controller.budgets import Budgets
 from cotenant.controller.fleet import Fleet
 from cotenant.controller.handover import handover_of
-from cotenant.controller.mirror import Changed, JobRecord, Mirror
+from cotenant.controller.mirror import Changed, Mirror
 from cotenant.controller.pods import PodFacts
+from cotenant.controller.records import JobRecord
 from cotenant.controller.remainders import remainders, unreadable
 from cotenant.controller.settings import Settings
 from cotenant.controller.told import Told
