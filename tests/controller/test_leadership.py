@@ -43,23 +43,26 @@ async def holder(kube: RestKube, lease: str) -> str:
     return str(found.document["spec"]["holderIdentity"])
 
 
-async def test_the_first_leads_and_the_second_does_not(api_server: Cluster) -> None:
+@asynccontextmanager
+async def pair(cluster: Cluster, lease: str) -> AsyncIterator[tuple[Clock, Leadership, Leadership, RestKube]]:
+    """Replica one, that has taken the Lease, and replica two, that has seen it taken."""
     clock = Clock()
-    async with client(api_server) as kube:
-        one, two = (replica(kube, name, "first", clock) for name in ("one", "two"))
+    async with client(cluster) as kube:
+        one, two = (replica(kube, name, lease, clock) for name in ("one", "two"))
         await one.step()
         await two.step()
+        yield clock, one, two, kube
+
+
+async def test_the_first_leads_and_the_second_does_not(api_server: Cluster) -> None:
+    async with pair(api_server, "first") as (_, one, two, kube):
         assert (one.leads, two.leads, await holder(kube, "first")) == (True, False, "one")
 
 
 async def test_a_leader_that_is_killed_is_replaced_when_its_lease_has_not_moved_for_its_whole_length(
     api_server: Cluster,
 ) -> None:
-    clock = Clock()
-    async with client(api_server) as kube:
-        one, two = (replica(kube, name, "killed", clock) for name in ("one", "two"))
-        await one.step()
-        await two.step()
+    async with pair(api_server, "killed") as (clock, one, two, kube):
         clock.now += TIMES.lease_s - 0.1
         await two.step()
         early = two.leads
@@ -68,12 +71,20 @@ async def test_a_leader_that_is_killed_is_replaced_when_its_lease_has_not_moved_
         assert (early, two.leads, one.leads, await holder(kube, "killed")) == (False, True, False, "two")
 
 
-async def test_a_leader_that_cannot_renew_stops_before_another_may_start(api_server: Cluster) -> None:
-    clock = Clock()
-    async with client(api_server) as kube:
-        one, two = (replica(kube, name, "fenced", clock) for name in ("one", "two"))
-        await one.step()
+async def test_a_leader_that_is_killed_and_comes_back_waits_like_everybody_else(api_server: Cluster) -> None:
+    async with pair(api_server, "back") as (clock, _, two, kube):
+        again = replica(kube, "one_again", "back", clock)
+        clock.now += 3.0
+        await again.step()
+        early = again.leads
+        clock.now += TIMES.lease_s - 3.0
+        await again.step()
         await two.step()
+        assert (early, again.leads, two.leads, await holder(kube, "back")) == (False, False, True, "two")
+
+
+async def test_a_leader_that_cannot_renew_stops_before_another_may_start(api_server: Cluster) -> None:
+    async with pair(api_server, "fenced") as (clock, one, two, _):
         clock.now += TIMES.renew_deadline_s
         await two.step()
         assert (one.leads, two.leads) == (False, False)
@@ -81,34 +92,25 @@ async def test_a_leader_that_cannot_renew_stops_before_another_may_start(api_ser
 
 
 async def test_a_leader_that_renews_stays_leader_whatever_time_passes(api_server: Cluster) -> None:
-    clock = Clock()
-    async with client(api_server) as kube:
-        one, two = (replica(kube, name, "renewed", clock) for name in ("one", "two"))
+    async with pair(api_server, "renewed") as (clock, one, two, _):
         led = []
         for _ in range(20):
+            clock.now += TIMES.poll_s
             await one.step()
             await two.step()
             led.append((one.leads, two.leads))
-            clock.now += TIMES.poll_s
         assert led == [(True, False)] * 20
 
 
 async def test_a_lease_that_is_released_is_taken_at_once(api_server: Cluster) -> None:
-    clock = Clock()
-    async with client(api_server) as kube:
-        one, two = (replica(kube, name, "released", clock) for name in ("one", "two"))
-        await one.step()
+    async with pair(api_server, "released") as (_, one, two, kube):
         await one.release()
         await two.step()
         assert (one.leads, two.leads, await holder(kube, "released")) == (False, True, "two")
 
 
 async def test_a_leader_that_was_replaced_while_it_slept_learns_it_from_its_next_renewal(api_server: Cluster) -> None:
-    clock = Clock()
-    async with client(api_server) as kube:
-        one, two = (replica(kube, name, "slept", clock) for name in ("one", "two"))
-        await one.step()
-        await two.step()
+    async with pair(api_server, "slept") as (clock, one, two, kube):
         clock.now += TIMES.lease_s
         await two.step()
         await one.step()

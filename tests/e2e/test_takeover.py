@@ -1,0 +1,88 @@
+"""The leading operator is killed under a real kubelet while real jobs run: the other replica leads, the jobs go on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.tenancy import SYSTEM, Tenancy, training_job
+from tests.e2e.test_isolation import held_mib
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+JOBS, KILLS, TAKEOVER_S = 12, 2, 10.0
+
+
+def lease(tenancy: Tenancy) -> dict[str, Any]:
+    spec: dict[str, Any] = tenancy.get("lease", "cotenant-operator", "-n", SYSTEM)["spec"]
+    return spec
+
+
+def holder(tenancy: Tenancy) -> str:
+    """Who leads: the name of its pod, and what tells this process from the one before it in the same pod."""
+    return str(lease(tenancy).get("holderIdentity") or "")
+
+
+def kill(pod: str) -> None:
+    """SIGKILL from the host to the operator's process in the pod: what a crash looks like, no farewell."""
+    victims = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            environment = (folder / "environ").read_bytes().split(b"\0")
+            command = (folder / "cmdline").read_bytes()
+            if f"HOSTNAME={pod}".encode() in environment and b"operator" in command:
+                victims.append(int(folder.name))
+    assert victims, f"no process of {pod} was found"
+    for pid in victims:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def overcommitted(tenancy: Tenancy) -> list[str]:
+    capacity = {gpu["uuid"]: gpu["memoryMiB"] for gpu in tenancy.get("gpunodes")["items"][0]["status"]["gpus"]}
+    return [uuid for uuid, mib in held_mib(tenancy.jobs()).items() if mib > capacity[uuid]]
+
+
+def replicas(tenancy: Tenancy) -> tuple[int, int]:
+    """How many are ready, and how often they were restarted, together."""
+    pods = tenancy.get("pods", "-n", SYSTEM, "-l", "app.kubernetes.io/component=operator")["items"]
+    states = [state for pod in pods for state in pod["status"]["containerStatuses"]]
+    return sum(state["ready"] for state in states), sum(state["restartCount"] for state in states)
+
+
+def test_jobs_outlive_the_death_of_the_leader(tenancy: Tenancy) -> None:
+    chance = random.Random(20260101)
+    kept = [f"job-{number:02d}" for number in range(JOBS)]
+    tenancy.apply(training_job("long", command=["sleep", "600"]))
+    before = tenancy.wait_phase("long", "Running")["status"]
+    tenancy.apply(*[training_job(name, command=["sleep", "0.5"]) for name in kept])
+    _, restarts = replicas(tenancy)
+    took = []
+    for killed in range(1, KILLS + 1):
+        time.sleep(chance.uniform(1, 5))
+        leader = tenancy.wait(lambda: holder(tenancy), what="a replica leads")
+        kill(leader.rpartition("_")[0])
+        died = time.time()
+        tenancy.wait(lambda leader=leader: holder(tenancy) not in {"", leader}, what="the other replica leads")
+        taken = lease(tenancy)
+        assert taken["holderIdentity"].rpartition("_")[0] != leader.rpartition("_")[0], "the pod of the dead came back"
+        took.append(datetime.fromisoformat(taken["acquireTime"]).timestamp() - died)
+        assert overcommitted(tenancy) == []
+        whole = (2, restarts + killed)
+        tenancy.wait(lambda whole=whole: replicas(tenancy) == whole, what="the pod of the dead is back")
+    print(f"takeovers: {', '.join(f'{seconds:.1f} s' for seconds in took)}")
+    assert max(took) <= TAKEOVER_S
+    for name in kept:
+        tenancy.wait_phase(name, "Succeeded", seconds=300)
+    assert overcommitted(tenancy) == []
+    pods = tenancy.get("pods", "-n", "team-a", "-l", "cotenant.dev/job")["items"]
+    assert sorted(pod["metadata"]["labels"]["cotenant.dev/job"] for pod in pods) == sorted([*kept, "long"])
+    after = tenancy.job("long")["status"]
+    assert (after["phase"], after["attempts"], after["placement"]) == ("Running", 1, before["placement"])
