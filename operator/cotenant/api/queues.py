@@ -8,21 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from cotenant.api.fields import (
-    DNS_LABEL,
-    Duration,
-    GpuAmount,
-    GpuHours,
-    Label,
-    LabelValue,
-    PooledMemory,
-    Str,
-    Timestamp,
-    cel_text,
-    keyed_by,
-    text,
-    whole,
-)
+from cotenant.api.amounts import Duration, GpuAmount, GpuHours, PooledMemory
+from cotenant.api.fields import DNS_LABEL, Label, LabelValue, Str, Timestamp, cel_text, keyed_by, text, whole
 from cotenant.api.jobstatus import Condition
 from cotenant.api.metadata import ObjectMeta
 from cotenant.api.rules import Model, Rule, StatusModel

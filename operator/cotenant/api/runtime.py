@@ -9,18 +9,8 @@ from typing import Annotated, ClassVar, TypeAlias
 from pydantic import Field
 
 from cotenant.api import environment
-from cotenant.api.fields import (
-    Bool,
-    CpuAmount,
-    HostMemory,
-    ObjectName,
-    Str,
-    bounded,
-    cel_text,
-    keyed_by,
-    text,
-    whole,
-)
+from cotenant.api.amounts import CpuAmount, HostMemory
+from cotenant.api.fields import Bool, ObjectName, Str, bounded, cel_text, keyed_by, text, whole
 from cotenant.api.rules import Model, Rule
 from cotenant.api.volumes import Code, SubPath, Volume
 

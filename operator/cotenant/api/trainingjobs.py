@@ -10,21 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from cotenant.api.fields import (
-    Bool,
-    Delay,
-    DeviceMemory,
-    Duration,
-    Fraction,
-    Int,
-    Label,
-    LabelValue,
-    ObjectName,
-    Str,
-    bounded,
-    cel_text,
-    whole,
-)
+from cotenant.api.amounts import Delay, DeviceMemory, Duration, Fraction
+from cotenant.api.fields import Bool, Int, Label, LabelValue, ObjectName, Str, bounded, cel_text, whole
 from cotenant.api.jobstatus import TrainingJobStatus
 from cotenant.api.metadata import ObjectMeta
 from cotenant.api.rules import Model, Rule, TransitionRule

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Annotated, ClassVar, TypeAlias
 
-from cotenant.api.fields import Bool, HostMemory, ObjectName, Str, cel_text, text
+from cotenant.api.amounts import HostMemory
+from cotenant.api.fields import Bool, ObjectName, Str, cel_text, text
 from cotenant.api.rules import Model, Rule
 
 RESERVED_PATHS = r"^/(tmp|dev|proc|sys|etc|run|var/run|workspace|checkpoints)(/.*)?$"
