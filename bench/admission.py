@@ -34,6 +34,8 @@ from cotenant.controller.rest import RestKube, load_configuration
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 NAMESPACE = "bench"
 PORT = 18477
+LOOK_S = 2.0
+"""How often the played kubelets list their pods: lists of a thousand pods would be a good part of the server's work."""
 
 
 def job(name: str, *, suspend: bool = False) -> dict[str, Any]:
@@ -146,7 +148,7 @@ async def measure(kubeconfig: str, jobs: int, run_s: float, seed: int) -> dict[s
         raw_s = await create_all(kube, "raw-", jobs, suspend=True)
         await delete_all(kube, "raw-", jobs)
         async with (
-            PodWriter(kube=kube, hardware=hardware, run_s=lambda pod: drawn.uniform(run_s, 2 * run_s), every_s=0.5),
+            PodWriter(kube=kube, hardware=hardware, run_s=lambda pod: drawn.uniform(run_s, 2 * run_s), every_s=LOOK_S),
             operator(kubeconfig),
         ):
             await asyncio.sleep(2)

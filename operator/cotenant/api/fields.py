@@ -1,4 +1,4 @@
-"""The scalar types of our documents that are not amounts: how each is read and said in the CRD. Fields are made of them.
+"""Names, texts, numbers and moments: how the scalars of our documents are read and said in the CRD. See also `amounts`.
 
 Nothing is coerced: "2" is not a whole number and 2 is not a text, exactly as in the API server.
 """
