@@ -10,7 +10,9 @@ import pytest
 
 from cotenant.api.queues import Period, Queue
 from cotenant.controller.budgets import Budgets, end_of, start_of
+from cotenant.controller.feed import Delivery
 from cotenant.controller.gate import Gate
+from cotenant.controller.kube import PODS, Document, Resource
 from cotenant.controller.queue_statuses import worth_a_write
 from cotenant.controller.settings import Settings, SettingsError
 from cotenant.controller.taints import untolerated
@@ -174,3 +176,22 @@ async def test_whoever_gives_up_waiting_leaves_no_hole_in_the_gate() -> None:
 )
 def test_past_borrowing_costs_no_writes_of_its_own(change: Any, written: Any, worth: bool) -> None:
     assert worth_a_write(change, written) is worth
+
+
+async def test_events_of_another_thread_all_arrive_in_their_order() -> None:
+    taken: list[int] = []
+    everything = asyncio.Event()
+
+    def take(resource: Resource, document: Document, deleted: bool) -> None:
+        taken.append(document["number"])
+        if len(taken) == 10_000:
+            everything.set()
+
+    delivery = Delivery(take, asyncio.get_running_loop())
+
+    def put() -> None:
+        for number in range(10_000):
+            delivery.put(PODS, {"number": number}, False)
+
+    await asyncio.gather(asyncio.to_thread(put), everything.wait())
+    assert taken == list(range(10_000))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,6 +30,9 @@ from cotenant.controller.kube import (
 
 WATCHED: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, GPU_NODES, QUEUES, TRAINING_JOBS, PODS)
 
+GATHER_S = 0.01
+"""How long events are gathered before they are handed over: little beside the batching of the scheduling loop."""
+
 Take = Callable[[Resource, Document, bool], None]
 """(resource, object, deleted) → the mirror. Called in the operator's loop."""
 
@@ -37,20 +41,50 @@ class FeedStoppedError(RuntimeError):
     """kopf ended by itself: nothing would be observed any more."""
 
 
-def build_registry(take: Take, loop: asyncio.AbstractEventLoop) -> kopf.OperatorRegistry:
+class Delivery:
+    """From kopf's thread to the operator's loop, in order. Events that come close together share one wake-up: each is a
+    system call and a change of threads.
+    """
+
+    def __init__(self, take: Take, loop: asyncio.AbstractEventLoop) -> None:
+        self._take = take
+        self._loop = loop
+        self._waiting: deque[tuple[Resource, Document, bool]] = deque()
+        self._called = False
+
+    def put(self, resource: Resource, document: Document, deleted: bool) -> None:
+        self._waiting.append((resource, document, deleted))
+        self._call()
+
+    def _call(self) -> None:
+        if not self._called:
+            self._called = True
+            self._loop.call_soon_threadsafe(self._loop.call_later, GATHER_S, self._take_all)
+
+    def _take_all(self) -> None:
+        self._called = False  # before the last look: what is put after it calls again
+        try:
+            while self._waiting:
+                self._take(*self._waiting.popleft())
+        finally:
+            if self._waiting:  # one that could not be taken does not hold up those behind it
+                self._call()
+
+
+def build_registry(delivery: Delivery) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(kopf.login_via_client)
     for resource in WATCHED:
-        _watch(registry, resource, take, loop)
+        _watch(registry, resource, delivery)
     return registry
 
 
-def _watch(registry: kopf.OperatorRegistry, resource: Resource, take: Take, loop: asyncio.AbstractEventLoop) -> None:
+def _watch(registry: kopf.OperatorRegistry, resource: Resource, delivery: Delivery) -> None:
     @kopf.on.event(
         resource.group, resource.version, resource.plural, id=f"observe-{resource.plural}", registry=registry
     )
     async def observe(event: Any, **_: Any) -> None:
-        loop.call_soon_threadsafe(take, resource, dict(event["object"]), event["type"] == "DELETED")
+        delivery.put(resource, dict(event["object"]), event["type"] == "DELETED")
 
 
 class NothingToCompare(kopf.DiffBaseStorage):
@@ -86,7 +120,7 @@ async def run(take: Take) -> None:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[BaseException | None] = loop.create_future()
     stop = threading.Event()
-    registry, settings = build_registry(take, loop), build_settings()
+    registry, settings = build_registry(Delivery(take, loop)), build_settings()
 
     def tell(error: BaseException | None) -> None:
         if not ended.done():

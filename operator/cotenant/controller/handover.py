@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cotenant.api.queues import Queue
-from cotenant.controller.mirror import JobRecord
+from cotenant.controller.records import JobRecord
 from cotenant.core.handover import Handover, PastBorrowing
 from cotenant.core.lifecycle import TERMINAL
 from cotenant.core.model import Job, JobKey

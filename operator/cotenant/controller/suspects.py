@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from cotenant import contract, names
 from cotenant.api.gpunodes import GPUNode
 from cotenant.controller.kube import GPU_NODES, Kube, UnreachableError
-from cotenant.controller.mirror import JobRecord, Mirror
+from cotenant.controller.mirror import Mirror
+from cotenant.controller.records import JobRecord
 from cotenant.core.model import JobKey
 
 log = logging.getLogger(__name__)
