@@ -7,8 +7,8 @@ from cotenant.api.conversion import from_placement, parse_gpunode
 from cotenant.api.gpunodes import GPUNode
 from cotenant.api.jobstatus import Isolation
 from cotenant.contract import Progress
-from cotenant.controller.mirror import JobRecord, read_job
 from cotenant.controller.news import summary
+from cotenant.controller.records import JobRecord, read_job
 from cotenant.controller.suspects import Finding, findings
 
 
