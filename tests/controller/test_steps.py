@@ -91,6 +91,22 @@ STARTING = [
         delete=("train-1-0", "train-1-1"),
     ),
     Case(
+        "a pod that cannot start says why at the job",
+        situation(holding(Phase.STARTING, *TWO), pod(0, ready=True), pod(1, waiting="ErrImagePull: no such")),
+        phase=Phase.STARTING, reason="ErrImagePull", says="pod train-1-1 does not start: ErrImagePull: no such",
+        again=T0 + 300,
+    ),
+    Case(
+        "and says it once, whatever words the kubelet finds next",
+        situation(holding(Phase.STARTING, *ONE, reason="ErrImagePull"), pod(waiting="ImagePullBackOff: back-off")),
+        again=T0 + 300,
+    ),
+    Case(
+        "a pod that may not be made says why at the job",
+        situation(holding(Phase.STARTING, *ONE), delay="pods/train-1-0 could not be made (403): exceeded quota"),
+        phase=Phase.STARTING, reason="NotCreated", says="exceeded quota", create=True, again=T0 + 300,
+    ),
+    Case(
         "a late gang of which nothing was made waits again at once",
         situation(holding(Phase.STARTING, *ONE), now=T0 + 300, delay="pods could not be made (403): quota"),
         phase=Phase.PENDING, reason="StartTimeout", says="403", holds=False,

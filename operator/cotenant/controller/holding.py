@@ -15,6 +15,11 @@ from cotenant.controller.situation import Note, Situation, Step
 from cotenant.core.lifecycle import Event, Phase
 from cotenant.core.words import counted
 
+SAME = {"ImagePullBackOff": "ErrImagePull", "CreateContainerError": "CreateContainerConfigError"}
+"""Reasons of the kubelet that take turns while nothing changes: told once."""
+LONGEST = 500
+"""Characters of somebody else's words in a message."""
+
 
 def holding(s: Situation, settings: Settings) -> Step:
     """Starting or running. The first of these that applies decides; the order is from certain to merely late."""
@@ -85,7 +90,21 @@ def _starting(s: Situation, settings: Settings) -> Step:
         return _too_late(s, settings)
     # After a resize the pods of the attempt before must be gone; those on a dead node are not waited for.
     crowded = any(pod.held and pod.node not in s.dead_nodes for pod in s.pods if pod not in gang.values())
-    return Step(create=len(gang) < s.size and not crowded, delete=s.strays, look_again_at=late_at)
+    step = Step(create=len(gang) < s.size and not crowded, delete=s.strays, look_again_at=late_at)
+    reason, message = _held_up(s)
+    if not reason or reason == s.status.reason:
+        return step
+    changed = statuses.explained(s.status, reason=reason, message=message, now=s.now)
+    return replace(step, status=changed, note=Note(reason=reason, message=message, warning=True))
+
+
+def _held_up(s: Situation) -> tuple[str, str]:
+    """Why the gang is not up, in one word and in a sentence: the tenant need not look for it at the pods."""
+    for pod in sorted(s.gang.values(), key=lambda pod: pod.name):
+        if pod.waiting and not pod.ready and pod.exit is None:
+            reason = pod.waiting.partition(":")[0]
+            return SAME.get(reason, reason), f"pod {pod.name} does not start: {pod.waiting[:LONGEST]}"
+    return ("NotCreated", s.delay[:LONGEST]) if s.delay else ("", "")
 
 
 def _too_late(s: Situation, settings: Settings) -> Step:

@@ -44,6 +44,12 @@ def moved(
     return changed.model_copy(update={"conditions": conditions(changed, now)})
 
 
+def explained(status: TrainingJobStatus, *, reason: str, message: str, now: float) -> TrainingJobStatus:
+    """In the same phase for another reason."""
+    changed = status.model_copy(update={"reason": reason, "message": message})
+    return changed.model_copy(update={"conditions": conditions(changed, now)})
+
+
 def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
     """Said for `kubectl wait` and for tools: what the phase means, each with the time since when."""
     phase = Phase(status.phase or Phase.PENDING)

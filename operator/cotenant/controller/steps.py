@@ -58,8 +58,7 @@ def _waiting(s: Situation) -> Step:
 def _refused(status: TrainingJobStatus, event: Event | None, problem: str, now: float) -> TrainingJobStatus:
     if event is not None:
         return statuses.moved(status, event, reason="Invalid", message=problem, now=now, pending=None)
-    changed = status.model_copy(update={"message": problem})
-    return changed.model_copy(update={"conditions": statuses.conditions(changed, now)})
+    return statuses.explained(status, reason="Invalid", message=problem, now=now)
 
 
 def _finished(s: Situation) -> Step:
