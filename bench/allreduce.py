@@ -1,8 +1,9 @@
 """All-reduce as ranks of Cotenant do it, against bare torch: `python bench/allreduce.py`. No root, no Ray.
 
-Two bare processes and two ranks (environment and site hook as the launcher makes them) live at the same time and take
-turns at every size, so that both see the same machine. Also shown: `cotenant_worker.all_reduce`, over torch and over
-its own ring. gloo always; NCCL where there are two GPUs.
+Two bare processes and pairs of ranks (environment and site hook as the launcher makes them) live at the same time and
+take turns at every size, so that all see the same machine; the ratio of a size is the median of the ratios of its
+turns. Also shown: `cotenant_worker.all_reduce`, over torch and over its own ring, in place and not. gloo always; NCCL
+where there are two GPUs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,11 @@ from cotenant_worker.conductor import free_ports
 from cotenant_worker.environment import World, base_environment, members_of, rank_environment
 
 SIZES = [1 << power for power in range(12, 29, 2)]
-KINDS = ("bare gloo", "gloo in a rank", "all_reduce over torch", "all_reduce, own ring")
+BARE = "bare torch"
+IN_A_RANK = "torch in a rank"
+TORCH, TORCH_COPY = "all_reduce in place", "all_reduce"
+RING, RING_COPY = "own ring in place", "own ring"
+KINDS = (BARE, IN_A_RANK, TORCH, TORCH_COPY, RING, RING_COPY)
 
 
 def child(kind: str, backend: str) -> None:
@@ -34,7 +40,7 @@ def child(kind: str, backend: str) -> None:
     import torch.distributed as dist
 
     torch.set_num_threads(1)
-    if kind != "all_reduce, own ring":
+    if kind not in (RING, RING_COPY):
         dist.init_process_group(backend)
     from cotenant_worker import all_reduce
 
@@ -44,15 +50,17 @@ def child(kind: str, backend: str) -> None:
         size, repeats = (int(word) for word in line.split())
         tensor = torch.ones(size // 4, dtype=torch.float32, device=device)
         array = np.ones(size // 4, dtype=np.float32)
+        calls: dict[str, Callable[[], Any]] = {
+            RING: lambda array=array: all_reduce(array, "max", in_place=True),
+            RING_COPY: lambda array=array: all_reduce(array, "max"),
+            TORCH: lambda tensor=tensor: all_reduce(tensor, "max", in_place=True),
+            TORCH_COPY: lambda tensor=tensor: all_reduce(tensor, "max"),
+        }
+        call = calls.get(kind) or (lambda tensor=tensor: dist.all_reduce(tensor, op=dist.ReduceOp.MAX))
         times = []
         for _ in range(repeats):
             begin = time.perf_counter()
-            if kind == "all_reduce, own ring":
-                all_reduce(array, "max")
-            elif kind == "all_reduce over torch":
-                all_reduce(tensor, "max")
-            else:
-                dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+            call()
             if device == "cuda":
                 torch.cuda.synchronize()
             times.append((time.perf_counter() - begin) * 1e3)
@@ -69,7 +77,7 @@ def start(kind: str, backend: str, state: str) -> list[subprocess.Popen[str]]:
         ours = rank_environment(job, world, member)
         if backend == "nccl":
             ours["CUDA_VISIBLE_DEVICES"] = str(member.rank)
-        if kind == "bare gloo":
+        if kind == BARE:
             keep = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
             env |= {name: ours[name] for name in keep}
         else:
@@ -105,7 +113,11 @@ def measure(backend: str, rounds: int) -> list[dict[str, Any]]:
                 for turn in range(rounds):
                     for kind in KINDS if turn % 2 == 0 else KINDS[::-1]:
                         times[kind].append(ask(pairs[kind], size, repeats))
-                rows.append({"bytes": size, **{kind: statistics.median(found) for kind, found in times.items()}})
+                rows.append({"bytes": size, "ms": {}, "of_bare": {}})
+                for kind, found in times.items():
+                    rows[-1]["ms"][kind] = statistics.median(found)
+                    ratios = (bare / each for bare, each in zip(times[BARE], found, strict=True))
+                    rows[-1]["of_bare"][kind] = statistics.median(ratios)
             return rows
         finally:
             for process in (process for pair in pairs.values() for process in pair):
@@ -128,12 +140,13 @@ def main() -> int:
     for backend in ("gloo", "nccl") if gpus > 1 else ("gloo",):
         rows = document[backend] = measure(backend, chosen.rounds)
         print(f"{backend}, 2 ranks, load {os.getloadavg()[0]:.1f}; milliseconds, and bare time / time")
-        print(f"{'bytes':>12}" + "".join(f"{kind:>28}" for kind in KINDS))
+        print(f"{'bytes':>12}" + "".join(f"{kind:>24}" for kind in KINDS))
         for row in rows:
-            cells = "".join(f"{row[kind]:>18.3f} {row[KINDS[0]] / row[kind]:>8.2f}×" for kind in KINDS)
+            cells = "".join(f"{row['ms'][kind]:>15.3f} {row['of_bare'][kind]:>7.2f}×" for kind in KINDS)
             print(f"{row['bytes']:>12,}{cells}")
-        ratio = statistics.geometric_mean(row[KINDS[0]] / row[KINDS[1]] for row in rows)
-        print(f"in a rank: {ratio:.3f} of bare {backend} (goal 0.95)")
+        for kind in KINDS[1:]:
+            ratio = statistics.geometric_mean(row["of_bare"][kind] for row in rows)
+            print(f"{kind}: {ratio:.3f} of bare {backend}" + (" (goal 0.95)" if kind in (IN_A_RANK, TORCH) else ""))
     if gpus < 2:
         print("NCCL did not run: it needs two GPUs here")
     path = Path(chosen.json)

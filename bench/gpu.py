@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CHILD = Path(__file__).with_name("gpu_child.py")
 MIB, GIB = 1 << 20, 1 << 30
 SHARE = 0.4
+_ANSWER_S = 300.0
 _USED = """
 import os, subprocess, sys
 uuid = os.environ["CUDA_VISIBLE_DEVICES"]
@@ -53,8 +54,12 @@ class Child:
         self.process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
     def answer(self) -> dict[str, Any]:
+        """The next line; RuntimeError when the child ends instead, or when it says nothing for _ANSWER_S."""
         assert self.process.stdout
+        impatience = threading.Timer(_ANSWER_S, self.process.kill)
+        impatience.start()
         line = self.process.stdout.readline()
+        impatience.cancel()
         if not line:
             _, error = self.process.communicate(timeout=60)
             raise RuntimeError(f"child ended with {self.process.returncode}: {error.strip()[-600:]}")
@@ -276,7 +281,7 @@ def main() -> int:
     os.environ["PYTHONPATH"] = f"{ROOT / 'operator'}:{ROOT / 'worker'}"
     seen = limits.probe([])
     if isinstance(seen, str) or not seen:
-        print(f"bench/gpu.py did not run: there is no usable GPU here ({seen or 'none found'})")
+        print(f"bench/gpu.py did not run: there is no usable GPU here ({(seen or 'none found').split(' (is the')[0]})")
         return 0
     uuid, total = next(iter(seen.items()))
     print(f"{uuid}, {total / GIB:.1f} GiB")

@@ -76,7 +76,7 @@ def context_and_nccl() -> None:
     torch.cuda.synchronize()
     say(reserved=torch.cuda.memory_reserved())
     sys.stdin.readline()
-    dist.init_process_group("nccl", init_method="tcp://127.0.0.1:29611", rank=0, world_size=1)
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
     dist.all_reduce(torch.ones(1 << 22, device="cuda"))
     torch.cuda.synchronize()
     say(reserved=torch.cuda.memory_reserved())

@@ -94,6 +94,10 @@ class Pod:
     def log(self) -> str:
         return (self.directory / "log").read_text(errors="replace")
 
+    def spoke(self) -> bool:
+        """It left a termination message."""
+        return bool((self.directory / "termination").read_text())
+
     def termination(self) -> Termination:
         return Termination.from_json((self.directory / "termination").read_text())
 
@@ -206,6 +210,18 @@ class World:
 
     def start_all(self) -> list[Pod]:
         return [self.start(index) for index in range(len(self.contract.pods))]
+
+    def cut(self, index: int) -> None:
+        """Take the pod's network away, as a broken cable would: no packet says so to anybody."""
+        run("ip", "-n", self._bridge, "link", "set", f"p{index}", "down")
+
+    def left(self) -> list[str]:
+        """Processes that still live in a pod's network although the pod has ended."""
+        found: list[str] = []
+        for index in range(len(self.contract.pods)):
+            command = ["ip", "netns", "pids", f"{self._bridge}{index}"]
+            found += subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        return found
 
     def logs(self) -> str:
         return "\n".join(f"--- pod {pod.index}\n{pod.log()}" for pod in self.pods)

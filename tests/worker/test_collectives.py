@@ -1,16 +1,19 @@
 """`all_reduce` without a framework: ranks are threads, the ring is real TCP on loopback."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cotenant_worker import collectives, ring
+from cotenant_worker import collectives, meeting
 from cotenant_worker.conductor import free_ports
-from cotenant_worker.ring import Op, PeerGoneError, Ring, form_ring
+from cotenant_worker.duplex import PeerGoneError
+from cotenant_worker.meeting import form_ring
+from cotenant_worker.ring import Op, Ring
 
 
 def on_ring(size: int, work: Callable[[Ring], Any]) -> list[Any]:
@@ -22,8 +25,7 @@ def on_ring(size: int, work: Callable[[Ring], Any]) -> list[Any]:
         try:
             return work(ring)
         finally:
-            ring.right.close()
-            ring.left.close()
+            ring.close()
 
     with ThreadPoolExecutor(size) as pool:
         return list(pool.map(rank, range(size)))
@@ -49,9 +51,56 @@ def test_shape_and_type_stay_and_the_argument_is_not_changed() -> None:
     assert source.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_ranks_that_disagree_are_told_so_instead_of_hanging() -> None:
-    with pytest.raises(ValueError, match=r"ranks disagree: \[\[\[2\], '<f8'\], \[\[3\], '<f8'\]\]"):
-        on_ring(2, lambda it: it.all_reduce(np.zeros(2 + it.rank), "sum"))
+@pytest.mark.parametrize("length", [2, 300_000])
+def test_ranks_that_disagree_are_told_so_instead_of_hanging(length: int) -> None:
+    def work(ring: Ring) -> str:
+        with pytest.raises(ValueError, match="ranks disagree") as found:
+            ring.all_reduce(np.zeros(length + ring.rank), "sum")
+        return str(found.value)
+
+    assert on_ring(2, work) == [
+        f"all_reduce: ranks disagree: rank 0 does sum of <f8 [{length}], rank 1 does sum of <f8 [{length + 1}]",
+        f"all_reduce: ranks disagree: rank 1 does sum of <f8 [{length + 1}], rank 0 does sum of <f8 [{length}]",
+    ]
+
+
+def test_different_collectives_at_the_same_time_are_told_apart() -> None:
+    def work(ring: Ring) -> str:
+        with pytest.raises(ValueError, match="ranks disagree") as found:
+            ring.all_gather(b"x") if ring.rank == 0 else ring.all_reduce(np.arange(3), "max")
+        return str(found.value)
+
+    assert on_ring(2, work) == [
+        "all_reduce: ranks disagree: rank 0 does all_gather, rank 1 does max of <i8 [3]",
+        "all_reduce: ranks disagree: rank 1 does max of <i8 [3], rank 0 does all_gather",
+    ]
+
+
+@pytest.mark.parametrize("length", [5, 300_000])
+@pytest.mark.parametrize("op", ["sum", "mean", "prod"])
+def test_in_place_the_array_itself_becomes_the_result(length: int, op: Op) -> None:
+    parts = [np.random.default_rng(rank).uniform(0.5, 1.5, length) for rank in range(3)]
+    fresh = on_ring(3, lambda it: it.all_reduce(parts[it.rank], op))
+
+    def work(ring: Ring) -> bool:
+        return ring.all_reduce(parts[ring.rank], op, in_place=True) is parts[ring.rank]
+
+    assert on_ring(3, work) == [True] * 3
+    for part in parts:
+        assert np.array_equal(part, fresh[0])
+
+
+@pytest.mark.parametrize(
+    ("value", "op", "why"),
+    [
+        pytest.param(1.5, "sum", "this float cannot be changed", id="a number"),
+        pytest.param(np.float64(1), "sum", "this float64 cannot be changed", id="a scalar"),
+        pytest.param(np.arange(3), "mean", "the mean of int64 is not int64", id="the mean of whole numbers"),
+    ],
+)
+def test_what_cannot_change_in_place_is_refused(value: Any, op: Op, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        collectives.all_reduce(value, op, in_place=True)
 
 
 def test_a_rank_that_leaves_is_noticed_by_its_neighbours() -> None:
@@ -86,13 +135,45 @@ def test_a_world_of_one_reduces_to_itself(monkeypatch: pytest.MonkeyPatch) -> No
     assert collectives.broadcast({"a": 1}) == {"a": 1}
 
 
+@pytest.fixture
+def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A torch process group, of this process only; `all_reduce` believes in two ranks and asks it."""
+    import torch.distributed as dist
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("group")
+def test_over_torch_a_tensor_is_copied_unless_it_may_be_changed() -> None:
+    import torch
+
+    tensor = torch.arange(6.0).reshape(2, 3).T  # not contiguous
+    fresh = collectives.all_reduce(tensor, "mean")
+    assert torch.equal(fresh, tensor)
+    assert fresh.data_ptr() != tensor.data_ptr()
+    assert collectives.all_reduce(tensor, "sum", in_place=True) is tensor
+    assert torch.equal(fresh, tensor)
+
+
+@pytest.mark.usefixtures("group")
+def test_over_torch_arrays_and_numbers_keep_their_kind() -> None:
+    array = np.arange(3, dtype=np.float32)
+    fresh = collectives.all_reduce(array, "mean")
+    assert (fresh.tolist(), fresh.dtype, np.shares_memory(fresh, array)) == ([0.0, 1.0, 2.0], np.float32, False)
+    assert collectives.all_reduce(array, "mean", in_place=True) is array
+    assert [collectives.all_reduce(value, "sum") for value in (2, 2.5)] == [2, 2.5]
+
+
 def test_an_unknown_operation_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="op must be sum, mean, max, min or prod, not 'avg'"):
         collectives.all_reduce(1, "avg")  # type: ignore[arg-type]
 
 
 def test_who_does_not_know_the_secret_is_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ring, "_JOIN_S", 0.5)
+    monkeypatch.setattr(meeting, "_JOIN_S", 0.5)
     address = f"127.0.0.1:{free_ports('127.0.0.1', 1)[0]}"
     with ThreadPoolExecutor(2) as pool:
         good = pool.submit(form_ring, 0, 2, address, "secret")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_worker.hook import cotenant_shim
+from cotenant_worker.hook.cotenant_shim import frameworks
 
 RANK = {"JAX_PROCESS_ID": "1", "JAX_NUM_PROCESSES": "2", "JAX_COORDINATOR_ADDRESS": "10.0.0.1:24002"}
 OURS = {"coordinator_address": "10.0.0.1:24002", "num_processes": 2, "process_id": 1}
@@ -31,7 +31,7 @@ def hooked(original: Any, monkeypatch: pytest.MonkeyPatch, rank: dict[str, str])
     for name, value in rank.items():
         monkeypatch.setenv(name, value)
     module = SimpleNamespace(initialize=original)
-    cotenant_shim._after_jax_distributed(module)
+    frameworks.after_jax_distributed(module)
     return module.initialize
 
 

@@ -8,7 +8,8 @@ from podlike import contract
 
 from cotenant.contract import GpuGrant, PodGrant, RankGrant
 from cotenant_worker import limits
-from cotenant_worker.hook import cotenant_shim
+from cotenant_worker.hook.cotenant_shim.memory import merged_alloc_conf
+from cotenant_worker.hook.cotenant_shim.torches import substitute_backend
 
 GIB = 1 << 30
 
@@ -99,7 +100,7 @@ def test_only_shares_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_our_limit_is_last_among_the_allocators_settings(before: str, want: str) -> None:
-    assert cotenant_shim.merged_alloc_conf(before, 0.4) == want
+    assert merged_alloc_conf(before, 0.4) == want
 
 
 @pytest.mark.parametrize(
@@ -116,4 +117,4 @@ def test_nccl_becomes_gloo_only_where_the_launcher_said_so(
     monkeypatch: pytest.MonkeyPatch, collective: str, backend: str | None, want: str | None
 ) -> None:
     monkeypatch.setenv("COTENANT_COLLECTIVE", collective)
-    assert cotenant_shim.substitute_backend(backend) == want
+    assert substitute_backend(backend) == want

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from podlike import contract
 
-from cotenant_worker.programs import Program, preloads, program_of, source_file, unwrap
+from cotenant_worker.programs import Preloads, Program, preloads, program_of, source_file, unwrap
 
 PYTHON = "/opt/venv/bin/python3.11"
+TORCH = Preloads(("torch", "torch.distributed"), ("torch._dynamo",))
 
 
 @pytest.mark.parametrize(
@@ -78,15 +79,15 @@ def test_without_a_warm_process_the_same_program_starts_cold() -> None:
 @pytest.mark.parametrize(
     ("source", "framework", "want"),
     [
-        ("import torch\nimport torch.nn as nn", "", ("torch", "torch.distributed", "torch._dynamo")),
-        ("from sklearn.datasets import load_digits\nimport numpy as np", "", ("numpy", "sklearn.datasets")),
-        ("from accelerate import Accelerator", "", ("torch", "torch.distributed", "torch._dynamo")),
-        ("import jax", "", ()),
-        ("from mine import train", "pytorch", ("torch", "torch.distributed", "torch._dynamo")),
-        ("# import torch would be slow", "", ()),
+        ("import torch\nimport torch.nn as nn", "", TORCH),
+        ("from sklearn.datasets import load_digits\nimport numpy as np", "", Preloads(("numpy", "sklearn.datasets"))),
+        ("from accelerate import Accelerator", "", TORCH),
+        ("import jax", "", Preloads()),
+        ("from mine import train", "pytorch", TORCH),
+        ("# import torch would be slow", "", Preloads()),
     ],
 )
-def test_only_what_the_program_imports_is_imported_ahead(source: str, framework: str, want: tuple[str, ...]) -> None:
+def test_only_what_the_program_imports_is_imported_ahead(source: str, framework: str, want: Preloads) -> None:
     assert preloads(source, framework) == want
 
 

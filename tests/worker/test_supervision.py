@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from podlike import contract
 
-from cotenant_worker.causes import Cause, RankExit, first_cause, own_code
+from cotenant_worker.causes import Cause, RankExit, first_cause, own_code, why_lost
 from cotenant_worker.cells import stop_count
 from cotenant_worker.environment import Member
 from cotenant_worker.hangs import Beat, find_hang
@@ -204,6 +204,23 @@ def test_no_exit_code_of_a_program_means_something_of_ours() -> None:
     assert [own_code(code) for code in (0, 1, 42, 79, 80, 84, 85, 137, 143)] == [0, 1, 42, 79, 79, 79, 85, 137, 79]
 
 
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param(
+            "The actor died unexpectedly before finishing this task.\n\tclass_name: PodActor\n\tactor_id: ab\n"
+            "The actor is dead because its node has died. Node Id: 12ab\n\tthe actor's node was terminated",
+            "its node has died",
+            id="a clause of Ray's",
+        ),
+        pytest.param("The actor is temporarily unavailable\nmore", "The actor is temporarily unavailable", id="a line"),
+        pytest.param("", "Ray does not say why", id="nothing"),
+    ],
+)
+def test_what_ray_says_about_a_lost_pod_becomes_a_clause(text: str, want: str) -> None:
+    assert why_lost(text) == want
+
+
 def beat(rank: int, sequence: int, *, moved: float = 0.0, seen: float = 100.0, where: str = "") -> Beat:
     return Beat(rank, 0, sequence, where, seen, moved)
 
@@ -228,6 +245,14 @@ def beat(rank: int, sequence: int, *, moved: float = 0.0, seen: float = 100.0, w
             " rank 1 has not been heard of for 60 s (last at collective 4)",
             id="who is frozen",
         ),
+        pytest.param(
+            [beat(0, 5), beat(1, 5, seen=40)],
+            (),
+            "1 rank(s) have waited 100 s in collective 5 for 1 that did not come:"
+            " rank 1 has not been heard of for 60 s (last at collective 5)",
+            id="who is frozen inside the collective",
+        ),
+        pytest.param([beat(0, 5, seen=40), beat(1, 5, seen=40)], (), None, id="all silent: it is not the ranks"),
         pytest.param(
             [beat(0, 5), beat(1, 4)],
             (1,),

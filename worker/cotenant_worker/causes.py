@@ -121,13 +121,22 @@ def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
         return Cause("Quota", exit_.rank, code, None, f"rank {exit_.rank}: {last}", tail)
     if any(_MEMORY.search(line) for line in tail):
         line = next(line for line in reversed(tail) if _MEMORY.search(line))
-        message = f"rank {exit_.rank} ran out of GPU memory (its limit is its share): {line.strip()}"
+        message = f"rank {exit_.rank} ran out of GPU memory; its limit is its share (gpu.memory): {line.strip()[:300]}"
         return Cause("OutOfGPUMemory", exit_.rank, code, None, message, tail)
     blame = " (all failures blame a peer; this one was the first)" if collateral else ""
     said, code = code, own_code(code)
     note = f" (reported as {code}: {said} has a meaning of ours)" if said != code else ""
     message = f"rank {exit_.rank} ended with {said}{note}{blame}: {last}"
     return Cause("UserError", exit_.rank, code, None, message, tail)
+
+
+def why_lost(text: str) -> str:
+    """Ray's several lines about an actor that it lost, as one clause."""
+    because = re.search(r"because (its [^.\n]{1,100})", text)
+    if because:
+        return because[1]
+    lines = text.strip().splitlines()
+    return lines[0][:200] if lines else "Ray does not say why"
 
 
 def own_code(code: int) -> int:

@@ -1,9 +1,8 @@
 """`all_reduce` for anything: numbers, arrays, tensors; over torch.distributed where it runs, else a ring of our own.
 
-The ring needs no framework: ranks meet at `COTENANT_REDUCE_ADDR` (rank 0 listens there), connect to their right-hand
-neighbour, and reduce in two rounds (reduce-scatter, all-gather), each rank sending 2·(n-1)/n of the data. All ranks
-must call in the same order. Frameworks may be mixed: a torch rank without a process group and a JAX rank can reduce
-with each other, because what travels is bytes.
+The ring (`meeting`, `ring`) needs no framework: ranks meet at `COTENANT_REDUCE_ADDR` at the first call. All ranks must
+call in the same order. Frameworks may be mixed: a torch rank without a process group and a JAX rank can reduce with
+each other, because what travels is bytes.
 """
 
 from __future__ import annotations
@@ -15,19 +14,43 @@ import sys
 from typing import Any
 
 from cotenant_worker.handshake import own_secret
-from cotenant_worker.ring import Op, Ring, form_ring
+from cotenant_worker.meeting import form_ring
+from cotenant_worker.reporting import pulse
+from cotenant_worker.ring import Op, Ring
+
+_TORCH_OPS = {"sum": "SUM", "mean": "SUM", "max": "MAX", "min": "MIN", "prod": "PRODUCT"}
 
 
-def all_reduce(value: Any, op: Op = "sum") -> Any:
-    """The same kind of value back, reduced over all ranks; the argument is not changed."""
-    if op not in ("sum", "mean", "max", "min", "prod"):
+def all_reduce(value: Any, op: Op = "sum", *, in_place: bool = False) -> Any:
+    """The same kind of value back, reduced over all ranks.
+
+    The argument is not changed, which costs a copy; with `in_place` a torch tensor or a numpy array is reduced where
+    it lies and returned, as fast as the collective below it. ValueError when the value cannot be changed in place.
+    """
+    if op not in _TORCH_OPS:
         raise ValueError(f"op must be sum, mean, max, min or prod, not {op!r}")
+    if in_place:
+        _check_in_place(value, op)
     if _world() == 1:
+        if in_place:
+            return value
         return value.clone() if hasattr(value, "clone") else value.copy() if hasattr(value, "copy") else value
     torch = _torch_distributed()
     if torch is not None:
-        return _with_torch(torch, value, op)
-    return _with_ring(value, op)
+        return _with_torch(torch, value, op, in_place)
+    return _with_ring(value, op, in_place)
+
+
+def _check_in_place(value: Any, op: Op) -> None:
+    kind = type(value).__module__.split(".")[0]
+    if kind == "torch" and hasattr(value, "is_floating_point"):
+        whole = not (value.is_floating_point() or value.is_complex())
+    elif kind == "numpy" and hasattr(value, "flags") and value.flags.writeable:
+        whole = value.dtype.kind not in "fc"
+    else:
+        raise ValueError(f"in_place: this {type(value).__name__} cannot be changed; torch tensors and numpy arrays can")
+    if op == "mean" and whole:
+        raise ValueError(f"in_place: the mean of {value.dtype} is not {value.dtype}")
 
 
 def broadcast(value: Any, root: int = 0) -> Any:
@@ -68,25 +91,29 @@ def _torch_distributed() -> Any:
     return torch
 
 
-def _with_torch(torch: Any, value: Any, op: Op) -> Any:
+def _with_torch(torch: Any, value: Any, op: Op, in_place: bool) -> Any:
     distributed = torch.distributed
-    operations = {"sum": "SUM", "mean": "SUM", "max": "MAX", "min": "MIN", "prod": "PRODUCT"}
-    reduce_op = getattr(distributed.ReduceOp, operations[op])
     is_tensor = isinstance(value, torch.Tensor)
-    tensor = value.detach().clone() if is_tensor else torch.as_tensor(value, dtype=_dtype(torch, value)).clone()
-    home = tensor.device
-    if distributed.get_backend() == "nccl" and home.type == "cpu":
-        tensor = tensor.cuda()
-    distributed.all_reduce(tensor, op=reduce_op)
+    if is_tensor:
+        tensor = value.detach() if in_place else value.detach().clone()
+    else:
+        tensor = torch.as_tensor(value, dtype=_dtype(torch, value))  # an array: the same memory
+        tensor = tensor if in_place else tensor.clone()
+    near = tensor.cuda() if distributed.get_backend() == "nccl" and tensor.device.type == "cpu" else tensor.contiguous()
+    distributed.all_reduce(near, op=getattr(distributed.ReduceOp, _TORCH_OPS[op]))
     if op == "mean":
         world = distributed.get_world_size()
-        tensor = tensor / world
-    tensor = tensor.to(home)
+        near = near.div_(world) if near.is_floating_point() or near.is_complex() else near / world
+    if in_place:
+        if near is not tensor:
+            tensor.copy_(near)
+        return value
+    result = near.to(tensor.device)
     if is_tensor:
-        return tensor
+        return result
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return _like(value, tensor.numpy())
-    return tensor.item()
+        return _like(value, result.numpy())
+    return result.item()
 
 
 def _dtype(torch: Any, value: Any) -> Any:
@@ -98,15 +125,34 @@ def _dtype(torch: Any, value: Any) -> Any:
 # -- over the ring -------------------------------------------------------------------------------------------------
 
 
-def _with_ring(value: Any, op: Op) -> Any:
+def _with_ring(value: Any, op: Op, in_place: bool) -> Any:
     if isinstance(value, bool | int | float):
         gathered = _ring().all_gather(json.dumps(value).encode())
         return _reduce_numbers([json.loads(part) for part in gathered], op)
     import numpy as np
 
-    source = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
-    reduced = _ring().all_reduce(np.ascontiguousarray(source), op)
-    return _like(value, reduced)
+    source = _array(value)
+    contiguous = np.ascontiguousarray(source)
+    reduced = _ring().all_reduce(contiguous.reshape(source.shape), op, in_place=in_place)
+    if not in_place:
+        return _like(value, reduced)
+    if not np.shares_memory(reduced, source):  # it lay scattered, or on a GPU
+        source[...] = reduced
+    if hasattr(value, "detach") and value.device.type != "cpu":
+        value.detach().copy_(_like(value, reduced))
+    return value
+
+
+def _array(value: Any) -> Any:
+    """The value's memory as numpy sees it, a copy where it lies elsewhere."""
+    import numpy as np
+
+    if not hasattr(value, "detach"):
+        return np.asarray(value)
+    try:
+        return value.detach().cpu().numpy()
+    except TypeError:
+        raise TypeError(f"numpy has no {value.dtype}: without a torch process group reduce value.float()") from None
 
 
 def _reduce_numbers(values: list[Any], op: Op) -> Any:
@@ -153,8 +199,11 @@ def _ring() -> Ring:
     address = os.environ.get("COTENANT_REDUCE_ADDR") or _fallback_address()
     key = (os.getpid(), address)
     if key not in _rings:
-        _rings[key] = form_ring(_rank(), _world(), address, own_secret())
-        atexit.register(_rings[key].right.close)
+        ring = _rings[key] = form_ring(_rank(), _world(), address, own_secret())
+        atexit.register(ring.close)
+        if pulse.sequence is None:  # else torch's collectives are what is watched for hangs
+            pulse.sequence = lambda: ring.entered
+            pulse.start()
     return _rings[key]
 
 

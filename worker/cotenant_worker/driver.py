@@ -1,14 +1,15 @@
-"""`python -m cotenant_worker.driver`: joins the job's Ray cluster in rank 0's pod, one actor per pod, and conducts.
+"""The driver: joins the job's Ray cluster in rank 0's pod, makes one actor per pod, and conducts.
 
-Exit code 0 once every pod has its verdict; anything else tells the launcher that Ray itself failed.
+In the process that holds the head node (`raystart`), or in mode `rayTrain` in one of its own: `python -m
+cotenant_worker.driver`. Exit code 0 once every pod has its verdict; anything else tells the launcher that Ray failed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -18,6 +19,7 @@ from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker import layout
 from cotenant_worker.actor import PodActor
+from cotenant_worker.causes import why_lost
 from cotenant_worker.channel import Channel, Message
 from cotenant_worker.conductor import Conductor
 
@@ -52,21 +54,29 @@ async def follow(pod: int, pods: RayPods, conductor: Conductor) -> None:
                 for event in await actor.events.remote():
                     await conductor.handle(pod, event)
         except RayError as error:
-            why = str(error).strip().splitlines()
-            await conductor.handle(pod, {"op": "lost", "why": f"{type(error).__name__}: {why[0] if why else ''}"[:300]})
+            await conductor.handle(pod, {"op": "lost", "why": why_lost(str(error))})
 
 
-async def conduct(contract: Contract) -> None:
+async def conduct(contract: Contract, gone: Callable[[], str]) -> None:
     channel = await Channel.connect(layout.socket_path(), 10.0)
     channel.send({"op": "hello", "role": "driver"})
     conductor = Conductor(contract, RayPods(channel))
     assert isinstance(conductor.pods, RayPods)
     feeds = [asyncio.create_task(follow(pod, conductor.pods, conductor)) for pod in range(len(contract.pods))]
-    asyncio.get_running_loop().create_task(_orders(channel, conductor))
+    others = [asyncio.create_task(_orders(channel, conductor)), asyncio.create_task(_watch(gone))]
     verdict = await conductor.run()
     channel.send({"op": "finish", "verdict": {"code": verdict.code}})
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait(feeds, timeout=1.0)
+    await asyncio.wait(feeds, timeout=1.0)
+    for task in others:
+        task.cancel()
+
+
+async def _watch(gone: Callable[[], str]) -> None:
+    """A node that has lost one of its processes is no node any more."""
+    while not (why := gone()):  # noqa: ASYNC110 - Ray's processes can only be asked
+        await asyncio.sleep(0.2)
+    print(f"cotenant: {why}", flush=True)  # noqa: T201 - read by the launcher
+    os._exit(1)
 
 
 async def _orders(channel: Channel, conductor: Conductor) -> None:
@@ -75,7 +85,8 @@ async def _orders(channel: Channel, conductor: Conductor) -> None:
         await conductor.handle(0, message)
 
 
-def main() -> None:
+def main(gone: Callable[[], str] = lambda: "") -> None:
+    """Conduct until there is a verdict. `gone` says which process of the node has ended, once one has."""
     contract = Contract.from_json(os.environ[names.ENV_CONTRACT])
     ray.init(
         address=f"{os.environ[names.ENV_POD_IP]}:{layout.RAY_PORT}",
@@ -83,7 +94,7 @@ def main() -> None:
         configure_logging=False,
         _node_ip_address=os.environ[names.ENV_POD_IP],
     )
-    asyncio.run(conduct(contract))
+    asyncio.run(conduct(contract, gone))
     sys.stdout.flush()
     os._exit(0)  # the pods have their verdict; Ray's own shutdown has nothing to add and takes a second
 

@@ -1,7 +1,8 @@
 """Finds a collective that will not end, and names the ranks that did not come to it. Pure.
 
 Every rank counts the collectives that it has entered. In a healthy world the counts differ for moments only. When the
-ranks that are ahead have stood still for long, and others have entered fewer, the others are those who are missing.
+ranks that are ahead have stood still for long, those are missing who have entered fewer, and those who have entered as
+many but have not been heard of for as long: frozen in the middle of it.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ def find_hang(beats: Sequence[Beat], ended: Collection[int], now: float, patienc
     """The collective that hangs, or None. `ended` are ranks that have left."""
     counted = [beat for beat in beats if beat.sequence >= 0]
     waiting_at = max((beat.sequence for beat in counted), default=0)
-    ahead = [beat for beat in counted if beat.sequence == waiting_at and beat.rank not in ended]
-    behind = [beat for beat in counted if beat.sequence < waiting_at]
+    frozen = {beat.rank for beat in counted if beat.rank not in ended and now - beat.seen_at >= patience_s}
+    behind = [beat for beat in counted if beat.sequence < waiting_at or beat.rank in frozen]
+    ahead = [beat for beat in counted if beat not in behind and beat.rank not in ended]
     if not ahead or not behind:
         return None
     for_s = now - max(beat.moved_at for beat in (*ahead, *behind))

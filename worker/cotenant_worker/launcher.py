@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import signal
 import time
 from collections.abc import Mapping
@@ -17,20 +16,20 @@ from cotenant import names
 from cotenant.contract import Contract, Termination, needs_ray
 from cotenant_worker import checkpoints, endpoint, layout
 from cotenant_worker.board import Board
-from cotenant_worker.channel import Channel, Message
+from cotenant_worker.channel import Message
 from cotenant_worker.children import Nursery, kill_all
 from cotenant_worker.conductor import Conductor
 from cotenant_worker.environment import World, choose_collective, train_driver_environment
 from cotenant_worker.limits import limits_of
+from cotenant_worker.preemption import Preemption
 from cotenant_worker.ranks import LocalRanks
 from cotenant_worker.runtime import RayRuntime
 from cotenant_worker.supervision import Finish
+from cotenant_worker.switchboard import Switchboard
 from cotenant_worker.verdicts import say, write_termination
 
 if TYPE_CHECKING:
     from cotenant_worker.sinks import Sink
-
-_BEAT_S = 0.5
 
 
 @dataclass(slots=True)
@@ -42,23 +41,21 @@ class Launcher:
     nursery: Nursery = field(default_factory=Nursery)
     ranks: LocalRanks = field(init=False)
     ray: RayRuntime = field(init=False)
+    switchboard: Switchboard = field(init=False)
+    preemption: Preemption = field(init=False)
     verdict: asyncio.Future[Finish] = field(init=False)
     conductor: Conductor | None = None
     """Only where the world is one rank; else it runs in the driver."""
     began: float = field(default_factory=time.monotonic)
-    preempted_at: float | None = None
-    _relay: Channel | None = None
-    """The actor: our way to the conductor."""
-    _outbox: list[Message] = field(default_factory=list)
-    _driver: Channel | None = None
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
-    _calls_at: tuple[float, int] = (0.0, 0)
     _own_sigterm: bool = False
     _sinks: list[Sink] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.ranks = LocalRanks(self.contract, self.nursery, self.env, self._emit)
+        self.ranks = LocalRanks(self.contract, self.nursery, self.env, self._emit, self._mark)
         self.ray = RayRuntime(self.contract, self.nursery, self.env, self.ip)
+        self.switchboard = Switchboard(self.board, self.head, self._mark, self._obey, self.ray.has_joined)
+        self.preemption = Preemption(self.contract, self.ranks, self.ray, self.board, self._emit)
         self.verdict = asyncio.get_running_loop().create_future()
 
     @property
@@ -70,6 +67,9 @@ class Launcher:
         """One rank needs neither peers nor Ray."""
         return not needs_ray(self.contract.mode, self.contract.world_size)
 
+    def _mark(self, what: str, ago_s: float = 0.0) -> None:
+        self.board.mark(what, time.monotonic() - self.began - ago_s)
+
     def _spawn(self, coroutine: Any) -> None:
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
@@ -78,11 +78,12 @@ class Launcher:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._end(names.EXIT_RAY_DIED, "RayDied", f"launcher: {type(error).__name__}: {error}")
+            self._end(Finish(names.EXIT_RAY_DIED, "RayDied", f"launcher: {type(error).__name__}: {error}"))
 
-    def _end(self, code: int, reason: str, message: str) -> None:
+    def _end(self, finish: Finish) -> None:
+        """The first verdict counts."""
         if not self.verdict.done():
-            self.verdict.set_result(Finish(code, reason, message))
+            self.verdict.set_result(finish)
 
     # -- life -------------------------------------------------------------------------------------------------
 
@@ -91,19 +92,16 @@ class Launcher:
         self.nursery.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._terminated)
-        chosen, warning = choose_collective(self.contract)
-        self.board.collective = chosen
-        self.board.warn("collective", warning)
-        self.board.warn("command", self.ranks.program.objection)
+        self._say_what_is_chosen()
         self.ranks.warm_up()
         if not self.solo and self.contract.mode != "rayTrain":
             self._spawn(self._guard_ray())
-        server = await asyncio.start_unix_server(self._serve, str(layout.socket_path()), limit=1 << 20)
+        server = await self.switchboard.open()
         labels = {"job": self.contract.job, "namespace": self.contract.namespace}
         pages = await endpoint.serve(self.board, self.ip, labels)
-        self.board.mark("launcher", time.monotonic() - self.began)
+        self._mark("launcher")
         self._spawn(self._begin())
-        self._spawn(self._beat())
+        self._spawn(self.preemption.sample())
         if self.head and self.contract.platform.get("tracking"):
             from cotenant_worker import sinks
 
@@ -114,13 +112,19 @@ class Launcher:
         server.close()
         return await self._leave(finish)
 
+    def _say_what_is_chosen(self) -> None:
+        chosen, warning = choose_collective(self.contract)
+        self.board.collective = chosen
+        self.board.warn("collective", warning)
+        self.board.warn("command", self.ranks.program.objection)
+
     async def _begin(self) -> None:
         limits, problems = await asyncio.to_thread(limits_of, self.contract)
         for key, text in problems:
             self.board.warn(key, text)
             say(text)
         if isinstance(limits, str):
-            self._end(names.EXIT_QUOTA, "Quota", limits)
+            self._end(Finish(names.EXIT_QUOTA, "Quota", limits))
             return
         self.ranks.limits = limits
         if self.contract.mode == "rayTrain":
@@ -133,123 +137,68 @@ class Launcher:
         self._emit({"op": "ready", "ip": self.ip})
 
     async def _conduct(self, conductor: Conductor) -> None:
-        finish = await conductor.run()
-        if not self.verdict.done():
-            self.verdict.set_result(finish)
+        self._end(await conductor.run())
 
     async def _guard_ray(self) -> None:
         """Start Ray (and the driver); when one of them ends before the verdict, the attempt is over."""
         self.board.state = "rendezvous"
-        code, reason, message = await self.ray.run()
-        if self.preempted_at is not None:
-            return  # draining, or gone with its peers: `_enforce_grace` ends this pod
+        finish = await self.ray.run()
+        if self.preemption.begun:
+            return  # draining, or gone with its peers: `_see_out` ends this pod
         # The verdict may be on its way: a peer that finished takes Ray with it.
         await asyncio.wait([self.verdict], timeout=2.0)
-        self._end(code, reason, message)
+        self._end(finish)
 
-    # -- messages ---------------------------------------------------------------------------------------------
+    # -- the conductor's side ---------------------------------------------------------------------------------
 
     def _emit(self, event: Message) -> None:
         """To the conductor, wherever it is."""
         if self.conductor is not None:
             self._spawn(self.conductor.handle(0, event))
-        elif self._relay is not None:
-            self._relay.send(event)
         else:
-            self._outbox.append(event)
+            self.switchboard.emit(event)
 
     async def send(self, pod: int, message: Message) -> None:
         """`Pods` of a world of one: the only pod is this one."""
         await self._obey(message)
 
     def tell_head(self, message: Message) -> None:
-        self._on_board(message)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        channel = Channel(reader, writer)
-        role = ""
-        async for message in channel:
-            if message["op"] == "hello":
-                role = message["role"]
-                self._hello(role, channel)
-            elif role == "rank":
-                self._heard(message)
-            elif role == "actor":
-                await self._obey(message)
-            elif role == "driver":
-                self._on_board(message)
-        if role == "actor" and self._relay is channel:
-            self._relay = None
-        channel.close()
-
-    def _hello(self, role: str, channel: Channel) -> None:
-        if role == "actor":
-            self.board.mark("actor attached", time.monotonic() - self.began)
-            self._relay = channel
-            self.ray.joined = True
-            for event in self._outbox:
-                channel.send(event)
-            self._outbox.clear()
-        elif role == "driver":
-            self.board.mark("driver connected", time.monotonic() - self.began)
-            self._driver = channel
-
-    def _heard(self, message: Message) -> None:
-        """A rank of this pod speaks: our own board first, and the head's."""
-        if message["op"] == "beat":
-            self._emit({"op": "beats", "beats": [message["beat"]]})
-            return
-        if message["op"] == "mark":
-            self.board.mark(message["what"], time.monotonic() - self.began)
-            return
-        message["now"] = time.time()
-        self.board.take(message, message["now"])
-        if not self.head:
-            self._emit({"op": "reports", "items": [message]})
-
-    def _on_board(self, message: Message) -> None:
-        """From the conductor, for rank 0's pod."""
-        match message["op"]:
-            case "reports":
-                for item in message["items"]:
-                    self.board.take(item, item["now"])
-            case "warning":
-                self.board.warn(message["key"], message["text"])
-                if message["text"]:
-                    say(message["text"])
-            case "restarted":
-                say(f"starting the ranks again (start {message['generation'] + 1}): {message['why']}")
-                self.board.warn("restart", f"restarted {message['generation']}×, last: {message['why']}")
+        self.switchboard.on_board(message)
 
     # -- commands ---------------------------------------------------------------------------------------------
 
     async def _obey(self, message: Message) -> None:
         match message["op"]:
             case "start":
-                world = World.from_dict(message["world"])
-                if self.preempted_at is None:
-                    layout.preempt_file().unlink(missing_ok=True)  # of the world that ended to change its size
-                self.board.began(world.generation)
-                self.board.mark("world complete", time.monotonic() - self.began)
-                if world.resume_step is not None:
-                    self.board.saved_step = world.resume_step
-                self._spawn(self._start_ranks(world))
+                self._start(World.from_dict(message["world"]))
             case "stop":
                 await self.ranks.stop(message["generation"])
             case "resize":
-                self._ask_ranks_to_stop("resize")
+                self.preemption.ask_ranks("resize")
             case "preempt":
                 self._preempt()
             case "stop-at":
                 self.ranks.stop_at(message["count"])
+            case "head-silent":
+                head = self.contract.pods[0].host
+                text = f"the pod of rank 0, {head}, has not been heard of for {message['for_s']:.0f} s"
+                self._end(Finish(names.EXIT_PEER_LOST, "PeerLost", text))
             case "finish":
-                if not self.verdict.done():
-                    self.verdict.set_result(Finish(**message["verdict"]))
+                self._end(Finish(**message["verdict"]))
+
+    def _start(self, world: World) -> None:
+        if not self.preemption.begun:
+            layout.preempt_file().unlink(missing_ok=True)  # of the world that ended to change its size
+        self.board.began(world.generation)
+        self._mark("world complete")
+        if world.resume_step is not None:
+            self.board.saved_step = world.resume_step
+        self._spawn(self._start_ranks(world))
 
     async def _start_ranks(self, world: World) -> None:
         """Beside the stream of commands: a start may wait for imports, a stop may not wait for a start."""
         await self.ranks.start(world)
-        self.board.mark("ranks started", time.monotonic() - self.began)
+        self._mark("ranks started")
 
     def _terminated(self) -> None:
         """SIGTERM from the kubelet."""
@@ -261,60 +210,17 @@ class Launcher:
         self._preempt()
 
     def _preempt(self) -> None:
-        if self.preempted_at is not None:
-            return
-        self.preempted_at = time.monotonic()
-        self.board.state = "saving"
-        self._ask_ranks_to_stop("preempt")
-        self._spawn(self._enforce_grace())
+        if not self.preemption.begun:
+            self.preemption.begun = True
+            self.board.state = "saving"
+            self.preemption.ask_ranks("preempt")
+            self._spawn(self._see_out())
 
-    def _ask_ranks_to_stop(self, why: str) -> None:
-        left = self._grace_left()
-        document = {"reason": why, "deadline": time.time() + left, "seconds": left}
-        aside = layout.preempt_file().with_suffix(".tmp")
-        aside.write_text(json.dumps(document))
-        aside.rename(layout.preempt_file())
-        if self.contract.mode == "rayTrain":
-            return  # Ray Train tells its workers itself, once Ray drains
-        at, before = self._calls_at
-        calls = self.ranks.ask_to_stop()
-        now = time.monotonic()
-        rate = max(0.0, (max(calls.values(), default=0) - before) / (now - at)) if at else 0.0
-        self._emit({"op": "calls", "calls": calls, "rate": rate})
-
-    def _grace_left(self) -> float:
-        """Seconds that ranks have: five are kept for ourselves, less where the grace period is short."""
-        return max(1.0, self.contract.grace_s - min(5.0, self.contract.grace_s / 4))
-
-    async def _enforce_grace(self) -> None:
-        """Leave when our ranks have left, or when their time is over; never later than the kubelet's patience."""
-        if self.contract.mode == "rayTrain":
-            await self.ray.drain(self._grace_left())
-        else:
-            await self.ranks.all_gone(self._grace_left())
-        late = sorted(self.ranks.running)
-        await self.ranks.stop(1 << 30)
-        if late:
-            self.board.warn("grace", f"ranks {late} were still running at the end of the grace period and were killed")
+    async def _see_out(self) -> None:
+        """Never later than the kubelet's patience."""
+        await self.preemption.see_out()
         await asyncio.wait([self.verdict], timeout=0.3 if self._own_sigterm else 5.0)
-        self._end(names.EXIT_PREEMPTED, "Preempted", "asked to stop")
-
-    async def _beat(self) -> None:
-        """Once in a while: what the cells say, for hang detection and for agreeing on a last step."""
-        while True:
-            await asyncio.sleep(_BEAT_S)
-            calls = [run.cell.get("calls") for run in self.ranks.running.values()]
-            if calls:
-                self._calls_at = (time.monotonic(), max(calls))
-
-    def _close_sinks(self, succeeded: bool) -> None:
-        """The last step, then the end of the run."""
-        from cotenant_worker import sinks
-
-        sinks.write_once(self.board, self._sinks, -1)
-        for sink in self._sinks:
-            with contextlib.suppress(OSError, ValueError, KeyError):
-                sink.close(succeeded)
+        self._end(Finish(names.EXIT_PREEMPTED, "Preempted", "asked to stop"))
 
     # -- the end ----------------------------------------------------------------------------------------------
 
@@ -327,8 +233,9 @@ class Launcher:
             task.cancel()
         self.ranks.retire_warm()
         await kill_all()
-        code = names.EXIT_PREEMPTED if self.preempted_at is not None else finish.code
-        reason = "Preempted" if self.preempted_at is not None else finish.reason
+        preempted = self.preemption.begun
+        code = names.EXIT_PREEMPTED if preempted else finish.code
+        reason = "Preempted" if preempted else finish.reason
         self.board.state = "done"
         if self._sinks:
             await asyncio.to_thread(self._close_sinks, code == 0)
@@ -351,3 +258,12 @@ class Launcher:
         write_termination(termination, self.env)
         say(f"{reason} ({code}): {finish.message}")
         return code
+
+    def _close_sinks(self, succeeded: bool) -> None:
+        """The last step, then the end of the run."""
+        from cotenant_worker import sinks
+
+        sinks.write_once(self.board, self._sinks, -1)
+        for sink in self._sinks:
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                sink.close(succeeded)

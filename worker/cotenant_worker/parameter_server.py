@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cotenant_worker import layout
+from cotenant_worker.duplex import PeerGoneError, receive
 from cotenant_worker.handshake import admit, introduce, own_secret
-from cotenant_worker.ring import PeerGoneError, receive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -179,12 +179,23 @@ def wants_horovod(program: Program, source: str, framework: str) -> bool:
     return framework == "horovod" or program.unwrapped == "horovodrun" or "horovod" in roots
 
 
-def preloads(source: str, framework: str) -> tuple[str, ...]:
-    """What a warm process imports ahead, seen in the program's text."""
+@dataclass(frozen=True, slots=True)
+class Preloads:
+    """Modules that a warm process imports ahead."""
+
+    first: tuple[str, ...] = ()
+    """A rank is not forked before these are there: it would import them itself, as slowly."""
+    later: tuple[str, ...] = ()
+    """When nobody waits: a first start should not, a restart finds them done."""
+
+
+def preloads(source: str, framework: str) -> Preloads:
+    """What to import ahead, seen in the program's text."""
     roots = {match.split(".")[0] for match in _IMPORT.findall(source)}
     wanted = {name for name in _PRELOADABLE if name in roots}
     if framework in ("torch", "pytorch") or (roots & set(_BRING_TORCH[:-2])):
         wanted.add("torch")
-    # The first optimizer of a process imports torch._dynamo: 1.5 s that a restart need not spend again.
-    deep = {"sklearn": ("sklearn.datasets",), "torch": ("torch", "torch.distributed", "torch._dynamo")}
-    return tuple(part for name in _PRELOADABLE if name in wanted for part in deep.get(name, (name,)))
+    deep = {"sklearn": ("sklearn.datasets",), "torch": ("torch", "torch.distributed")}
+    first = tuple(part for name in _PRELOADABLE if name in wanted for part in deep.get(name, (name,)))
+    # The first optimizer of a process imports it: more than a second.
+    return Preloads(first, ("torch._dynamo",) if "torch" in wanted else ())

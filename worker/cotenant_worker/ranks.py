@@ -62,6 +62,8 @@ class LocalRanks:
     inherited: Mapping[str, str]
     emit: Callable[[dict[str, Any]], None]
     """Events for the conductor."""
+    mark: Callable[[str, float], None]
+    """For the table of start-up phases: what happened, how many seconds ago."""
     train: Mapping[str, str] = field(default_factory=dict)
     """Mode `rayTrain`: what the driver needs to reach Ray."""
     limits: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
@@ -97,9 +99,10 @@ class LocalRanks:
         """Begin importing what the program will import, while everything else is still starting."""
         if self.program.kind == "exec" or self.contract.platform.get("warmStart") is False:
             return
-        modules = preloads(self._source(), self.contract.framework)
+        ahead = preloads(self._source(), self.contract.framework)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        argv = [sys.executable, "-P", "-m", "cotenant_worker.warm", str(theirs.fileno()), *modules]
+        argv = [sys.executable, "-P", "-m", "cotenant_worker.warm", str(theirs.fileno())]
+        argv += [",".join(ahead.first), ",".join(ahead.later)]
         output = os.open(layout.state_dir() / "warm.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         child = self.nursery.spawn("warm", argv, self._base, cwd="/", output=output, keep=[theirs.fileno()])
         os.close(output)
@@ -120,7 +123,9 @@ class LocalRanks:
         with contextlib.suppress(OSError, TimeoutError, ValueError):
             async with asyncio.timeout(120):
                 if not warm.ready:
-                    warm.ready = bool(json.loads(await loop.sock_recv(warm.control, 1 << 16))["ready"])
+                    ready_at = float(json.loads(await loop.sock_recv(warm.control, 1 << 16))["ready"])
+                    warm.ready = True
+                    self.mark("imports done", time.time() - ready_at)
                 socket.send_fds(warm.control, [json.dumps(request).encode()], [output])
                 pid = int(json.loads(await loop.sock_recv(warm.control, 1 << 16))["pid"])
                 return pid or None

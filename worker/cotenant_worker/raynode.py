@@ -1,4 +1,4 @@
-"""How this pod's part of the job's Ray cluster is started: flags and environment. Pure.
+"""How this pod's part of the job's Ray cluster is started: flags and environment. Pure; `raystart` reads the flags.
 
 Each flag is measured (docs/worker.md): no dashboard, no autoscaler, no log monitor, no memory monitor, fixed ports,
 token on, nice level 0, and a short reconnect so that a lost head is noticed. `--num-gpus 0` keeps Ray away from
@@ -32,7 +32,7 @@ def start_command(contract: Contract, python: str, *, ip: str, head_address: str
         else ["--address", f"{head_address}:{layout.RAY_PORT}"]
     )
     return [
-        *(python, "-m", "cotenant_worker.raystart", "start", *where, "--block"),
+        *(python, "-P", "-m", "cotenant_worker.raystart", "shipped" if train else "node", *where, "--block"),
         *("--node-ip-address", ip, "--num-cpus", str(cpus), "--num-gpus", str(gpus)),
         *("--resources", json.dumps({f"w{node}": 1}), "--object-store-memory", str(_OBJECT_STORE)),
         *("--include-log-monitor", str(train).lower(), "--disable-usage-stats"),

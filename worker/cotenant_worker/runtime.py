@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,9 +19,9 @@ from cotenant_worker import layout
 from cotenant_worker.children import Child, Nursery
 from cotenant_worker.machine import available_cpus
 from cotenant_worker.raynode import ray_environment, start_command
+from cotenant_worker.supervision import Finish
 
-Ended = tuple[int, str, str]
-"""Exit code, reason, message."""
+_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit): ")
 
 
 @dataclass(slots=True)
@@ -40,27 +41,33 @@ class RayRuntime:
     def head(self) -> bool:
         return self.contract.node_rank == 0
 
-    async def run(self) -> Ended:
+    def has_joined(self) -> None:
+        self.joined = True
+
+    async def run(self) -> Finish:
         """Start what this pod needs; returns when one of its processes has ended, with what that means."""
-        env = self.environment()
+        env = self.environment() | {names.ENV_POD_IP: self.ip}
         address = self.ip if self.head else await self._resolve_head()
         if address is None:
             host = self.contract.pods[0].host
             waited = self.contract.rendezvous_timeout_s
-            return names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", f"{host} had no address within {waited} s"
+            return Finish(
+                names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", f"{host} had no address within {waited} s"
+            )
         command = start_command(self.contract, sys.executable, ip=self.ip, head_address=address, cpus=available_cpus())
         self._node = self._spawn("ray", command, env)
         waits = [self._node.exit]
-        if self.head:
+        if self.head and self.contract.mode == "rayTrain":
             if not await self._listening():
-                return self._ray_ended()
+                return self._ended(self._node)
             driver = [sys.executable, "-P", "-m", "cotenant_worker.driver"]
-            self._driver = self._spawn("driver", driver, env | {names.ENV_POD_IP: self.ip})
+            self._driver = self._spawn("driver", driver, env)
             waits.append(self._driver.exit)
+        elif self.head:
+            self._driver = self._node  # one process: `raystart`
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        if self._driver is not None and not self._driver.alive:
-            return names.EXIT_RAY_DIED, "RayDied", f"the driver ended with {self._driver.exit.result()}: {self.tail()}"
-        return self._ray_ended()
+        driver_ended = self._driver is not None and not self._driver.alive
+        return self._ended(self._driver if driver_ended and self._driver is not None else self._node)
 
     def _spawn(self, name: str, command: list[str], env: dict[str, str]) -> Child:
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -93,23 +100,27 @@ class RayRuntime:
             await asyncio.sleep(0.03)
         return False
 
-    def _ray_ended(self) -> Ended:
-        assert self._node is not None
-        code = self._node.exit.result() if self._node.exit.done() else "?"
-        if not self.head and not self.joined:
-            message = f"this pod could not join the job's Ray cluster: `ray start` ended with {code}: {self.tail()}"
-            return names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", message
-        if not self.head:
-            message = f"`ray start` ended with {code}: the head {self.contract.pods[0].host} is gone. {self.tail()}"
-            return names.EXIT_PEER_LOST, "PeerLost", message
-        return names.EXIT_RAY_DIED, "RayDied", f"`ray start` ended with {code}: {self.tail()}"
+    def _ended(self, process: Child) -> Finish:
+        code = process.exit.result() if process.exit.done() else 0
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+        lines = self._last_lines()
+        why = last_sentence(lines)
+        head = self.contract.pods[0].host
+        if self.head:
+            what = f"the job's Ray cluster ended: {why}" if why else f"the job's Ray cluster ended: its driver {how}"
+            return Finish(names.EXIT_RAY_DIED, "RayDied", what, tail=lines)
+        if not self.joined:
+            text = f"this pod could not join the job's Ray cluster at {head}: {why or f'its node {how}'}"
+            return Finish(names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", text, tail=lines)
+        text = f"the pod of rank 0, {head}, is gone: this pod's part of the Ray cluster ended without it"
+        return Finish(names.EXIT_PEER_LOST, "PeerLost", text, tail=lines)
 
-    def tail(self) -> str:
-        """The last lines of Ray's own log, for the verdict."""
+    def _last_lines(self) -> tuple[str, ...]:
+        """Of what Ray and the driver printed, for the verdict's tail."""
         with contextlib.suppress(OSError):
-            lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
-            return " / ".join(lines[-4:])[-600:]
-        return "it left no log"
+            lines = self._log.read_text(errors="replace").splitlines()
+            return tuple(line.rstrip()[:500] for line in lines if line.strip())[-20:]
+        return ()
 
     def environment(self) -> dict[str, str]:
         """Ray's own, and in mode `rayTrain` the tightest limit of the pod: a worker may use any of its GPUs."""
@@ -126,3 +137,13 @@ class RayRuntime:
     async def driver_done(self, deadline_s: float) -> None:
         if self._driver is not None and self._driver.alive:
             await asyncio.wait([self._driver.exit], timeout=deadline_s)
+
+
+def last_sentence(lines: Sequence[str]) -> str:
+    """What is the reason in the last lines of a log: a line of ours, else the exception that ends a traceback."""
+    for line in reversed(lines):
+        if line.startswith("cotenant: "):
+            return line.removeprefix("cotenant: ")
+        if _EXCEPTION.match(line):
+            return line[:300]
+    return ""

@@ -1,8 +1,9 @@
-"""A process with the imports done, that forks ranks. `python -m cotenant_worker.warm FD MODULE…`, one per pod.
+"""A process with the imports done, that forks ranks. `python -m cotenant_worker.warm FD FIRST LATER`, one per pod.
 
 Importing torch takes seconds; it happens here while Ray forms the cluster, once for all ranks of the pod, and a rank
 that was killed starts again in milliseconds. A rank is forked twice, so that it becomes a child of the launcher and
-not of this process. CUDA is not touched before the fork.
+not of this process. CUDA is not touched before the fork. Ranks wait for the modules FIRST (separated by commas);
+LATER is imported when nobody has asked for a rank for some seconds.
 """
 
 from __future__ import annotations
@@ -12,17 +13,24 @@ import gc
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import sys
+import time
 from typing import Any
 
 from cotenant_worker.programs import Program
 
+_IDLE_S = 5.0
 
-def serve(control: socket.socket) -> dict[str, Any]:
+
+def serve(control: socket.socket, later: list[str]) -> dict[str, Any]:
     """Fork a rank per request. Returns only in a rank, with its request; the server itself ends with its launcher."""
     while True:
+        if later and not select.select([control], [], [], _IDLE_S)[0]:
+            preload(later)
+            later = []
         data, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 1)
         if not data:
             os._exit(0)
@@ -83,9 +91,9 @@ def preload(modules: list[str]) -> None:
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    preload(sys.argv[2:])
-    control.send(b'{"ready":true}')
-    request = serve(control)
+    preload([name for name in sys.argv[2].split(",") if name])
+    control.send(json.dumps({"ready": time.time()}).encode())
+    request = serve(control, [name for name in sys.argv[3].split(",") if name])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     from cotenant_worker.rank import run
 

@@ -12,8 +12,8 @@ import sys
 _here = os.path.dirname(os.path.abspath(__file__))
 
 
-def _load(name, path):
-    spec = importlib.util.spec_from_file_location(name, path)
+def _load(name, path, inside=None):
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=inside)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -21,7 +21,8 @@ def _load(name, path):
 
 
 if os.environ.get("COTENANT_STATE_DIR"):
-    _shim = _load("cotenant_shim", os.path.join(_here, "cotenant_shim.py"))
+    _home = os.path.join(_here, "cotenant_shim")
+    _shim = _load("cotenant_shim", os.path.join(_home, "__init__.py"), [_home])
     sys.modules["cotenant_worker.hook.cotenant_shim"] = _shim
     _shim.install()
 

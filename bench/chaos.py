@@ -1,0 +1,263 @@
+"""Kills worker pods at random, for as long as it is told: `python bench/chaos.py --minutes 60 --seed 1`. Root.
+
+A job of two pods runs in namespaces (`podlike`); in every attempt one thing goes wrong at a random moment, also while
+the cluster is still forming. What must hold, always:
+- every pod ends, within a deadline, with a termination message whose reason is one that this fault may have;
+- nothing of it is left, neither a process nor a network namespace in use;
+- the next attempt starts from the newest checkpoint, and the last one ends `Completed` with the right sum.
+Whoever plays the operator here does what it does: a new attempt after a fault of the platform or a preemption.
+Prints what happened per fault; ends with 1 and the logs of the first job that broke a rule.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import chaos_program
+import podlike
+from podlike import Pod, World
+
+from cotenant.contract import CheckpointSpec, Contract
+
+HERE = Path(__file__).resolve().parent
+STEPS = 80
+RIGHT = sum(chaos_program.summand(step) for step in range(1, STEPS + 1))
+END_S = 150.0
+"""Within this every pod has ended after a fault, also on a busy machine; no timer of ours is longer than 40 s here."""
+ATTEMPTS = 12
+PLATFORM = {"PeerLost", "RayDied", "RendezvousTimeout"}
+GOES_ON = {"Completed"}
+
+
+class BrokenRuleError(Exception):
+    """Something that must always hold did not."""
+
+
+def processes(pod: Pod, needle: str) -> list[int]:
+    found = pod.processes(needle)
+    if not found:
+        raise FileNotFoundError(f"no {needle} in pod {pod.index} yet")
+    return found
+
+
+def kill(number: int, needle: str) -> Callable[[World, Pod], None]:
+    def strike(world: World, pod: Pod) -> None:
+        os.kill(processes(pod, needle)[-1], number)
+
+    return strike
+
+
+def kill_rank(number: int) -> Callable[[World, Pod], None]:
+    def strike(world: World, pod: Pod) -> None:
+        os.kill(pod.rank_process(pod.index), number)
+
+    return strike
+
+
+def kill_pod(world: World, pod: Pod) -> None:
+    os.kill(pod.launcher, signal.SIGKILL)
+
+
+def freeze(world: World, pod: Pod) -> None:
+    """As a node that hangs: nothing of the pod runs any more, and its connections stay open."""
+    for pid in processes(pod, ""):
+        if pid == pod.process.pid:  # outside: it waits for the pod on our behalf
+            continue
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+
+
+def cut(world: World, pod: Pod) -> None:
+    """The pod's cable."""
+    world.cut(pod.index)
+
+
+def preempt(world: World, pod: Pod) -> None:
+    for each in world.pods:
+        each.signal(signal.SIGTERM)
+
+
+def drain(world: World, pod: Pod) -> None:
+    """One pod only is asked to leave, as by `kubectl drain`."""
+    pod.signal(signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    name: str
+    strike: Callable[[World, Pod], None]
+    reasons: set[str]
+    """What pods that can still speak may say, besides Completed when the fault came too late."""
+    silent: bool = False
+    """The pod that is struck says nothing any more: it is removed once the others have ended."""
+    head: bool | None = None
+    """Only in rank 0's pod, only in others, or anywhere."""
+
+
+RAY = PLATFORM | GOES_ON
+FAULTS = (
+    Fault("rank killed", kill_rank(signal.SIGKILL), GOES_ON),
+    Fault("rank stopped", kill_rank(signal.SIGSTOP), GOES_ON | {"HungCollective"}),
+    Fault("warm process killed", kill(signal.SIGKILL, "cotenant_worker.warm"), GOES_ON),
+    Fault("head pod killed", kill_pod, RAY, silent=True, head=True),
+    Fault("other pod killed", kill_pod, RAY, silent=True, head=False),
+    Fault("GCS killed", kill(signal.SIGKILL, "gcs/gcs_server"), RAY, head=True),
+    Fault("raylet killed", kill(signal.SIGKILL, "raylet/raylet"), RAY),
+    Fault("Ray's worker killed", kill(signal.SIGKILL, "ray::"), RAY),
+    Fault("node process killed", kill(signal.SIGKILL, "cotenant_worker.raystart"), RAY),
+    Fault("other pod frozen", freeze, RAY, silent=True, head=False),
+    Fault("head pod frozen", freeze, RAY, silent=True, head=True),
+    Fault("other pod cut off", cut, RAY, head=False),
+    Fault("preempted", preempt, {"Preempted", "Completed"}),
+    Fault("one pod drained", drain, {"Preempted", "Completed", "PeerLost"}),
+)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of each fault."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    ends: dict[str, Counter[str]] = field(default_factory=dict)
+    slowest_s: dict[str, float] = field(default_factory=dict)
+    jobs: int = 0
+
+    def add(self, fault: str, reasons: list[str], seconds: float) -> None:
+        self.counts[fault] += 1
+        self.ends.setdefault(fault, Counter()).update([" + ".join(sorted(set(reasons)))])
+        self.slowest_s[fault] = max(self.slowest_s.get(fault, 0.0), seconds)
+
+
+def attempt(job: Contract, fault: Fault | None, dice: random.Random, tally: Tally, resume: int) -> list[str]:
+    """One attempt with its fault; the reasons of the pods that can speak."""
+    with World(job, HERE, env={"COTENANT_REDUCE_TIMEOUT_S": "20"}) as world:
+        pods = world.start_all()
+        struck = _strike(world, fault, dice) if fault else None
+        begin = time.monotonic()
+        quiet = struck if fault and fault.silent else None
+        try:
+            for pod in pods:
+                if pod is not quiet:
+                    pod.wait(max(1.0, begin + END_S - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise BrokenRuleError(f"a pod has not ended {END_S:.0f} s after the fault\n{world.logs()}") from None
+        seconds = time.monotonic() - begin
+        if quiet is not None:
+            quiet.kill()
+            quiet.wait(20)
+        speaking = [pod for pod in pods if pod is not quiet]
+        reasons = [pod.termination().reason if pod.spoke() else "nothing" for pod in speaking]
+        _check(world, fault, speaking, reasons, resume)
+        if fault is not None:
+            tally.add(fault.name, reasons, seconds)
+        return reasons
+
+
+def _strike(world: World, fault: Fault, dice: random.Random) -> Pod:
+    """At a random moment of the training, or in a quarter of the cases of the start. The pod that was chosen."""
+    candidates = [pod for pod in world.pods if fault.head is None or (pod.index == 0) == fault.head]
+    pod = dice.choice(candidates)
+    early = dice.random() < 0.25
+    wait_s = dice.uniform(0.2, 4.0)
+    end = time.monotonic() + END_S
+    while not early and time.monotonic() < end and all(each.process.poll() is None for each in world.pods):
+        with contextlib.suppress(subprocess.SubprocessError, ValueError, OSError):
+            if world.pods[0].progress().step > 0:
+                break
+        time.sleep(0.1)
+    time.sleep(wait_s)
+    while time.monotonic() < end and pod.process.poll() is None:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, IndexError):
+            fault.strike(world, pod)
+            return pod
+        time.sleep(0.1)
+    return pod
+
+
+def _check(world: World, fault: Fault | None, pods: list[Pod], reasons: list[str], resume: int) -> None:
+    allowed = fault.reasons | {"Completed"} if fault else {"Completed"}
+    if not set(reasons) <= allowed:
+        raise BrokenRuleError(f"{reasons} after {fault.name if fault else 'nothing'}\n{world.logs()}")
+    for pod in pods:
+        said = pod.termination()
+        if not said.message or "Traceback" in said.message or "\n" in said.message:
+            raise BrokenRuleError(f"this is no sentence: {said.message!r}\n{world.logs()}")
+    if reasons[0] == "Completed" and pods[0].index == 0 and pods[0].termination().results != {"value": RIGHT}:
+        raise BrokenRuleError(f"{pods[0].termination().results} instead of {RIGHT}\n{world.logs()}")
+    starts = [int(step) for step in re.findall(r"of \d+ starts at (\d+)", world.logs())]
+    if starts and starts[0] < resume:
+        raise BrokenRuleError(f"started at {starts[0]} although {resume} was saved\n{world.logs()}")
+    if left := world.left():
+        raise BrokenRuleError(f"processes are left: {left}\n{world.logs()}")
+
+
+def one_job(dice: random.Random, tally: Tally) -> None:
+    """Attempts until it is done, a fault in each but the last ones."""
+    kind = dice.choice(["ring", "torch"])
+    with podlike.directory() as shared:
+        job = podlike.contract(
+            [1, 1],
+            command=("python", "chaos_program.py", kind, str(STEPS)),
+            checkpoint=CheckpointSpec(str(shared)),
+            grace_s=20,
+            rendezvous_timeout_s=90,
+            platform={"hangTimeoutSeconds": 8},
+        )
+        faults = dice.randint(1, 3)
+        for number in range(1, ATTEMPTS + 1):
+            resume = max((int(path.name[5:]) for path in shared.glob("step-????????????")), default=0)
+            fault = dice.choice(FAULTS) if number <= faults else None
+            print(f"{kind} job {tally.jobs + 1}, attempt {number}: {fault.name if fault else 'nothing'}", flush=True)
+            reasons = attempt(replace(job, attempt=number), fault, dice, tally, resume)
+            if "Completed" in reasons:
+                break
+        else:
+            raise BrokenRuleError(f"not done after {ATTEMPTS} attempts")
+    tally.jobs += 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--json", default="bench/results/chaos.json")
+    chosen = parser.parse_args()
+    if why := podlike.missing():
+        print(f"bench/chaos.py did not run: {why}")
+        return 0
+    print(f"seed {chosen.seed}")
+    dice, tally, code = random.Random(chosen.seed), Tally(), 0
+    end = time.monotonic() + chosen.minutes * 60
+    while time.monotonic() < end:
+        try:
+            one_job(dice, tally)
+        except BrokenRuleError as error:
+            print(f"BROKEN: {error}")
+            code = 1
+            break
+    print(f"{tally.jobs} jobs done, load {os.getloadavg()[0]:.1f}")
+    for name, count in sorted(tally.counts.items()):
+        ends = ", ".join(f"{reason} {times}×" for reason, times in tally.ends[name].most_common())
+        print(f"{name:<36}{count:>4}   slowest end {tally.slowest_s[name]:>6.1f} s   {ends}")
+    path = Path(chosen.json)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {"seed": chosen.seed, "jobs": tally.jobs, "ends": tally.ends, "slowest_s": tally.slowest_s}
+    path.write_text(json.dumps(document, indent=1))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

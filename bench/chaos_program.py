@@ -1,0 +1,51 @@
+"""The job that bench/chaos.py kills: adds known numbers up over all ranks, and saves. Arguments: torch or ring, steps.
+
+The sum does not depend on how often it was interrupted or how many ranks there were, unless something was lost or
+done twice.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from cotenant_worker import Saver, all_reduce, context, report, results, should_stop
+
+EVERY = 10
+
+
+def summand(step: int) -> float:
+    return float(step * step % 11)
+
+
+def main(kind: str, steps: int) -> None:
+    if kind == "torch":
+        import torch.distributed as dist
+
+        dist.init_process_group("gloo")
+    saver = Saver()
+    found = saver.latest()
+    state = json.loads((found.path / "state.json").read_text()) if found else {"step": 0, "value": 0.0}
+    rank, size = context().rank, context().world_size
+    print(f"rank {rank} of {size} starts at {state['step']}", flush=True)
+
+    def save(directory: Path) -> None:
+        (directory / "state.json").write_text(json.dumps(state))
+
+    for step in range(state["step"] + 1, steps + 1):
+        # Only the mean over all ranks is right: each rank is off by its distance from the middle.
+        state = {"step": step, "value": state["value"] + all_reduce(summand(step) + rank - (size - 1) / 2, "mean")}
+        report(step=step, of=steps)
+        if step % EVERY == 0:
+            saver.save(step, save)
+        if should_stop():
+            saver.save(step, save)
+            sys.exit(0)
+        time.sleep(0.05)
+    results({"value": state["value"]})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,59 @@
+"""Mode `rayTrain` in two pods: killed workers, a preemption with notice, and the next attempt that goes on."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import podlike
+import pytest
+from podlike import World, contract, until
+from tests.e2e.test_frameworks import installed
+
+from cotenant.contract import CheckpointSpec
+
+PROGRAMS = Path(__file__).parent / "programs"
+START_S = 240
+
+pytestmark = [
+    pytest.mark.frameworks,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(bool(podlike.missing()), reason=podlike.missing() or "can run"),
+]
+
+
+def test_a_preempted_run_saves_on_notice_and_the_next_attempt_goes_on() -> None:
+    with podlike.directory() as shared:
+        job = contract(
+            [1, 1],
+            command=("python", "ray_train_steps.py", "100000"),
+            mode="rayTrain",
+            checkpoint=CheckpointSpec(str(shared)),
+            grace_s=30,
+        )
+        path = {"PYTHONPATH": str(installed("raytrain"))}
+        with World(job, PROGRAMS, env=path) as world:
+            head, other = world.start_all()
+            until(lambda: head.progress().last_checkpoint_step, START_S, "a first checkpoint")
+            os.kill(other.processes("ray::RayTrainWorker")[0], signal.SIGKILL)
+            until(lambda: re.search(r"starts at [1-9]", head.log()), 120, "Ray Train's own restart")
+            for pod in (head, other):
+                pod.signal(signal.SIGTERM)
+            codes = [pod.wait(30) for pod in (head, other)]
+            logs = world.logs()
+        assert codes == [143, 143], logs
+        saved = [int(step) for step in re.findall(r"worker \d saved (\d+) on notice", logs)]
+        assert len(saved) == 2, logs
+
+        again = replace(job, attempt=2, command=("python", "ray_train_steps.py", str(max(saved) + 40)))
+        with World(again, PROGRAMS, env=path) as world:
+            pods = world.start_all()
+            codes = [pod.wait(START_S) for pod in pods]
+            logs = world.logs()
+        assert codes == [0, 0], logs
+        starts = [int(step) for step in re.findall(r"worker \d starts at (\d+)", logs)]
+        assert len(starts) == 2, logs
+        assert min(starts) >= min(saved), logs

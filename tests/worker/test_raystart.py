@@ -1,0 +1,87 @@
+"""How a pod's Ray node is started: the flags that both sides know, the parts of Ray that are replaced, what is said."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from podlike import contract
+
+from cotenant_worker import raystart
+from cotenant_worker.raynode import start_command
+from cotenant_worker.runtime import last_sentence
+
+
+@pytest.mark.parametrize("node", [0, 1])
+@pytest.mark.parametrize("mode", ["command", "rayTrain"])
+def test_every_flag_that_a_pod_gets_is_understood(node: int, mode: str) -> None:
+    job = contract([1, 1], command=("x",), mode=mode, node_rank=node)
+    command = start_command(job, "python", ip="10.0.0.2", head_address="10.0.0.1", cpus=4)
+    assert command[:5] == [
+        "python",
+        "-P",
+        "-m",
+        "cotenant_worker.raystart",
+        "shipped" if mode == "rayTrain" else "node",
+    ]
+    chosen = raystart.options(command[5:])
+    assert (chosen.head, chosen.resources, chosen.node_ip_address) == (node == 0, {f"w{node}": 1}, "10.0.0.2")
+    assert (chosen.port, chosen.address) == ((6379, None) if node == 0 else (None, "10.0.0.1:6379"))
+
+
+def test_the_installed_ray_can_be_started_without_its_agents() -> None:
+    """Otherwise every start would quietly take the long way."""
+    from ray._private import node, services
+    from ray._private.parameter import RayParams
+
+    assert raystart._fits(node, services, RayParams, {"num_cpus": 1, "gcs_address": "x", "no_monitor": True})
+    assert not raystart._fits(node, services, RayParams, {"a_parameter_that_is_not_there": 1})
+
+
+def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_path: Path) -> None:
+    started: list[Any] = []
+    start = raystart._leaner(lambda command, *_: started.append(command), ("127.0.0.1", 1))
+    start(
+        [
+            *("raylet", f"--session_dir={tmp_path}", f"--node_id={'ab' * 28}"),
+            *("--dashboard_agent_command=python agent.py --x=1", "--runtime_env_agent_command=python main.py"),
+        ],
+        "raylet",
+    )
+    start(["log_monitor", "--x"], "log_monitor")
+    idle = subprocess.list2cmdline([sys.executable, "-I", "-S", str(Path(raystart.__file__).with_name("idle.py"))])
+    assert started == [
+        [
+            *("raylet", f"--session_dir={tmp_path}", f"--node_id={'ab' * 28}"),
+            *(f"--dashboard_agent_command={idle}", f"--runtime_env_agent_command={idle}"),
+        ],
+        ["log_monitor", "--x"],
+    ]
+    assert {path.name.removesuffix(f"_{'ab' * 28}"): path.read_text() for path in tmp_path.iterdir()} == {
+        "dashboard_agent_listen_port": "-1",
+        "metrics_agent_port": "-1",
+        "metrics_export_port": "-1",
+        "runtime_env_agent_port": "-1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "want"),
+    [
+        pytest.param(("2026 INFO started", "cotenant: raylet ended with -9"), "raylet ended with -9", id="ours"),
+        pytest.param(
+            ("Traceback (most recent call last):", '  File "x.py", line 1, in <module>', "ConnectionError: no GCS", ""),
+            "ConnectionError: no GCS",
+            id="the end of a traceback",
+        ),
+        pytest.param(
+            ("ray.exceptions.RaySystemError: it broke",), "ray.exceptions.RaySystemError: it broke", id="dotted"
+        ),
+        pytest.param(("2026 INFO started", "  retrying"), "", id="nothing that explains it"),
+    ],
+)
+def test_the_reason_is_found_in_the_last_lines_of_a_log(lines: tuple[str, ...], want: str) -> None:
+    assert last_sentence(lines) == want

@@ -1,0 +1,155 @@
+"""This process's line to its launcher, and what it says there: steps, collectives entered, GPU memory, where it is."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import mmap
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+
+from .main_process import is_main_process
+
+_BEAT_S = 0.5
+_WORDS = ("calls", "stop_at", "step", "sequence", "saved_step")
+
+
+class Pulse:
+    """This process's line to its launcher. Quiet when there is none: a program never fails because of it."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._socket = None
+        self._pid = 0
+        self._thread = None
+        self._cell = None
+        self._pending = None
+        self._sent_at = 0.0
+        self._peak = 0
+        self.sequence = None
+        """A function that counts the collectives entered, once a process group exists."""
+
+    @property
+    def rank(self):
+        return int(os.environ.get("RANK", "0"))
+
+    def cell(self):
+        """The words shared with the launcher; None outside a rank."""
+        if self._cell is None:
+            path = os.path.join(os.environ.get("COTENANT_STATE_DIR", "/nowhere"), f"rank-{self.rank}.cell")
+            with contextlib.suppress(OSError, ValueError), open(path, "r+b") as file:
+                self._cell = mmap.mmap(file.fileno(), 64)
+        return self._cell
+
+    def word(self, name, value=None):
+        cell = self.cell()
+        if cell is None:
+            return 0
+        at = _WORDS.index(name) * 8
+        if value is not None:
+            struct.pack_into("<q", cell, at, value)
+            return value
+        return struct.unpack_from("<q", cell, at)[0]
+
+    def send(self, message):
+        with self._lock:
+            if self._pid != os.getpid():  # never share a connection across a fork
+                self._socket, self._pid = None, os.getpid()
+            try:
+                if self._socket is None:
+                    self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                    self._socket.settimeout(5)
+                    self._socket.connect(os.path.join(os.environ["COTENANT_STATE_DIR"], "launcher.sock"))
+                    self._write({"op": "hello", "role": "rank", "rank": self.rank, "pid": self._pid})
+                self._write(message)
+            except (OSError, KeyError):
+                self._socket = None
+                return False
+            return True
+
+    def _write(self, message):
+        message.setdefault("rank", self.rank)
+        self._socket.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+
+    def report(self, message):
+        """Send now or, when the last one left a moment ago, with the next beat: a loop may call it every step."""
+        now = time.monotonic()
+        if now - self._sent_at < 0.1:
+            if self._pending and "metrics" in self._pending:
+                message["metrics"] = dict(self._pending["metrics"], **message.get("metrics", {}))
+            self._pending = message
+            self.start(asked=True)
+            return
+        self._sent_at = now
+        self._pending = None
+        self.send(message)
+        self.start(asked=True)
+
+    def flush(self):
+        message, self._pending = self._pending, None
+        if message is not None:
+            self.send(message)
+
+    def start(self, asked=False):
+        """The side thread; once per process, and in a rank's children only when they report by themselves."""
+        if self._thread is None and (asked or is_main_process()):
+            self._thread = threading.Thread(target=self._run, name="cotenant", daemon=True)
+            self._thread.start()
+            atexit.register(self.last_words)
+
+    def last_words(self):
+        with contextlib.suppress(Exception):
+            self.flush()
+            self._memory()
+            self._steps(final=True)
+
+    def _run(self):
+        counted = -1
+        while True:
+            time.sleep(_BEAT_S)
+            with contextlib.suppress(Exception):
+                self.flush()
+                counted = self._steps(counted)
+                if self.sequence is not None:
+                    number = int(self.sequence())
+                    self.word("sequence", number)
+                    self.send({"op": "beat", "beat": self._beat(number)})
+                self._memory()
+
+    def _steps(self, counted=-1, final=False):
+        step = self.word("step")
+        if step > 0 and (final or step != counted):
+            self.send({"op": "report", "step": step, "counted": True, "at": time.time()})
+        return step
+
+    def _beat(self, number):
+        generation = int(os.environ.get("COTENANT_RESTART", "0"))
+        return {"rank": self.rank, "generation": generation, "sequence": number, "where": main_thread_place()}
+
+    def _memory(self):
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if cuda is None or not cuda.is_initialized():
+            return
+        peak = max((cuda.max_memory_reserved(i) for i in range(cuda.device_count())), default=0) >> 20
+        if peak > self._peak:
+            self._peak = peak
+            self.send({"op": "memory", "peak_mib": peak})
+
+
+pulse = Pulse()
+
+
+def main_thread_place():
+    """file:line of the main thread's innermost frame that is not inside a library."""
+    frame = sys._current_frames().get(threading.main_thread().ident)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if "site-packages" not in name and "/lib/python" not in name and "cotenant" not in name and name[:1] != "<":
+            return f"{os.path.basename(name)}:{frame.f_lineno} in {frame.f_code.co_name}"
+        frame = frame.f_back
+    return ""

@@ -1,0 +1,87 @@
+"""Sees every import of this process and adapts a handful of modules, before or after they run."""
+
+from __future__ import annotations
+
+import _thread
+import importlib
+import importlib.util
+import os
+import sys
+
+EXIT_QUOTA = 83
+
+BEFORE = {"torch": ("memory", "before_torch")}
+AFTER = {
+    "torch": ("memory", "after_torch"),
+    "torch.distributed.distributed_c10d": ("torches", "after_distributed"),
+    "torch.nn.parallel.distributed": ("torches", "after_data_parallel"),
+    "torch.optim.optimizer": ("torches", "after_optimizer"),
+    "tensorflow": ("memory", "after_tensorflow"),
+    "ray.train": ("frameworks", "after_ray_train"),
+    "jax.distributed": ("frameworks", "after_jax_distributed"),
+}
+"""Module → where the function is that adapts it."""
+
+
+def watch_imports():
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder())
+
+
+def complain(text):
+    sys.stderr.write(f"cotenant: {text}\n")
+    sys.stderr.flush()
+
+
+def _function(home):
+    return getattr(importlib.import_module(f".{home[0]}", __package__), home[1])
+
+
+class Loader:
+    """The real loader, with our function after it."""
+
+    def __init__(self, inner, home):
+        self._inner = inner
+        self._home = home
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def create_module(self, spec):
+        return self._inner.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self._inner
+        self._inner.exec_module(module)
+        try:
+            _function(self._home)(module)
+        except Exception as error:
+            complain(f"cannot adapt {module.__name__}: {type(error).__name__}: {error}")
+            if os.environ.get("COTENANT_LIMITS") and self._home[0] == "memory":
+                os._exit(EXIT_QUOTA)
+
+
+class Finder:
+    """First on sys.meta_path."""
+
+    def __init__(self):
+        self._busy = set()
+
+    def find_spec(self, name, path=None, target=None):
+        home = AFTER.get(name)
+        mine = (_thread.get_ident(), name)
+        if home is None or mine in self._busy:
+            return None
+        self._busy.add(mine)
+        try:
+            spec = importlib.util.find_spec(name)
+        except (ImportError, ValueError):
+            return None
+        finally:
+            self._busy.discard(mine)
+        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+            return None
+        if name in BEFORE:
+            _function(BEFORE[name])(spec)
+        spec.loader = Loader(spec.loader, home)
+        return spec

@@ -1,0 +1,107 @@
+"""GPU memory limits of torch and TensorFlow, as `cotenant_worker.limits` computed them for this rank."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+
+from .beats import pulse
+from .imports import EXIT_QUOTA, complain
+from .main_process import is_main_process
+
+
+def limits():
+    """UUID → {pool, total, quota} in bytes; empty where nothing is limited."""
+    text = os.environ.get("COTENANT_LIMITS", "")
+    return json.loads(text) if text else {}
+
+
+def fraction_of(limit, total):
+    return int(limit["pool"] / total * 1e6) / 1e6
+
+
+def merged_alloc_conf(value, fraction):
+    """The tenant's allocator settings with our limit last: for one key, the last one counts."""
+    kept = [part for part in value.split(",") if part and not part.strip().startswith("per_process_memory_fraction")]
+    return ",".join([*kept, f"per_process_memory_fraction:{fraction:.6f}"])
+
+
+def before_torch(spec):
+    """Before torch runs: its allocator reads the limit by itself where it knows the key (2.10 and later)."""
+    found = limits()
+    if not found or not spec.origin:
+        return
+    with contextlib.suppress(OSError):
+        with open(os.path.join(os.path.dirname(spec.origin), "version.py")) as file:
+            match = re.search(r"__version__ = ['\"](\d+)\.(\d+)", file.read())
+        if match and (int(match[1]), int(match[2])) >= (2, 10):
+            least = min(fraction_of(limit, limit["total"]) for limit in found.values())
+            name = "PYTORCH_ALLOC_CONF"
+            before = os.environ.get(name) or os.environ.pop("PYTORCH_CUDA_ALLOC_CONF", "")
+            os.environ[name] = merged_alloc_conf(before, least)
+
+
+def after_torch(torch):
+    if hasattr(torch, "cuda") and hasattr(torch.cuda, "_lazy_call"):
+        torch.cuda._lazy_call(_limit_torch)
+
+
+def _limit_torch():
+    """Queued by torch until CUDA starts in this process; the environment is read then, after any fork."""
+    import torch
+
+    found = limits()
+    seen = []
+    by_hex = {uuid.split("-", 1)[-1]: limit for uuid, limit in found.items()}
+    try:
+        caps = {}
+        for index in range(torch.cuda.device_count()):
+            uuid = str(getattr(torch.cuda.get_device_properties(index), "uuid", ""))
+            seen.append(f"GPU-{uuid}")
+            limit = by_hex.get(uuid) or (next(iter(found.values())) if len(found) == 1 else None)
+            if limit is not None:
+                caps[index] = fraction_of(limit, torch.cuda.mem_get_info(index)[1])
+                torch.cuda.set_per_process_memory_fraction(caps[index], index)
+        if caps:
+            _cap_setter(torch.cuda, caps)
+    except Exception as error:
+        if found:
+            complain(f"the GPU memory limit could not be set: {type(error).__name__}: {error}")
+            os._exit(EXIT_QUOTA)
+        return
+    if seen and is_main_process():
+        pulse.send({"op": "sees", "uuids": seen})
+        pulse.start()
+    elif found and seen and os.environ.get("RANK"):
+        text = f"rank {pulse.rank} uses its GPU from several processes; each may take the whole limit"
+        pulse.send({"op": "warning", "key": f"processes-{pulse.rank}", "text": text})
+
+
+def _cap_setter(cuda, caps):
+    """The program may lower its limit, not raise it."""
+    original = cuda.set_per_process_memory_fraction
+
+    def set_per_process_memory_fraction(fraction, device=None):
+        index = cuda.current_device() if device is None else getattr(device, "index", device)
+        return original(min(fraction, caps.get(index, 1.0)), device)
+
+    cuda.set_per_process_memory_fraction = set_per_process_memory_fraction
+
+
+def after_tensorflow(tf):
+    found = list(limits().values())
+    if not found:
+        return
+    try:
+        devices = tf.config.list_physical_devices("GPU")
+        for device, limit in zip(devices, found):  # noqa: B905 - Python 3.8 has no strict=
+            piece = tf.config.LogicalDeviceConfiguration(memory_limit=limit["pool"] >> 20)
+            tf.config.set_logical_device_configuration(device, [piece])
+    except Exception as error:
+        complain(f"the GPU memory limit of TensorFlow could not be set: {type(error).__name__}: {error}")
+        os._exit(EXIT_QUOTA)
+    if devices:
+        # A limited device cannot also grow; programs that ask for growth get what they meant.
+        tf.config.experimental.set_memory_growth = lambda *_args, **_kwargs: None

@@ -1,0 +1,187 @@
+"""torch as a rank has it: collectives, precision, optimizers. Each function gets a module that was just imported."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import time
+
+from .beats import pulse
+from .imports import complain
+from .main_process import is_main_process
+
+
+def substitute_backend(backend):
+    """`nccl` becomes gloo where the launcher said so."""
+    if os.environ.get("COTENANT_COLLECTIVE") != "gloo" or backend is None:
+        return backend
+    return re.sub(r"\bnccl\b", "gloo", str(backend), flags=re.IGNORECASE) if "nccl" in str(backend).lower() else backend
+
+
+def after_distributed(c10d):
+    original = c10d.init_process_group
+
+    def init_process_group(backend=None, *args, **kwargs):
+        chosen = substitute_backend(backend)
+        if chosen != backend:
+            if is_main_process():
+                complain(f"backend {backend!r} cannot work here (see the job's progress); using {chosen!r}")
+            kwargs.pop("device_id", None)
+        result = original(chosen, *args, **kwargs)
+        with contextlib.suppress(Exception):
+            pulse.send({"op": "mark", "what": f"process group of rank {pulse.rank}"})
+            pulse.sequence = lambda: c10d._world.default_pg._get_sequence_number_for_group()  # noqa: PLW0108 - the group may be replaced
+            pulse.start()
+        preflight(c10d)
+        return result
+
+    init_process_group.__doc__ = original.__doc__
+    init_process_group.__wrapped__ = original
+    c10d.init_process_group = init_process_group
+
+
+def preflight(c10d):
+    """Before step 0: is the all-reduce right, how fast is it, how fast is this rank by itself? Some milliseconds.
+
+    Skipped for worlds that are not the job's, and where ranks still have to choose among several GPUs.
+    """
+    env = os.environ
+    if env.get("COTENANT_PREFLIGHT", "1") == "0" or c10d.get_world_size() != int(env.get("WORLD_SIZE", "0")):
+        return
+    import torch
+
+    cuda = "nccl" in str(c10d.get_backend())
+    if not is_main_process() or (cuda and torch.cuda.device_count() != 1):
+        return
+    device = "cuda" if cuda else "cpu"
+    wait = torch.cuda.synchronize if cuda else (lambda: None)
+    words = torch.ones(1 << (22 if cuda else 18), dtype=torch.float32, device=device)
+    c10d.all_reduce(words)  # the first one also makes the connections
+    best = None
+    for _ in range(3):
+        words.fill_(1.0)
+        wait()
+        begin = time.perf_counter()
+        c10d.all_reduce(words)
+        wait()
+        took = time.perf_counter() - begin
+        best = took if best is None else min(best, took)
+    low, high, size = float(words.min()), float(words.max()), c10d.get_world_size()
+    if (low, high) != (size, size):
+        raise RuntimeError(f"cotenant: the all-reduce is wrong: ones over {size} ranks gave {low} to {high}")
+    own = _own_speed(torch, device, wait)
+    pulse.send({"op": "preflight", "ms": best * 1e3, "bytes": words.numel() * 4, "own_ms": own * 1e3, "device": device})
+
+
+def _own_speed(torch, device, wait):
+    """Seconds of the same small work on every rank: the best of five, so that one interruption does not count."""
+    side = 1024 if device == "cuda" else 192
+    matrix = torch.ones(side, side, device=device)
+    times = []
+    for _ in range(5):
+        wait()
+        begin = time.perf_counter()
+        for _ in range(8):
+            matrix = (matrix @ matrix).clamp_(-1.0, 1.0)
+        wait()
+        times.append(time.perf_counter() - begin)
+    return min(times[1:])
+
+
+def after_data_parallel(module):
+    """The job's `precision`: forward passes of DDP run under autocast and give float32 back, as Accelerate does it."""
+    original = module.DistributedDataParallel.forward
+
+    def forward(self, *inputs, **kwargs):
+        import torch
+
+        chosen = os.environ.get("COTENANT_PRECISION", "fp32")
+        if chosen == "fp32" or torch.is_autocast_enabled(self.device_type) or "accelerate" in sys.modules:
+            return original(self, *inputs, **kwargs)  # nothing asked, or the program decides by itself
+        if scaling is not None and scaling.usable:
+            scaling.active = True
+            scaling.watch(self.module.parameters())
+        with torch.autocast(self.device_type, dtype=torch.bfloat16 if chosen == "bf16" else torch.float16):
+            result = original(self, *inputs, **kwargs)
+        return _to_float(result, torch)
+
+    module.DistributedDataParallel.forward = forward
+    scaling = loss_scaling()
+    if scaling is not None:
+        import torch
+
+        scaling.scale_backward(torch.autograd, torch)
+        if not scaling.usable:
+            warn_precision("precision fp16: this torch cannot scale losses unasked; use torch.amp.GradScaler or bf16")
+
+
+_scaling = []  # type: ignore[var-annotated]
+
+
+def loss_scaling():
+    """This process's `Scaling` where the job says fp16; None elsewhere."""
+    if os.environ.get("COTENANT_PRECISION") != "fp16":
+        return None
+    if not _scaling:
+        from .scaling import Scaling
+
+        _scaling.append(Scaling(warn_precision))
+    return _scaling[0]
+
+
+def warn_precision(text):
+    pulse.send({"op": "warning", "key": "precision", "text": f"rank {pulse.rank}: {text}"})
+
+
+def _to_float(value, torch):
+    if isinstance(value, torch.Tensor):
+        return value.float() if value.dtype in (torch.bfloat16, torch.float16) else value
+    if isinstance(value, dict):
+        return type(value)({name: _to_float(each, torch) for name, each in value.items()})
+    if type(value) in (list, tuple):
+        return type(value)(_to_float(each, torch) for each in value)
+    return value
+
+
+def after_optimizer(module):
+    """Steps of programs that do not report: those of the first optimizer, counted where every optimizer passes."""
+    register = getattr(module, "register_optimizer_step_post_hook", None)
+    if register is None:
+        return
+    first = []
+    count = [0]
+
+    def stepped(optimizer, _args, _kwargs):
+        if not first:
+            if not is_main_process():
+                first.append(None)
+                return
+            first.append(id(optimizer))
+            pulse.send({"op": "mark", "what": f"first step of rank {pulse.rank}"})
+            pulse.start()
+        if first[0] == id(optimizer):
+            count[0] += 1
+            pulse.word("step", count[0])
+
+    register(stepped)
+    _scale_losses(module)
+
+
+def _scale_losses(module):
+    """Every parameter that an optimizer holds gets its gradients unscaled; a step with overflowed ones is left out."""
+    scaling = loss_scaling()
+    if scaling is None:
+        return
+    import torch
+
+    original = module.Optimizer.add_param_group
+
+    def add_param_group(self, param_group):
+        original(self, param_group)
+        scaling.watch(self.param_groups[-1]["params"])
+
+    module.Optimizer.add_param_group = add_param_group
+    scaling.usable = True
+    module.register_optimizer_step_pre_hook(lambda optimizer, _args, _kwargs: scaling.before_step(optimizer, torch))

@@ -1,0 +1,67 @@
+"""How a pod's ranks leave when they are asked to: told, given the grace period, then killed. For the launcher."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cotenant.contract import Contract
+from cotenant_worker import layout
+from cotenant_worker.board import Board
+from cotenant_worker.channel import Message
+from cotenant_worker.ranks import LocalRanks
+from cotenant_worker.runtime import RayRuntime
+
+_SAMPLE_S = 0.5
+
+
+@dataclass(slots=True)
+class Preemption:
+    contract: Contract
+    ranks: LocalRanks
+    ray: RayRuntime
+    board: Board
+    emit: Callable[[Message], None]
+    begun: bool = False
+    """The pod itself was asked to leave; a world that changes its size asks its ranks only."""
+    _calls_at: tuple[float, int] = (0.0, 0)
+
+    async def sample(self) -> None:
+        """For ever: how often ranks pass a safe point, so that all can agree on one that none has passed."""
+        while True:
+            await asyncio.sleep(_SAMPLE_S)
+            calls = [run.cell.get("calls") for run in self.ranks.running.values()]
+            if calls:
+                self._calls_at = (time.monotonic(), max(calls))
+
+    def ask_ranks(self, why: str) -> None:
+        left = self.grace_left()
+        document = {"reason": why, "deadline": time.time() + left, "seconds": left}
+        aside = layout.preempt_file().with_suffix(".tmp")
+        aside.write_text(json.dumps(document))
+        aside.rename(layout.preempt_file())
+        if self.contract.mode == "rayTrain":
+            return  # Ray Train tells its workers itself, once Ray drains
+        at, before = self._calls_at
+        calls = self.ranks.ask_to_stop()
+        now = time.monotonic()
+        rate = max(0.0, (max(calls.values(), default=0) - before) / (now - at)) if at else 0.0
+        self.emit({"op": "calls", "calls": calls, "rate": rate})
+
+    def grace_left(self) -> float:
+        """Seconds that ranks have: five are kept for ourselves, less where the grace period is short."""
+        return max(1.0, self.contract.grace_s - min(5.0, self.contract.grace_s / 4))
+
+    async def see_out(self) -> None:
+        """Return when our ranks have left, or when their time is over and they are killed."""
+        if self.contract.mode == "rayTrain":
+            await self.ray.drain(self.grace_left())
+        else:
+            await self.ranks.all_gone(self.grace_left())
+        late = sorted(self.ranks.running)
+        await self.ranks.stop(1 << 30)
+        if late:
+            self.board.warn("grace", f"ranks {late} were still running at the end of the grace period and were killed")
