@@ -63,6 +63,11 @@ def under_cotenant(pods: list[int], turns: int) -> dict[str, Any]:
         return {**read(started[0].log(), launched), "phases": phases}
 
 
+def first_all_reduce(runs: list[dict[str, Any]]) -> float:
+    """Seconds from the launcher's begin; the best run."""
+    return min(run["phases"].get("first all-reduce of rank 0", float("inf")) for run in runs)
+
+
 def phases_of(page: str) -> dict[str, float]:
     return {name: float(value) for name, value in re.findall(r'phase="([^"]+)"\} ([\d.e+-]+)', page)}
 
@@ -100,6 +105,8 @@ def main() -> int:
         step = statistics.median(ms for run in found for ms in run["ms"])
         first = min(run["first_step_s"] for run in found)
         print(f"{name:<22}{step:>10.2f}{step / bare - 1:>+12.1%}{first:>15.1f} s")
+    for name in ("one pod, two ranks", "two pods"):
+        print(f"{name}: first all-reduce {first_all_reduce(runs[name]):.1f} s after the launcher began")
     fastest = min(runs["two pods"], key=lambda run: run["first_step_s"])
     print("two pods, seconds after pod 0's launcher began:")
     for phase, seconds in sorted(fastest["phases"].items(), key=lambda item: item[1]):

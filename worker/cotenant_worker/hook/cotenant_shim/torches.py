@@ -59,6 +59,8 @@ def preflight(c10d):
     wait = torch.cuda.synchronize if cuda else (lambda: None)
     words = torch.ones(1 << (22 if cuda else 18), dtype=torch.float32, device=device)
     c10d.all_reduce(words)  # the first one also makes the connections
+    wait()
+    pulse.send({"op": "mark", "what": f"first all-reduce of rank {pulse.rank}"})
     best = None
     for _ in range(3):
         words.fill_(1.0)
