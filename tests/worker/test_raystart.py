@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,6 +67,19 @@ def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_p
         "metrics_export_port": "-1",
         "runtime_env_agent_port": "-1",
     }
+
+
+@pytest.mark.parametrize(
+    ("dead", "want"),
+    [
+        pytest.param([], "", id="all live"),
+        pytest.param([("raylet", -9)], "Ray's raylet was killed by SIGKILL", id="killed"),
+        pytest.param([("gcs_server", 1), ("raylet", 0)], "Ray's gcs_server ended with 1", id="the first one"),
+    ],
+)
+def test_the_process_that_ended_a_node_is_named(dead: list[tuple[str, int]], want: str) -> None:
+    found = [(name, SimpleNamespace(returncode=code)) for name, code in dead]
+    assert raystart.gone(SimpleNamespace(dead_processes=lambda: found)) == want
 
 
 @pytest.mark.parametrize(

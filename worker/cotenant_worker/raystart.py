@@ -14,6 +14,7 @@ import contextlib
 import inspect
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -187,7 +188,10 @@ def run_node(flags: list[str]) -> None:
 def gone(node: Any) -> str:
     """Which of the node's processes has ended, and how; empty while all live."""
     dead = node.dead_processes()
-    return f"{dead[0][0]} ended with {dead[0][1].returncode}" if dead else ""
+    if not dead:
+        return ""
+    name, code = dead[0][0], dead[0][1].returncode
+    return f"Ray's {name} was killed by {signal.Signals(-code).name}" if code < 0 else f"Ray's {name} ended with {code}"
 
 
 if __name__ == "__main__":

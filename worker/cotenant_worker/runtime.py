@@ -112,7 +112,7 @@ class RayRuntime:
         if not self.joined:
             text = f"this pod could not join the job's Ray cluster at {head}: {why or f'its node {how}'}"
             return Finish(names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", text, tail=lines)
-        text = f"the pod of rank 0, {head}, is gone: this pod's part of the Ray cluster ended without it"
+        text = f"the pod of rank 0, {head}, is gone, or this pod's part of the Ray cluster: {why or f'its node {how}'}"
         return Finish(names.EXIT_PEER_LOST, "PeerLost", text, tail=lines)
 
     def _last_lines(self) -> tuple[str, ...]:
