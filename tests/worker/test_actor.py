@@ -1,0 +1,62 @@
+"""The relay between driver and launcher, against a socket that plays the launcher; no Ray."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cotenant_worker import actor, layout
+from cotenant_worker.channel import Channel
+
+
+class Ear:
+    """A launcher that listens and can speak."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.channel: Channel | None = None
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.channel = Channel(reader, writer)
+        async for message in self.channel:
+            self.heard.put_nowait(message)
+
+
+@pytest.fixture
+async def ear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv(layout.ENV_STATE, str(tmp_path))
+    found = Ear()
+    server = await asyncio.start_unix_server(found.serve, str(layout.socket_path()))
+    yield found
+    server.close()
+
+
+async def test_a_head_that_asks_for_nothing_any_more_is_reported_to_the_launcher(
+    ear: Ear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actor, "_SILENCE_S", 0.1)
+    await actor.PodActor().attach()
+    assert [await asyncio.wait_for(ear.heard.get(), 20) for _ in range(2)] == [
+        {"op": "hello", "role": "actor"},
+        {"op": "head-silent", "for_s": 0.1},
+    ]
+
+
+async def test_events_come_in_batches_and_the_launchers_end_is_one(ear: Ear) -> None:
+    relay = actor.PodActor()
+    await relay.attach()
+    await asyncio.wait_for(ear.heard.get(), 20)
+    assert ear.channel is not None
+    for number in range(3):
+        ear.channel.send({"op": "reports", "items": [number]})
+    ear.channel.close()
+    found: list[Any] = []
+    while not any(event["op"] == "lost" for event in found):
+        found += await asyncio.wait_for(relay.events(), 20)
+    assert found == [
+        *({"op": "reports", "items": [number]} for number in range(3)),
+        {"op": "lost", "why": "its launcher ended"},
+    ]
