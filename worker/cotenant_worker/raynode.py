@@ -59,6 +59,8 @@ def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: s
         env[layout.ENV_GENERATION] = "0"
         if contract.checkpoint:
             env[layout.ENV_CHECKPOINT_DIR] = contract.checkpoint.path
+    else:
+        env["RAY_enable_worker_prestart"] = "1"  # the actor's process begins to import before the actor is asked for
     if path:
         env["PYTHONPATH"] = ":".join(path)
     drain = max(1, contract.grace_s - 10) if contract.mode == "rayTrain" else 0
@@ -74,6 +76,9 @@ def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: s
         "RAY_health_check_timeout_ms": "5000",
         "RAY_health_check_failure_threshold": "8",
         "RAY_enable_metrics_collection": "0",
+        # The raylet looks for its object store before that listens, and would look again after a whole second.
+        "RAY_raylet_client_connect_timeout_milliseconds": "20",
+        "RAY_raylet_client_num_connect_attempts": "500",
         "PYTHONSAFEPATH": "1",
         "HOME": home,
         layout.ENV_STATE: str(layout.state_dir()),
