@@ -105,12 +105,14 @@ class Fault:
     """The pod that is struck says nothing any more: it is removed once the others have ended."""
     head: bool | None = None
     """Only in rank 0's pod, only in others, or anywhere."""
+    training: bool = False
+    """Only once ranks train: before their first collective only the framework's own deadline finds it."""
 
 
 RAY = PLATFORM | GOES_ON
 FAULTS = (
     Fault("rank killed", kill_rank(signal.SIGKILL), GOES_ON),
-    Fault("rank stopped", kill_rank(signal.SIGSTOP), GOES_ON | {"HungCollective"}),
+    Fault("rank stopped", kill_rank(signal.SIGSTOP), GOES_ON | {"HungCollective"}, training=True),
     Fault("warm process killed", kill(signal.SIGKILL, "cotenant_worker.warm"), GOES_ON),
     Fault("head pod killed", kill_pod, RAY, silent=True, head=True),
     Fault("other pod killed", kill_pod, RAY, silent=True, head=False),
@@ -170,7 +172,7 @@ def _strike(world: World, fault: Fault, dice: random.Random) -> Pod:
     """At a random moment of the training, or in a quarter of the cases of the start. The pod that was chosen."""
     candidates = [pod for pod in world.pods if fault.head is None or (pod.index == 0) == fault.head]
     pod = dice.choice(candidates)
-    early = dice.random() < 0.25
+    early = dice.random() < 0.25 and not fault.training
     wait_s = dice.uniform(0.2, 4.0)
     end = time.monotonic() + END_S
     while not early and time.monotonic() < end and all(each.process.poll() is None for each in world.pods):
