@@ -22,6 +22,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from cotenant import names
+from cotenant.contract import Contract
 from cotenant_worker import layout
 from cotenant_worker.channel import Line
 
@@ -29,8 +31,7 @@ _AGENTS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
 _PORTS = ("METRICS_AGENT", "METRICS_EXPORT", "DASHBOARD_AGENT_LISTEN", "RUNTIME_ENV_AGENT")
 _IDLE = [sys.executable, "-I", "-S", str(Path(__file__).with_name("idle.py"))]
 _STEP_S = 0.02
-_HEAD_S = 60.0
-"""How long a pod waits for the head to answer; the launcher's own deadline for the whole rendezvous is longer."""
+_GCS_S = 60.0
 
 
 def options(flags: list[str]) -> argparse.Namespace:
@@ -112,7 +113,7 @@ def _leaner(start: Any, gcs: tuple[str, int]) -> Any:
             command = [next((flag + idle for flag in _AGENTS if part.startswith(flag)), part) for part in command]
         process = start(command, *args, **kwargs)
         if command[0].endswith("gcs_server"):
-            _await_port(*gcs)
+            _await_port(*gcs, _GCS_S)
             _mark("GCS answers")
         return process
 
@@ -126,22 +127,30 @@ def _without_ports(session: str, node: str) -> None:
         raylet.persist_port(session, node, getattr(raylet, f"{port}_PORT_NAME"), -1)
 
 
-def _await_port(host: str, port: int) -> None:
-    end = time.monotonic() + _HEAD_S
+def _await_port(host: str, port: int, patience_s: float) -> bool:
+    end = time.monotonic() + patience_s
     while time.monotonic() < end:
         with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1.0):
-            return
+            return True
         time.sleep(_STEP_S)
+    return False
 
 
 def _await_head(address: str) -> None:
-    """Until the head's raylet is known to its GCS. Ray waits for both in steps of seconds, so do not let it wait."""
+    """Until the head's raylet is known to its GCS. Ray waits for both in steps of seconds, so do not let it wait.
+
+    TimeoutError after the job's rendezvous timeout: the head's pod may still be pulling its image.
+    """
+    patience_s = Contract.from_json(os.environ[names.ENV_CONTRACT]).rendezvous_timeout_s
+    end = time.monotonic() + patience_s
     host, _, port = address.rpartition(":")
-    _await_port(host, int(port))
-    client = _raylet().GcsClient(address=address)
-    end = time.monotonic() + _HEAD_S
-    while time.monotonic() < end and not client.get_all_node_info(timeout=5):
-        time.sleep(_STEP_S)
+    if _await_port(host, int(port), patience_s):
+        client = _raylet().GcsClient(address=address)
+        while time.monotonic() < end:
+            if client.get_all_node_info(timeout=5):
+                return
+            time.sleep(_STEP_S)
+    raise TimeoutError(f"nothing answered at {address} within {patience_s} s")
 
 
 def _mark(what: str) -> None:
