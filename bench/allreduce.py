@@ -23,7 +23,8 @@ from typing import Any
 import podlike
 
 from cotenant_worker.conductor import free_ports
-from cotenant_worker.environment import World, base_environment, members_of, rank_environment
+from cotenant_worker.environment import base_environment, rank_environment
+from cotenant_worker.worlds import World, members_of
 
 SIZES = [1 << power for power in range(12, 29, 2)]
 BARE = "bare torch"

@@ -22,8 +22,9 @@ from pathlib import Path
 
 from cotenant.core import ClusterState, schedule
 from cotenant.core.events import JobSeen, NodeSeen, QueueSeen
-from cotenant.core.model import Job, Node, Queue, Quota, Snapshot
+from cotenant.core.model import Job, Node, Queue, Quota
 from cotenant.core.plan import Admit, Evict, Plan, Resize
+from cotenant.core.snapshot import Snapshot
 from cotenant.testing import make_job, make_node
 
 

@@ -24,9 +24,9 @@ from cotenant.core.model import (
     Queue,
     Quota,
     RankPlacement,
-    Snapshot,
 )
 from cotenant.core.plan import Action, Admit, Evict, Plan
+from cotenant.core.snapshot import Snapshot
 
 
 def make_node(

@@ -22,7 +22,7 @@ HOUR = 3_600.0
 def written(cluster: ToyCluster, plan: Plan, ended: tuple[tuple[Job, float], ...] = ()) -> Handover:
     """What stands in the statuses: whole milli-GPU-seconds, and who was told that room is being made."""
     snapshot = cluster.snapshot()
-    standing = Standing.of(snapshot)
+    standing = Standing.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
     rates = {queue.name: borrowed(standing.usage, number) for number, queue in enumerate(standing.tree.queues)}
     return Handover(
         borrowing=tuple(

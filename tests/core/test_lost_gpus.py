@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.model import Job, Node, Snapshot
+from cotenant.core.model import Job, Node
 from cotenant.core.plan import Evict, EvictionKind
+from cotenant.core.snapshot import Snapshot
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
 NOW = 1_000.0

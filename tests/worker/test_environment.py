@@ -8,13 +8,11 @@ from podlike import contract, uuid_of
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
 from cotenant_worker.environment import (
-    Member,
-    World,
     base_environment,
     choose_collective,
-    members_of,
     rank_environment,
 )
+from cotenant_worker.worlds import Member, World, members_of
 
 
 def world_of(job: Contract, *absent: int) -> World:

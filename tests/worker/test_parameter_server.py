@@ -13,8 +13,9 @@ import pytest
 from podlike import contract
 
 from cotenant_worker import parameter_server
-from cotenant_worker.environment import World, members_of, rank_environment
+from cotenant_worker.environment import rank_environment
 from cotenant_worker.parameter_server import ParameterServer, Shard, serve
+from cotenant_worker.worlds import World, members_of
 
 SECRET = "of this attempt"
 

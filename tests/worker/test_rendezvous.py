@@ -18,9 +18,10 @@ from podlike import contract
 from cotenant_worker.children import Nursery
 from cotenant_worker.companions import Companions
 from cotenant_worker.conductor import free_ports
-from cotenant_worker.environment import World, base_environment, members_of, rank_environment
+from cotenant_worker.environment import base_environment, rank_environment
 from cotenant_worker.programs import Program, wants_horovod
 from cotenant_worker.rendezvous import serve
+from cotenant_worker.worlds import World, members_of
 
 Ask = Callable[..., tuple[int, bytes]]
 

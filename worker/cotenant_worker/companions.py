@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from cotenant.contract import Contract
 from cotenant_worker import layout
 from cotenant_worker.children import Child, Nursery
-from cotenant_worker.environment import World, rank_environment, servers_of
+from cotenant_worker.environment import rank_environment, servers_of
 from cotenant_worker.machine import pod_interface
+from cotenant_worker.worlds import World
 
 
 @dataclass(slots=True)

@@ -19,9 +19,9 @@ from cotenant_worker import checkpoints
 from cotenant_worker.causes import RankExit
 from cotenant_worker.cells import stop_count
 from cotenant_worker.channel import Message
-from cotenant_worker.environment import World
 from cotenant_worker.hangs import Beat, find_hang
 from cotenant_worker.supervision import Command, Finish, Save, Start, State, Stop, Supervisor
+from cotenant_worker.worlds import World
 
 _TICK_S = 0.1
 _PORTS = range(24000, 30000)

@@ -10,7 +10,7 @@ from cotenant_worker import layout
 
 if TYPE_CHECKING:
     from cotenant.contract import Contract
-    from cotenant_worker.environment import Member, World
+    from cotenant_worker.worlds import Member, World
 
 HOROVOD_TIMEOUT_S = 300
 """Instead of Horovod's 30 s: ranks of a busy machine may be that far apart at their first step."""

@@ -9,77 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from cotenant import names
 from cotenant.contract import Contract, PodGrant, RankGrant
 from cotenant_worker import dialects, layout
 from cotenant_worker.handshake import secret_of
+from cotenant_worker.worlds import Member, World
 
 _DROP = ("RAY_", "COTENANT_CONTRACT", "TORCHELASTIC_", "OMPI_", "SLURM_", "PMI_", "HOROVOD_")
 """Inherited names that would mislead a rank: Ray's token is not the tenant's, other launchers did not start it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One rank of a world: where it runs, and which grant of the contract it holds."""
-
-    rank: int
-    pod: int
-    ip: str
-    local_rank: int
-    grant: int
-    """The rank in the contract; differs from `rank` once an elastic world has shrunk."""
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """All ranks of one start. Every (re)start has a new generation and a new port."""
-
-    generation: int
-    members: tuple[Member, ...]
-    master_addr: str
-    master_port: int
-    coordinator_port: int
-    reduce_port: int = 0
-    """For `cotenant_worker.all_reduce` in programs without torch.distributed."""
-    restart: int = 0
-    resume_from: str = ""
-    resume_step: int | None = None
-
-    @property
-    def size(self) -> int:
-        return len(self.members)
-
-    def of_pod(self, pod: int) -> tuple[Member, ...]:
-        return tuple(member for member in self.members if member.pod == pod)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> World:
-        return cls(**{**raw, "members": tuple(Member(**member) for member in raw["members"])})
-
-
-def members_of(contract: Contract, addresses: Mapping[int, str]) -> tuple[Member, ...]:
-    """Ranks of the pods that are there, in pod order, numbered without gaps.
-
-    A Ray Train program is one process, in rank 0's pod: Ray Train makes its workers itself.
-    """
-    if contract.mode == "rayTrain":
-        return (Member(rank=0, pod=0, ip=addresses[0], local_rank=0, grant=contract.pods[0].ranks[0].rank),)
-    found = [
-        (pod, local, grant.rank)
-        for pod, granted in enumerate(contract.pods)
-        if pod in addresses
-        for local, grant in enumerate(granted.ranks)
-    ]
-    return tuple(
-        Member(rank=rank, pod=pod, ip=addresses[pod], local_rank=local, grant=grant)
-        for rank, (pod, local, grant) in enumerate(found)
-    )
 
 
 def choose_collective(contract: Contract) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from cotenant_worker.board import Board
 from cotenant_worker.channel import Message
 from cotenant_worker.children import Nursery, kill_all
 from cotenant_worker.conductor import Conductor
-from cotenant_worker.environment import World, choose_collective, train_driver_environment
+from cotenant_worker.environment import choose_collective, train_driver_environment
 from cotenant_worker.limits import limits_of
 from cotenant_worker.preemption import Preemption
 from cotenant_worker.ranks import LocalRanks
@@ -27,6 +27,7 @@ from cotenant_worker.runtime import RayRuntime
 from cotenant_worker.supervision import Finish
 from cotenant_worker.switchboard import Switchboard
 from cotenant_worker.verdicts import say, write_termination
+from cotenant_worker.worlds import World
 
 if TYPE_CHECKING:
     from cotenant_worker.sinks import Sink

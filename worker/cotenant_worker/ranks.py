@@ -23,8 +23,6 @@ from cotenant_worker.children import Child, Nursery, pump
 from cotenant_worker.companions import Companions
 from cotenant_worker.environment import (
     TRAIN_OWN,
-    Member,
-    World,
     base_environment,
     code_path,
     rank_environment,
@@ -32,6 +30,7 @@ from cotenant_worker.environment import (
 from cotenant_worker.machine import available_cpus, oom_kills, pod_interface
 from cotenant_worker.programs import Program, preloads, program_of, source_file, wants_horovod
 from cotenant_worker.workspace import starting_directory
+from cotenant_worker.worlds import Member, World
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.causes import Cause, RankExit, first_cause
-from cotenant_worker.environment import Member, members_of
+from cotenant_worker.worlds import Member, members_of
 
 
 @dataclass(frozen=True, slots=True)

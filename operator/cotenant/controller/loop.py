@@ -22,8 +22,9 @@ from cotenant.controller.metrics import Metrics
 from cotenant.controller.settings import Settings
 from cotenant.controller.verdicts import Verdicts
 from cotenant.controller.world import World
-from cotenant.core.model import JobKey, Snapshot
+from cotenant.core.model import JobKey
 from cotenant.core.plan import Admit, Evict, Plan
+from cotenant.core.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 

@@ -22,9 +22,10 @@ from cotenant.controller.mirror import Mirror
 from cotenant.controller.statuses import moment, patch
 from cotenant.core.fairness import Shares, borrowed
 from cotenant.core.mirror import Standing
-from cotenant.core.model import JobKey, Snapshot
+from cotenant.core.model import JobKey
 from cotenant.core.plan import Plan, Verdict
 from cotenant.core.quota import Line, QueueTree
+from cotenant.core.snapshot import Snapshot
 from cotenant.core.usage import Usage
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class Account:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Account:
-        standing = snapshot.standing or Standing.of(snapshot)
+        standing = snapshot.standing or Standing.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
         pending = Counter(job.queue for job in standing.pending)
         running = Counter(job.queue for job in standing.running.values())
         at = moment(snapshot.now)

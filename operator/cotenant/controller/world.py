@@ -21,8 +21,9 @@ from cotenant.controller.settings import Settings
 from cotenant.controller.told import Told
 from cotenant.core.events import JobGone, JobSeen, QueueGone, QueueSeen
 from cotenant.core.lifecycle import HOLDING, Phase
-from cotenant.core.model import Job, JobKey, Placement, Snapshot
+from cotenant.core.model import Job, JobKey, Placement
 from cotenant.core.plan import Action
+from cotenant.core.snapshot import Snapshot
 from cotenant.core.state import ClusterState
 
 

@@ -11,26 +11,16 @@ one, a job of an hour does not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cotenant.core.cycle import Cycle
 from cotenant.core.forecast import start_of
 from cotenant.core.holdings import Holding
-from cotenant.core.model import Job, JobKey
+from cotenant.core.model import Job
 from cotenant.core.plan import Reason
 from cotenant.core.requests import Request
-from cotenant.core.search import Found
+from cotenant.core.search import Found, Reservation
 from cotenant.core.usage import Charge
 
 _FOR_ROOM = frozenset({Reason.WAITING_FOR_GPUS, Reason.WAITING_FOR_CPU_OR_MEMORY, Reason.WAITING_FOR_TOPOLOGY})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reservation:
-    job: JobKey
-    starts_at: float
-    holding: Holding
-    """GPUs, CPU and memory; nothing of the queue's quota."""
 
 
 def reserve(cycle: Cycle, job: Job, request: Request) -> None:

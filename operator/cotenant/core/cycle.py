@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from cotenant.core.books import Books
 from cotenant.core.fairness import Shares, past_shares
@@ -17,7 +16,7 @@ from cotenant.core.holdings import Holding, holding_of
 from cotenant.core.inventory import Inventory
 from cotenant.core.ledger import Ledger
 from cotenant.core.mirror import Standing
-from cotenant.core.model import Job, JobKey, Placement, Snapshot
+from cotenant.core.model import Job, JobKey, Placement
 from cotenant.core.placed import without
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.room import Room
@@ -25,11 +24,9 @@ from cotenant.core.plan import Admit, Evict, Plan, Refusal, Resize, Verdict
 from cotenant.core.policy import Policy
 from cotenant.core.quota import QueueTree
 from cotenant.core.requests import Request, RequestKey
-from cotenant.core.search import Found, Search
-
-if TYPE_CHECKING:
-    from cotenant.core.backfill import Reservation
-    from cotenant.core.victims import Candidates
+from cotenant.core.search import Found, Reservation, Search
+from cotenant.core.snapshot import Snapshot
+from cotenant.core.units import Candidates
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +72,7 @@ class Cycle:
 
     @classmethod
     def open(cls, snapshot: Snapshot, policy: Policy) -> Cycle:
-        standing = snapshot.standing or Standing.of(snapshot)
+        standing = snapshot.standing or Standing.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
         placer = policy.placer if standing.inventory.kinds else BestFit()  # without GPUs there is no mix to learn
         scorer = placer.prepare(standing.ledger, standing.demands(snapshot.demand_history))
         return cls(

@@ -23,7 +23,8 @@ from cotenant.core.model import Job, JobKey
 from cotenant.core.plan import Evict, EvictionKind, Resize
 from cotenant.core.requests import Request
 from cotenant.core.search import Found
-from cotenant.core.victims import Unit, candidates, still_there
+from cotenant.core.units import Unit
+from cotenant.core.victims import candidates, still_there
 from cotenant.core.words import counted, gpus
 
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from cotenant.core.model import Snapshot
 from cotenant.core.policy import Policy
 from cotenant.core.quota import QueueTree
 from cotenant.core.requests import Claim, Request
+from cotenant.core.snapshot import Snapshot
 from cotenant.core.usage import Charge, Usage
 
 PPM = 1_000_000

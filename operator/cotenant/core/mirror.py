@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from cotenant.core.holdings import Holding, holding_of
 from cotenant.core.inventory import Inventory
 from cotenant.core.ledger import Ledger
-from cotenant.core.model import Job, JobKey, Node, Queue, Snapshot
+from cotenant.core.model import Job, JobKey, Node, Queue
 from cotenant.core.placed import either
 from cotenant.core.placement.shapes import Demand, Shape, worker_shape
 from cotenant.core.quota import QueueTree
@@ -35,9 +35,8 @@ class Standing:
     """Workers of each shape that wait or run."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> Standing:
-        mirror = Mirror()
-        return mirror.standing(snapshot.nodes, snapshot.queues, snapshot.jobs)
+    def of(cls, nodes: Iterable[Node], queues: Iterable[Queue], jobs: Iterable[Job]) -> Standing:
+        return Mirror().standing(tuple(nodes), tuple(queues), tuple(jobs))
 
     def demands(self, history: Iterable[Demand]) -> Sequence[Demand]:
         """Shapes of what is queued, what runs and what ran lately, weighed by workers: what a placer may learn from."""

@@ -6,14 +6,9 @@ seconds, `…_s` in seconds. Nothing here knows where a value came from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
-from typing import TYPE_CHECKING, TypeAlias
-
-if TYPE_CHECKING:
-    from cotenant.core.mirror import Standing
-    from cotenant.core.placement.shapes import Shape
+from typing import TypeAlias
 
 JobKey: TypeAlias = str
 """`namespace/name`."""
@@ -195,27 +190,3 @@ class Queue:
     """Jobs of this queue may be moved (evict → resume) to make room for a job that otherwise cannot start."""
     protected_runtime_s: int = 0
     """A job of this queue is not evicted for another before it has run this long, nor before the policy's time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """The world at one moment, as a value. Order of the tuples carries no meaning."""
-
-    now: float
-    watched_since: float = -inf
-    """Since when somebody looks: what has not been seen since then may merely not have been seen yet."""
-    nodes: tuple[Node, ...] = ()
-    queues: tuple[Queue, ...] = ()
-    jobs: tuple[Job, ...] = ()
-    """Pending jobs and jobs that hold a placement. Finished, suspended and invalid jobs are not here."""
-    usage_history: tuple[tuple[str, float], ...] = field(default=())
-    """Queue → decayed milli-GPU-seconds of borrowing, as kept by the state between cycles."""
-    promises: tuple[tuple[JobKey, Placement], ...] = ()
-    """Places that an earlier plan is making free for jobs that still wait (`Plan.promises`)."""
-    owed: tuple[JobKey, ...] = ()
-    """Waiting jobs for which an earlier leader was making room (`Handover`); `promises` of which the place is lost."""
-    demand_history: tuple[tuple[Shape, float], ...] = ()
-    """Shapes of jobs that came lately, with decayed weights: what placement learns the mix from. Nobody sets it:
-    `ClusterState` learns it."""
-    standing: Standing | None = field(default=None, compare=False, repr=False)
-    """The same world already counted, by `ClusterState`. Never says anything that the other fields do not say."""

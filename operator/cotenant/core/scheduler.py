@@ -13,11 +13,12 @@ from cotenant.core.elastic import grow
 from cotenant.core.eviction import make_room
 from cotenant.core.fairness import entitled
 from cotenant.core.forecast import forecast
-from cotenant.core.model import Job, Snapshot
+from cotenant.core.model import Job
 from cotenant.core.ordering import Lineup
 from cotenant.core.plan import Plan, Refusal
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.refusals import resolve
+from cotenant.core.snapshot import Snapshot
 from cotenant.core.waiting import explain, room_is_made
 
 

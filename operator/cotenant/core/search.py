@@ -13,7 +13,7 @@ from cotenant.core.books import Books
 from cotenant.core.fairness import charge_entitled
 from cotenant.core.holdings import Holding, taken
 from cotenant.core.inventory import Inventory
-from cotenant.core.model import Placement
+from cotenant.core.model import JobKey, Placement
 from cotenant.core.placed import placement_of
 from cotenant.core.placement.gang import Ask, Pick, most, place
 from cotenant.core.quota import Bucket, QueueTree
@@ -28,6 +28,14 @@ class Found:
     option: Option
     placement: Placement
     holding: Holding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reservation:
+    job: JobKey
+    starts_at: float
+    holding: Holding
+    """GPUs, CPU and memory; nothing of the queue's quota."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,9 +16,10 @@ from cotenant.core.events import ClusterEvent, JobGone, JobSeen, NodeGone, NodeS
 from cotenant.core.handover import Handover
 from cotenant.core.history import History
 from cotenant.core.mirror import Mirror
-from cotenant.core.model import Job, JobKey, Node, Placement, Queue, Snapshot
+from cotenant.core.model import Job, JobKey, Node, Placement, Queue
 from cotenant.core.plan import Action, Admit, Evict, Plan
 from cotenant.core.policy import DEFAULT
+from cotenant.core.snapshot import Snapshot
 
 
 @dataclass(slots=True)

@@ -20,51 +20,17 @@ Example: 2 GPUs, checkpoint 300 s ago, restart 60 s → 720 GPU-seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 from cotenant.core.cycle import Cycle
 from cotenant.core.fairness import entitled
-from cotenant.core.holdings import Holding, holding_of
+from cotenant.core.holdings import holding_of
 from cotenant.core.model import Job, JobKey, Placement
 from cotenant.core.placed import only, without
 from cotenant.core.plan import EvictionKind
 from cotenant.core.quota import Bucket, Line, QueueTree
 from cotenant.core.requests import Request
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Unit:
-    """One thing that can leave: a whole job, or one surplus worker of an elastic one."""
-
-    job: Job
-    holding: Holding
-    kind: EvictionKind
-    lost: int
-    """Milli-GPU-seconds of work."""
-    rank: int | None = None
-    """Of the surplus worker; None for the whole job."""
-
-    @property
-    def order(self) -> tuple[int, bool, int, float, str, int]:
-        """Least lost work, then borrowers before the own queue, lower priority, the newest."""
-        own_queue = self.kind is EvictionKind.PREEMPTED
-        newest = -(self.job.admitted_at or 0.0)
-        return self.lost, own_queue, self.job.priority, newest, self.job.key, -(self.rank or 0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
-    """Who may leave for requests of one kind, in order. May name some that were asked in the meantime."""
-
-    surplus: Sequence[Unit]
-    whole: Sequence[Unit]
-    """Minimum parts of jobs; one that leaves takes its job's surplus with it."""
-    asked: int
-    """How many had been asked to leave when this was drawn up."""
-
-    def stale(self, asked: int) -> bool:
-        return (asked - self.asked) * 16 > len(self.surplus) + len(self.whole)
+from cotenant.core.units import Candidates, Unit
 
 
 def candidates(cycle: Cycle, request: Request) -> Candidates:

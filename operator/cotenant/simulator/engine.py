@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from cotenant.core.events import JobGone, JobSeen, NodeSeen, QueueSeen
-from cotenant.core.model import Job, JobKey, Snapshot
+from cotenant.core.model import Job, JobKey
 from cotenant.core.plan import Admit, Evict, Plan, Resize, Verdict
+from cotenant.core.snapshot import Snapshot
 from cotenant.core.state import ClusterState
 from cotenant.simulator.scenario import Arrival, Scenario
 
