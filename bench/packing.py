@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -165,10 +166,14 @@ def main() -> None:
         for policy in options.policies.split(",")
         for seed in seeds
     ]
-    done = list(results(tasks, options.traces, options.shift, options.processes))
-    print("\n".join(table(done)))
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps([asdict(result) for result in done], indent=1) + "\n")
+    done: list[Result] = []
+    for result in results(tasks, options.traces, options.shift, options.processes):
+        done.append(result)  # kept after every run: all of them take hours
+        options.out.write_text(json.dumps([asdict(each) for each in done], indent=1) + "\n")
+        print(f"\r{len(done)} of {len(tasks)} runs", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    print("\n".join(table(done)))
     print(f"written: {options.out}")
 
 
