@@ -18,6 +18,9 @@ from cotenant.api.trainingjobs import TrainingJob
 HEADER = "# Generated from the models in operator/cotenant/api by `make crds`. Do not edit.\n"
 
 
+SPEC = "What is wanted. What is, and why, stands in `status`."
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     name: str
@@ -150,7 +153,7 @@ def _root(resource: Resource) -> Schema:
     """`metadata` is the API server's own; of the rest the model decides."""
     made = structural(resource.model)
     status = structural(resource.status, wishes=False)
-    spec = {"spec": made["properties"]["spec"]} if "spec" in made["properties"] else {}
+    spec = {"spec": {"description": SPEC, **made["properties"]["spec"]}} if "spec" in made["properties"] else {}
     root: Schema = {
         "type": "object",
         "description": made["description"],

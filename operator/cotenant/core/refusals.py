@@ -7,20 +7,15 @@ and what would change it. What only has to wait is said in `waiting`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
+from cotenant.core import hardware
 from cotenant.core.cycle import Cycle
 from cotenant.core.fairness import entitled
-from cotenant.core.ledger import Ledger
 from cotenant.core.model import Job, Queue
-from cotenant.core.placement import BestFit
-from cotenant.core.placement.gang import most
-from cotenant.core.placement.room import Room
-from cotenant.core.placement.shapes import worker_shape
 from cotenant.core.plan import Reason, Refusal
 from cotenant.core.requests import Option, Request, key_of, options_of
 from cotenant.core.usage import UNLIMITED, Bound, Usage
-from cotenant.core.words import asked, counted, gpus, mebibytes, one_of, per_worker
+from cotenant.core.words import asked, gpus, mebibytes, one_of
 
 
 def resolve(cycle: Cycle, job: Job) -> Request | Refusal:
@@ -41,7 +36,9 @@ def _resolve(cycle: Cycle, job: Job) -> Request | Refusal:
     if not options:
         return _no_quota(cycle, job)
     request = Request(job, cycle.tree.number[job.queue], options, ranked=bool(job.gpu.classes))
-    never = _exceeds_limit(cycle, request) or _exceeds_guarantee(cycle, request) or _exceeds_cluster(cycle, request)
+    never = (
+        _exceeds_limit(cycle, request) or _exceeds_guarantee(cycle, request) or hardware.exceeds_cluster(cycle, request)
+    )
     return never or request
 
 
@@ -79,42 +76,6 @@ def _namespace(cycle: Cycle, job: Job) -> Refusal | None:
     )
 
 
-def _hardware(cycle: Cycle, job: Job) -> Refusal | None:
-    inventory = cycle.inventory
-    present = sorted({kind.gpu_class for kind in inventory.kinds})
-    if not present:
-        return Refusal(reason=Reason.NODES_NOT_READY, message="No node with GPUs is known yet.")
-    if job.gpu.classes and not set(job.gpu.classes) & set(present):
-        return Refusal(
-            reason=Reason.CLASS_NOT_FOUND,
-            message=f"No GPU of class {one_of(job.gpu.classes)} is in this cluster; there is {', '.join(present)}.",
-            evidence=(("asked", one_of(job.gpu.classes)), ("available", ", ".join(present))),
-        )
-    zones = [zone for zone in inventory.zones if zone]
-    if job.gpu.zones and not set(job.gpu.zones) & set(zones):
-        return Refusal(
-            reason=Reason.ZONE_NOT_FOUND,
-            message=f"No node is in zone {one_of(job.gpu.zones)}; there is {', '.join(zones) or 'no zone at all'}.",
-            evidence=(("asked", one_of(job.gpu.zones)), ("available", ", ".join(zones))),
-        )
-    return _too_large(cycle, job)
-
-
-def _too_large(cycle: Cycle, job: Job) -> Refusal | None:
-    shape = worker_shape(job)
-    if any(shape.allows(kind) for kind in cycle.inventory.kinds):
-        return None
-    largest = max(kind for kind in cycle.inventory.kinds if not job.gpu.classes or kind.gpu_class in job.gpu.classes)
-    return Refusal(
-        reason=Reason.EXCEEDS_CLUSTER,
-        message=(
-            f"One worker needs {per_worker(job.gpu)}, more than one GPU has: "
-            f"class {largest.gpu_class} has {mebibytes(largest.memory_mib)}."
-        ),
-        evidence=(("metric", "GPU memory"), ("limit", largest.memory_mib), ("asked", shape.memory_mib)),
-    )
-
-
 def _budget(cycle: Cycle, job: Job) -> Refusal | None:
     for step in cycle.tree.paths[cycle.tree.number[job.queue]]:
         queue: Queue = cycle.tree.queues[step]
@@ -127,7 +88,7 @@ def _budget(cycle: Cycle, job: Job) -> Refusal | None:
     return None
 
 
-_CHECKS: tuple[Callable[[Cycle, Job], Refusal | None], ...] = (_queue, _namespace, _hardware, _budget)
+_CHECKS: tuple[Callable[[Cycle, Job], Refusal | None], ...] = (_queue, _namespace, hardware.missing, _budget)
 
 
 def _no_quota(cycle: Cycle, job: Job) -> Refusal:
@@ -210,43 +171,3 @@ def exceeded(reason: Reason, request: Request, option: Option, bound: Bound) -> 
             ("available", bound.available),
         ),
     )
-
-
-def _exceeds_cluster(cycle: Cycle, request: Request) -> Refusal | None:
-    """Exact: on empty nodes, capacities of equal workers simply add up."""
-    fits = _on_empty(cycle.empty, request)
-    if fits >= request.workers:
-        return None
-    job = request.job
-    everything = cycle.inventory
-    if not everything.ready.all():
-        everything = everything.patched(replace(node, ready=True) for node in everything.nodes)
-    room = Room(Ledger(everything), BestFit())
-    with_all = _on_empty(room, replace(request, options=options_of(job, everything, cycle.tree)))
-    if with_all >= request.workers:
-        down = [node.name for node in cycle.inventory.nodes if not node.ready]
-        return Refusal(
-            reason=Reason.NODES_NOT_READY,
-            message=(
-                f"Needs {asked(job)}; the nodes that are ready hold {fits} of {counted(request.workers, 'worker')}. "
-                f"Not ready: {', '.join(down[:5])}{' …' if len(down) > 5 else ''}."
-            ),
-            evidence=(("asked", request.workers), ("available", fits), ("nodes_not_ready", len(down))),
-        )
-    where = ""
-    if job.topology is not None and job.topology.mode == "Required":
-        where = f" inside one {job.topology.level}"
-    elif job.excluded_nodes:
-        where = f" outside the nodes that failed to start it ({', '.join(sorted(job.excluded_nodes))})"
-    return Refusal(
-        reason=Reason.EXCEEDS_CLUSTER,
-        message=(
-            f"Needs {asked(job)}; even an empty cluster holds only {with_all} of "
-            f"{counted(request.workers, 'such worker')}{where}."
-        ),
-        evidence=(("metric", "workers"), ("asked", request.workers), ("limit", with_all)),
-    )
-
-
-def _on_empty(room: Room, request: Request) -> int:
-    return max((most(room, option.ask) for option in request.options), default=0)
