@@ -59,6 +59,14 @@ def test_a_job_that_cannot_start_says_why_in_words_that_help(
     missing = [word for word in words if word not in pending["message"]]
     assert not missing, pending["message"]
     assert not tenancy.get("pods", "-n", "team-a")["items"]
+    uid = tenancy.job("hopeless")["metadata"]["uid"]
+
+    def event() -> Document | None:
+        about = ("-n", "team-a", "--field-selector", f"involvedObject.uid={uid},reason={pending['reason']}")
+        return next(iter(tenancy.get("events", *about)["items"]), None)
+
+    found = tenancy.wait(event, seconds=30, what="there is an Event about it")
+    assert (found["type"], found["message"]) == ("Warning", pending["message"])
 
 
 def test_applying_twice_changes_nothing(tenancy: Tenancy) -> None:

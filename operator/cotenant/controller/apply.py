@@ -133,7 +133,8 @@ class Applier:
         status = record.status.model_copy(update={"observed_generation": record.generation, "gpus": _asks(record)})
         news = record.status.pending is None or record.status.pending.reason != verdict.reason.value
         if await self._write(record, statuses.waiting(status, verdict, time.time())) and news:
-            self._say(record, Note(reason=verdict.reason.value, message=verdict.message))
+            reason = verdict.reason
+            self._say(record, Note(reason=reason.value, message=verdict.message, warning=reason.needs_somebody))
         return Done()
 
     async def delete(self, pods: tuple[PodFacts, ...]) -> None:

@@ -32,6 +32,24 @@ class Reason(StrEnum):
     """Room is being made: jobs were asked to leave in favour of this one."""
     NODES_NOT_READY = "NodesNotReady"
 
+    @property
+    def needs_somebody(self) -> bool:
+        """Waiting alone does not help: the job, its queue or the cluster has to be changed."""
+        return self in _NOT_BY_WAITING
+
+
+_NOT_BY_WAITING = frozenset(
+    {
+        Reason.QUEUE_NOT_FOUND,
+        Reason.NAMESPACE_NOT_SERVED,
+        Reason.NO_QUOTA,
+        Reason.EXCEEDS_LIMIT,
+        Reason.CLASS_NOT_FOUND,
+        Reason.ZONE_NOT_FOUND,
+        Reason.EXCEEDS_CLUSTER,
+    }
+)
+
 
 class EvictionKind(StrEnum):
     PREEMPTED = "Preempted"
