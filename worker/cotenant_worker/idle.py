@@ -5,4 +5,5 @@ Run by path with `python -I -S`, so it must import nothing else. `raystart` says
 
 import signal
 
-signal.pause()
+if __name__ == "__main__":
+    signal.pause()
