@@ -16,7 +16,6 @@ import grpc
 
 from cotenant_local import build
 from cotenant_local.runtime import config, images, proto
-from cotenant_local.runtime.inside import pods, syscalls
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE_ADDRESS = "10.99.0.1"
@@ -152,19 +151,17 @@ class Kubelet:
     def connect(self, port: int) -> socket.socket:
         """A connection made inside the sandbox's network: what the kubelet would dial."""
         ours, theirs = socket.socketpair()
-        first = self.first_process
-        if (child := os.fork()) == 0:
-            try:
-                if os.geteuid() != 0:
-                    syscalls.setns(os.open(f"/proc/{first}/ns/user", os.O_RDONLY), syscalls.CLONE_NEWUSER, "user")
-                request = {"namespace": f"/proc/{first}/ns/net", "port": port}
-                pods.call_in_network(request, [theirs.detach()])
-            finally:
-                os._exit(0)
-        theirs.close()
         with ours:
+            with theirs:
+                command = [
+                    sys.executable,
+                    Path(__file__).with_name("dial.py"),
+                    self.first_process,
+                    port,
+                    theirs.fileno(),
+                ]
+                subprocess.run([str(part) for part in command], pass_fds=[theirs.fileno()], check=True)
             said, fds, _, _ = socket.recv_fds(ours, 1024, 1)
-        os.waitpid(child, 0)
         assert fds, said
         return socket.socket(fileno=fds[0])
 

@@ -21,6 +21,7 @@ from cotenant_local.runtime import (
     messages,
     proto,
     sandboxes,
+    users,
 )
 from cotenant_local.runtime.launcher import Launcher
 from cotenant_local.runtime.spec import RefusedError
@@ -85,6 +86,8 @@ def messages_of_the_interface() -> None:
 def same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(containers.records, "new_id", lambda: "0" * 24)
     monkeypatch.setattr(containers.time, "time_ns", lambda: 1)
+    everything = users.IdMap(uids=((0, 1 << 32),), gids=((0, 1 << 32),), may_set_groups=True)
+    monkeypatch.setattr(users.IdMap, "here", lambda: everything)
 
 
 def leaves(description: Any, above: str = "") -> Iterator[tuple[str, list[Any]]]:
