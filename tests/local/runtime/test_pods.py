@@ -46,9 +46,13 @@ def test_a_pod_that_shares_processes_sees_and_outlives_them(node: Kubelet) -> No
     pod = node.pod("together", namespaces={"pid": proto.pb.POD})
     together = {"namespace_options": proto.pb.NamespaceOption(pid=proto.pb.POD)}
     sleeper = node.start(pod, "/bin/sh", "-c", "setsid sleep 1234 & exec sleep 1000", security=together)
-    assert node.output(pod, "pgrep -x sleep | wc -l", security=together) == "2"
+
+    def sleeping() -> str:
+        return node.output(pod, "pgrep -x sleep | wc -l", security=together)
+
+    wait_for(lambda: sleeping() == "2", "both of its programs to run")
     node.stop(sleeper)
-    assert node.output(pod, "pgrep -x sleep | wc -l", security=together) == "0"  # what it left behind, too
+    assert sleeping() == "0"  # what it left behind, too
 
 
 def test_programs_that_end_at_once_in_a_shared_pid_namespace_are_not_lost(node: Kubelet) -> None:
