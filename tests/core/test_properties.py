@@ -355,7 +355,8 @@ def test_books_kept_fact_by_fact_are_the_books_counted_afresh(
 def test_a_trial_that_is_rolled_back_leaves_nothing_behind(world: tuple[list[Node], list[Queue], list[Job]]) -> None:
     toy = ToyCluster(*world)
     toy.cycle()
-    standing = Standing.of(toy.snapshot())
+    snapshot = toy.snapshot()
+    standing = Standing.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
     books = Books(standing.ledger.copy(), standing.usage.copy(), BestFit())
     holdings = list(standing.holdings.values())
     with books.trial():
@@ -378,7 +379,8 @@ def test_moving_many_at_once_is_moving_them_one_by_one(
 ) -> None:
     toy = ToyCluster(*world)
     toy.cycle()
-    standing = Standing.of(toy.snapshot())
+    snapshot = toy.snapshot()
+    standing = Standing.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
     holdings = list(standing.holdings.values())
     at_once = Books(standing.ledger.copy(), standing.usage.copy(), BestFit())
     one_by_one = Books(standing.ledger.copy(), standing.usage.copy(), BestFit())
