@@ -1,8 +1,10 @@
 """Who may talk to a rank of this job: whoever knows its secret.
 
-The secret is made from the attempt's token, so it is new with every attempt and never Ray's own. A server sends a nonce
-and the other side answers with an HMAC of it: a listener on the way learns nothing that it could use later. What
-travels afterwards is not encrypted; the job's NetworkPolicy keeps other pods away from it.
+The secret is made from the attempt's token, so it is new with every attempt and never Ray's own. A parameter server
+sends a nonce and the other side answers with an HMAC of it: a listener on the way learns nothing that it could use
+later. The ring (`meeting`) connects in a circle, where nobody can wait for a nonce first: its ranks sign their number,
+which a listener could say again during the same attempt. What travels afterwards is not encrypted; the job's
+NetworkPolicy keeps other pods away from it.
 """
 
 from __future__ import annotations

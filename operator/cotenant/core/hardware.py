@@ -19,6 +19,7 @@ from cotenant.core.words import asked, counted, gpus, mebibytes, one_of, per_wor
 
 
 def missing(cycle: Cycle, job: Job) -> Refusal | None:
+    """No GPU, no such class, no such zone, or none that is large enough for the share: whatever the quota says."""
     inventory = cycle.inventory
     present = sorted({kind.gpu_class for kind in inventory.kinds})
     if not present:

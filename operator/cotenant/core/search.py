@@ -32,6 +32,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reservation:
+    """A place that is coming free and is kept for a job that waits; made and lifted by `backfill`."""
+
     job: JobKey
     starts_at: float
     holding: Holding
