@@ -48,7 +48,12 @@ class Account:
         pending = Counter(job.queue for job in standing.pending)
         running = Counter(job.queue for job in standing.running.values())
         at = moment(snapshot.now)
-        past = {name: PastBorrowing(milli_gpu_seconds=int(held), at=at) for name, held in snapshot.usage_history}
+        past = {
+            one.queue: PastBorrowing(
+                milli_gpu_seconds=int(one.milli_seconds), at=at, half_life_seconds=int(one.half_life_s)
+            )
+            for one in snapshot.usage_history
+        }
         return cls(standing.tree, standing.usage, Shares(standing.tree, {}), pending, running, past)
 
     def held(self) -> dict[str, int]:
