@@ -203,6 +203,10 @@ class QuotaUsage(StatusModel):
     """Of these, beyond what is guaranteed."""
     lent: GpuAmount = 0
     """Of what is guaranteed, held by others."""
+    memory_used: str | None = None
+    """GPU memory that its jobs hold; where the line limits it."""
+    memory_limit: str | None = None
+    """The most that they may hold."""
 
 
 class BudgetUsage(StatusModel):
