@@ -142,10 +142,11 @@ class Progress:
     """What was chosen: `nccl` or `gloo`."""
     warnings: tuple[str, ...] = ()
     observed_gpus: dict[str, list[str]] = field(default_factory=dict)
-    """rank (as text) → the UUIDs that this rank's process really sees."""
+    """rank of the placement (as text) → the UUIDs that this rank's process really sees."""
     memory_peak_mib: dict[str, int] = field(default_factory=dict)
     slow_ranks: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """rank (as text) → milliseconds of its own work in the check before step 0, and of the usual rank: far slower."""
+    """rank of the placement (as text) → milliseconds of its own work in the check before step 0, and of the usual
+    rank: far slower."""
     checked_on: str = ""
     """What that check used: `cuda` or `cpu`."""
     updated_at: float = 0.0

@@ -280,6 +280,7 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
                 {"name": "data", "mountPath": "/data", "readOnly": True, "persistentVolumeClaim": {"claimName": "d"}}
             ],
             "precision": "bf16",
+            "gpuVisibility": "Pod",
         },
         checkpoint={"volume": {"persistentVolumeClaim": {"claimName": "ckpt"}}, "interval": "5m"},
         gracePeriod="90s",
@@ -296,6 +297,7 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
         contract.CheckpointSpec("/checkpoints/train", 300),
         90,
     )
+    assert told.platform == {"gpuVisibility": "Pod"}
     assert spec["containers"][0]["image"] == "example.com/mine:2"
     assert spec["containers"][0]["env"][:2] == [
         {"name": "A", "value": "1"},
@@ -338,6 +340,7 @@ def test_the_level_is_the_weakest_node_and_never_more_than_the_path_gives(
         (REAL, {"0": ["GPU-n1-0"], "1": ["GPU-n1-1"]}, ""),
         (REAL, {}, ""),
         (REAL, {"0": ["GPU-n1-1"]}, "rank 0 on node n1 sees GPU-n1-1 but was granted GPU-n1-0"),
+        (REAL, {"0": ["GPU-n1-0", "GPU-n1-1"], "1": ["GPU-n1-0", "GPU-n1-1"]}, ""),
         (REAL, {"0": ["GPU-n1-0", "GPU-x"]}, "rank 0 on node n1 sees GPU-n1-0, GPU-x but was granted GPU-n1-0"),
         (REAL, {"1": []}, "rank 1 on node n1 sees no GPU but was granted GPU-n1-1"),
         (SIMULATED, {"1": []}, ""),

@@ -94,6 +94,7 @@ def test_what_cannot_be_averaged_is_left_out() -> None:
     ("messages", "want"),
     [
         ([{"op": "sees", "rank": 1, "uuids": ["GPU-a"]}], {"observed_gpus": {"1": ["GPU-a"]}}),
+        ([{"op": "sees", "rank": 0, "grant": 2, "uuids": ["GPU-c"]}], {"observed_gpus": {"2": ["GPU-c"]}}),
         (
             [{"op": "memory", "rank": 0, "peak_mib": 5}, {"op": "memory", "rank": 0, "peak_mib": 3}],
             {"memory_peak_mib": {"0": 5}},

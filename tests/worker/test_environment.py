@@ -28,6 +28,14 @@ def world_of(job: Contract, *absent: int) -> World:
     )
 
 
+def as_real(job: Contract) -> Contract:
+    pods = tuple(
+        replace(pod, ranks=tuple(replace(r, gpus=(replace(r.gpus[0], simulated=False),)) for r in pod.ranks))
+        for pod in job.pods
+    )
+    return replace(job, pods=pods)
+
+
 @pytest.mark.parametrize(
     ("simulated", "second"),
     [
@@ -38,12 +46,7 @@ def world_of(job: Contract, *absent: int) -> World:
 def test_every_rank_gets_exactly_the_gpus_of_its_grant_and_a_world_that_is_consistent(
     simulated: bool, second: str
 ) -> None:
-    job = contract([2, 1])
-    pods = tuple(
-        replace(pod, ranks=tuple(replace(r, gpus=(replace(r.gpus[0], simulated=simulated),)) for r in pod.ranks))
-        for pod in job.pods
-    )
-    job = replace(job, pods=pods)
+    job = contract([2, 1]) if simulated else as_real(contract([2, 1]))
     world = world_of(job)
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
     found = [[rank_environment(job, world, member)[name] for name in names] for member in world.members]
@@ -54,13 +57,37 @@ def test_every_rank_gets_exactly_the_gpus_of_its_grant_and_a_world_that_is_consi
     ]
 
 
-def test_with_the_whole_pod_visible_ranks_count_inside_their_pod() -> None:
-    job = replace(contract([2, 1]), platform={"gpuVisibility": "pod"})
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        pytest.param(("python", "train.py"), "Pod", id="the job says so"),
+        pytest.param(("torchrun", "--nproc-per-node=2", "train.py"), "", id="torchrun's way"),
+        pytest.param(("python", "-m", "torch.distributed.run", "train.py"), "", id="torchrun's module"),
+    ],
+)
+def test_with_the_whole_pod_visible_ranks_count_inside_their_pod(command: tuple[str, ...], said: str) -> None:
+    job = as_real(replace(contract([2, 1], command=command), platform={"gpuVisibility": said} if said else {}))
     world = world_of(job)
-    names = ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "CUDA_VISIBLE_DEVICES")
+    names = ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "CUDA_VISIBLE_DEVICES", "JAX_LOCAL_DEVICE_IDS")
     both = f"{uuid_of('0a')},{uuid_of('1a')}"
     found = [[rank_environment(job, world, member)[name] for name in names] for member in world.members]
-    assert found == [["0", "2", "0", both], ["1", "2", "0", both], ["0", "1", "1", uuid_of("2a")]]
+    assert found == [["0", "2", "0", both, "0"], ["1", "2", "0", both, "1"], ["0", "1", "1", uuid_of("2a"), "0"]]
+
+
+def test_a_command_of_torchrun_sees_its_own_gpus_where_its_local_rank_would_choose_wrong() -> None:
+    gpus = [GpuGrant(f"GPU-{name}", 81920, 1000, whole=True) for name in "abcd"]
+    two_each = (RankGrant(0, tuple(gpus[:2])), RankGrant(1, tuple(gpus[2:])))
+    one_for_both = (RankGrant(0, (gpus[0],)), RankGrant(1, (gpus[0],)))
+    for ranks, said, want in (
+        (two_each, "", "GPU-c,GPU-d"),
+        (two_each, "Pod", "GPU-a,GPU-b,GPU-c,GPU-d"),
+        (one_for_both, "", "GPU-a"),
+        ((RankGrant(0, (gpus[0],)), RankGrant(1, (gpus[1],))), "Rank", "GPU-b"),
+    ):
+        job = contract([2], command=("torchrun", "x.py"), platform={"gpuVisibility": said} if said else {})
+        job = replace(job, pods=(PodGrant("a", ranks),))
+        world = world_of(job)
+        assert rank_environment(job, world, world.members[1])["CUDA_VISIBLE_DEVICES"] == want
 
 
 def test_ranks_without_gpus_count_inside_their_pod_and_see_none() -> None:

@@ -88,6 +88,15 @@ def test_only_shares_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(found[1]["COTENANT_LIMITS"])["GPU-b"]["pool"] == (32768 - 512 - 640) << 20
 
 
+def test_a_rank_that_sees_its_whole_pod_is_limited_on_every_gpu_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = (RankGrant(0, (share(32768, "GPU-a"),)), RankGrant(1, (share(32768, "GPU-b"),)))
+    job = replace(contract([1]), command=("torchrun", "train.py"), pods=(PodGrant("a", ranks),))
+    monkeypatch.setattr(limits, "probe", lambda _uuids: {"GPU-a": 80 * GIB, "GPU-b": 80 * GIB})
+    found, _ = limits.limits_of(job)
+    assert isinstance(found, dict)
+    assert [sorted(json.loads(env["COTENANT_LIMITS"])) for env in found.values()] == [["GPU-a", "GPU-b"]] * 2
+
+
 @pytest.mark.parametrize(
     ("before", "want"),
     [

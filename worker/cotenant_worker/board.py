@@ -37,7 +37,9 @@ class Board:
     collective: str = ""
     ranks: dict[int, RankView] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
-    observed: dict[str, list[str]] = field(default_factory=dict)
+    grants: dict[int, int] = field(default_factory=dict)
+    """Rank → the rank that the placement gave its GPUs to: another one in a world that shrank."""
+    observed: dict[int, list[str]] = field(default_factory=dict)
     memory_peak: dict[str, int] = field(default_factory=dict)
     saved_step: int | None = None
     saved_at: float | None = None
@@ -74,7 +76,8 @@ class Board:
             case "saving":
                 self.state = "saving"
             case "sees":
-                self.observed[str(rank)] = list(message["uuids"])
+                self.grants[rank] = int(message.get("grant", rank))
+                self.observed[self.grants[rank]] = list(message["uuids"])
             case "memory":
                 self.memory_peak[str(rank)] = max(int(message["peak_mib"]), self.memory_peak.get(str(rank), 0))
             case "warning":
@@ -107,7 +110,7 @@ class Board:
         self.slow = {}
         for rank, (_, _, own) in sorted(self.checks.items()):
             slow = own > SLOW_FACTOR * usual and own - usual > SLOW_MS
-            gpu = ", ".join(self.observed.get(str(rank), [])) or "no GPU"
+            gpu = ", ".join(self.observed.get(self.grants.get(rank, rank), [])) or "no GPU"
             text = f"rank {rank} ({gpu}) needs {own:.1f} ms for what others do in {usual:.1f} ms: suspect"
             self.warn(f"slow-{rank}", text if slow else "")
             if slow:
@@ -174,9 +177,9 @@ class Board:
             last_checkpoint_at=self.saved_at,
             collective=self.collective,
             warnings=tuple(text for _, text in sorted(self.warnings.items())),
-            observed_gpus=dict(self.observed),
+            observed_gpus={str(grant): uuids for grant, uuids in sorted(self.observed.items())},
             memory_peak_mib=dict(self.memory_peak),
-            slow_ranks={str(rank): times for rank, times in sorted(self.slow.items())},
+            slow_ranks={str(self.grants.get(rank, rank)): times for rank, times in sorted(self.slow.items())},
             checked_on=self.checked_on,
             updated_at=self.updated_at,
         )

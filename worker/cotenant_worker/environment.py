@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from cotenant import names
-from cotenant.contract import Contract, PodGrant, RankGrant
+from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
 from cotenant_worker import dialects, layout
 from cotenant_worker.handshake import secret_of
+from cotenant_worker.programs import TORCH_LAUNCHERS, unwrap
 from cotenant_worker.worlds import Member, World
 
 _DROP = ("RAY_", "COTENANT_CONTRACT", "TORCHELASTIC_", "OMPI_", "SLURM_", "PMI_", "HOROVOD_")
@@ -40,6 +41,29 @@ def choose_collective(contract: Contract) -> tuple[str, str]:
 
 def grant_of(pod: PodGrant, rank: int) -> RankGrant:
     return next(grant for grant in pod.ranks if grant.rank == rank)
+
+
+def sees_pod(contract: Contract, pod: PodGrant) -> bool:
+    """Whether ranks of this pod see the GPUs of all its ranks, as under torchrun, and choose by LOCAL_RANK.
+
+    Unless the job says: for commands that begin with torchrun, where LOCAL_RANK chooses right.
+    """
+    said = contract.platform.get("gpuVisibility")
+    if said:
+        return bool(said == "Pod")
+    one_each = all(len(rank.gpus) == 1 for rank in pod.ranks) and len(pod_uuids(pod)) == len(pod.ranks)
+    return one_each and unwrap(contract.command)[1] in TORCH_LAUNCHERS
+
+
+def visible_gpus(contract: Contract, pod: PodGrant, grant: RankGrant) -> tuple[GpuGrant, ...]:
+    """What CUDA shows to one rank, in its order. Of two shares of one GPU the smaller stands for it."""
+    if not sees_pod(contract, pod):
+        return grant.gpus
+    found: dict[str, GpuGrant] = {}
+    for gpu in (gpu for rank in pod.ranks for gpu in rank.gpus):
+        if gpu.uuid not in found or gpu.memory_mib < found[gpu.uuid].memory_mib:
+            found[gpu.uuid] = gpu
+    return tuple(found.values())
 
 
 def pod_uuids(pod: PodGrant) -> list[str]:
@@ -85,8 +109,8 @@ def rank_environment(contract: Contract, world: World, member: Member, *, interf
     grant = grant_of(pod, member.grant)
     local = world.of_pod(member.pod)
     pods = list(dict.fromkeys(each.pod for each in world.members))
-    whole_pod = not grant.gpus or contract.platform.get("gpuVisibility") == "pod"
-    counted = whole_pod or all(gpu.simulated for gpu in grant.gpus)
+    gpus = visible_gpus(contract, pod, grant)
+    counted = sees_pod(contract, pod) or all(gpu.simulated for gpu in grant.gpus)
     env = {
         "RANK": str(member.rank),
         "WORLD_SIZE": str(world.size),
@@ -106,7 +130,7 @@ def rank_environment(contract: Contract, world: World, member: Member, *, interf
         "TORCHELASTIC_RESTART_COUNT": str(world.restart),
         "TORCHELASTIC_MAX_RESTARTS": "0",
         "TORCHELASTIC_RUN_ID": contract.uid,
-        "CUDA_VISIBLE_DEVICES": ",".join(pod_uuids(pod) if whole_pod else [gpu.uuid for gpu in grant.gpus]),
+        "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in gpus),
         "COTENANT_POD_RANK": str(member.local_rank),
         "COTENANT_POD_RANKS": str(len(local)),
         "COTENANT_NODES": str(len(pods)),
@@ -117,6 +141,8 @@ def rank_environment(contract: Contract, world: World, member: Member, *, interf
         layout.ENV_RESUME_FROM: world.resume_from,
     }
     env |= _parameter_servers(contract, world)
+    if sees_pod(contract, pod):
+        env["JAX_LOCAL_DEVICE_IDS"] = str(member.local_rank)  # else every process of a pod would take all of its GPUs
     env |= dialects.tensorflow(world, member) | dialects.jax(contract, world, member) | dialects.horovod(env, world)
     if interface:
         env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface, "HOROVOD_GLOO_IFACE": interface}
@@ -138,7 +164,8 @@ def train_driver_environment(contract: Contract, ray: Mapping[str, str], ip: str
         **{name: value for name, value in ray.items() if name.startswith("RAY_")},
         "RAY_ADDRESS": f"{ip}:{layout.RAY_PORT}",
         "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
-        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "20",
+        # A start that takes longer is begun again. Only an elastic one gains by that: with fewer workers.
+        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30" if contract.workers_min else str(contract.rendezvous_timeout_s),
         "RAY_TRAIN_PREEMPTION_POLL_INTERVAL_S": "1",
         "COTENANT_RUN_NAME": contract.uid,
         "COTENANT_WORKERS": str(contract.world_size),

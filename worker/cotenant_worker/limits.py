@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from cotenant.contract import Contract, GpuGrant, RankGrant
 from cotenant_worker import layout
-from cotenant_worker.environment import choose_collective, pod_uuids
+from cotenant_worker.environment import choose_collective, pod_uuids, visible_gpus
 
 CONTEXT_MIB = 512
 """CUDA context, kernels and library handles of one process; measured by bench/gpu.py."""
@@ -118,7 +118,7 @@ def _of_rank(contract: Contract, rank: RankGrant, seen: Mapping[str, int]) -> Ma
                 context_mib=int(options.get("contextMiB", CONTEXT_MIB)),
                 nccl_mib=int(options.get("ncclMiB", NCCL_MIB)) if nccl else 0,
             )
-            for gpu in rank.gpus
+            for gpu in visible_gpus(contract, contract.pods[contract.node_rank], rank)
             if not gpu.whole
         ]
     )

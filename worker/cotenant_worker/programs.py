@@ -18,6 +18,8 @@ from cotenant.contract import Contract
 _PYTHON = re.compile(r"python(3(\.\d+)?)?$")
 _TORCHRUN_FLAGS = {"--standalone", "--use-env", "--use_env", "--no-python", "--no_python", "--run-path", "--run_path"}
 _TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
+TORCH_LAUNCHERS = {"torchrun", *_TORCH_MODULES}
+"""Names of what is taken off, where ranks expect to see all GPUs of their machine."""
 _SAFE_SWITCHES = {"-u", "-B", "-q"}
 
 

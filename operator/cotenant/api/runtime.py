@@ -45,6 +45,11 @@ class Precision(StrEnum):
     FP16 = "fp16"
 
 
+class GPUVisibility(StrEnum):
+    RANK = "Rank"
+    POD = "Pod"
+
+
 class Update(StrEnum):
     SYNCHRONOUS = "Synchronous"
     ASYNCHRONOUS = "Asynchronous"
@@ -201,6 +206,9 @@ class Runtime(Model):
     """`gloo` also lets two workers of the job share one GPU, which NCCL refuses."""
     precision: Precision = Precision.FP32
     """Of the arithmetic, as the program is told: `context().precision`, and Accelerate by its own variable."""
+    gpu_visibility: GPUVisibility | None = None
+    """What a worker's program sees: its own GPUs, or those of all workers in its pod, to be chosen by LOCAL_RANK.
+    Default: Pod for a command that begins with torchrun where every worker has one GPU of its own, else Rank."""
     tracking: Tracking | None = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
@@ -233,6 +241,12 @@ class Runtime(Model):
             "!self.rayTrain || self.strategy == 'AllReduce'",
             "a Ray Train driver brings its own strategy; leave strategy out",
             lambda it: not it.ray_train or it.strategy is Strategy.ALL_REDUCE,
+        ),
+        Rule(
+            "gpuVisibility",
+            "!self.rayTrain || !has(self.gpuVisibility)",
+            "Ray Train's workers get their GPUs from Ray; leave gpuVisibility out",
+            lambda it: not it.ray_train or it.gpu_visibility is None,
         ),
         Rule(
             "volumes",

@@ -87,6 +87,8 @@ def _platform(runtime: Runtime) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     if runtime.parameter_server is not None:
         chosen["parameterServer"] = runtime.parameter_server.to_document()
+    if runtime.gpu_visibility is not None:
+        chosen["gpuVisibility"] = runtime.gpu_visibility.value
     if runtime.tracking is not None:
         chosen["tracking"] = runtime.tracking.to_document()
     return chosen

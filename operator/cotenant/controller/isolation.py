@@ -38,7 +38,10 @@ class IsolationPath(Protocol):
         """The pod with exactly the GPUs of `placement` in it, and the objects that it needs beside it."""
 
     def verify(self, placement: NodePlacement, observed: Mapping[str, Sequence[str]]) -> str:
-        """Empty, or which rank sees other GPUs than it was granted; `observed` is rank → UUIDs, from inside."""
+        """Empty, or which rank sees other GPUs than it was granted; `observed` is rank → UUIDs, from inside.
+
+        A rank may see those of the other ranks in its pod: the container is the boundary, and torchrun's way.
+        """
 
     def release(self, placement: NodePlacement) -> tuple[Document, ...]:
         """The side objects that must go when the pod is gone."""
@@ -64,12 +67,13 @@ class RuntimePath:
         return Rendered(pod | {"spec": spec})
 
     def verify(self, placement: NodePlacement, observed: Mapping[str, Sequence[str]]) -> str:
+        of_pod = set(uuids_of(placement))
         for rank in placement.ranks:
             seen = observed.get(str(rank.rank))
             if seen is None or (not seen and self.node.simulated):
                 continue  # not told yet, or nothing there that could be seen
             granted = {grant.uuid for grant in rank.gpus}
-            if set(seen) != granted:
+            if not granted <= set(seen) <= of_pod:
                 said, given = ", ".join(sorted(seen)) or "no GPU", ", ".join(sorted(granted))
                 return f"rank {rank.rank} on node {placement.node} sees {said} but was granted {given}"
         return ""

@@ -35,10 +35,11 @@ def findings(record: JobRecord, progress: contract.Progress, gpu_nodes: Mapping[
         seen = gpu_nodes.get(node.node)
         if seen is None or not (progress.checked_on == "cuda" or seen.status.simulated):
             continue
-        granted = {gpu.uuid for rank in node.ranks for gpu in rank.gpus}
+        granted = {str(rank.rank): {gpu.uuid for gpu in rank.gpus} for rank in node.ranks}
         for rank, (own, usual) in sorted(progress.slow_ranks.items()):
             text = f"{record.key}: rank {rank} needed {own:.1f} ms for what its other ranks did in {usual:.1f} ms"
-            for uuid in sorted(granted.intersection(progress.observed_gpus.get(rank, ()))):
+            # A rank that sees all GPUs of its pod was checked on its own one.
+            for uuid in sorted(granted.get(rank, set()).intersection(progress.observed_gpus.get(rank, ()))):
                 yield Finding(node.node, uuid, text)
 
 

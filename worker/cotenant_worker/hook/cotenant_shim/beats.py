@@ -72,6 +72,10 @@ class Pulse:
                 return False
             return True
 
+    def sees(self, uuids):
+        """The GPUs that this process sees. A world that shrank has new numbers: say whose grant they are."""
+        self.send({"op": "sees", "uuids": uuids, "grant": int(os.environ.get("COTENANT_GRANT", self.rank))})
+
     def _write(self, message):
         message.setdefault("rank", self.rank)
         self._socket.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")

@@ -33,4 +33,4 @@ def begin():
         from .beats import pulse
 
         seen = [part for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part]
-        pulse.send({"op": "sees", "uuids": seen})
+        pulse.sees(seen)

@@ -72,7 +72,7 @@ def _limit_torch():
             os._exit(EXIT_QUOTA)
         return
     if seen and is_main_process():
-        pulse.send({"op": "sees", "uuids": seen})
+        pulse.sees(seen)
         pulse.start()
     elif found and seen and os.environ.get("RANK"):
         text = f"rank {pulse.rank} uses its GPU from several processes; each may take the whole limit"

@@ -45,7 +45,8 @@ def after_distributed(c10d):
 def preflight(c10d):
     """Before step 0: is the all-reduce right, how fast is it, how fast is this rank by itself? Some milliseconds.
 
-    Skipped for worlds that are not the job's, and where ranks still have to choose among several GPUs.
+    Skipped for worlds that are not the job's, and for ranks with several GPUs. One that sees the GPUs of its whole pod
+    uses the one that torchrun's rule gives it.
     """
     env = os.environ
     if env.get("COTENANT_PREFLIGHT", "1") == "0" or c10d.get_world_size() != int(env.get("WORLD_SIZE", "0")):
@@ -53,10 +54,11 @@ def preflight(c10d):
     import torch
 
     cuda = "nccl" in str(c10d.get_backend())
-    if not is_main_process() or (cuda and torch.cuda.device_count() != 1):
+    if not is_main_process() or (cuda and torch.cuda.device_count() != int(env.get("LOCAL_WORLD_SIZE", "1"))):
         return
-    device = "cuda" if cuda else "cpu"
-    wait = torch.cuda.synchronize if cuda else (lambda: None)
+    kind = "cuda" if cuda else "cpu"
+    device = f"cuda:{env.get('LOCAL_RANK', '0')}" if cuda else "cpu"
+    wait = (lambda: torch.cuda.synchronize(device)) if cuda else (lambda: None)
     words = torch.ones(1 << (22 if cuda else 18), dtype=torch.float32, device=device)
     c10d.all_reduce(words)  # the first one also makes the connections
     wait()
@@ -74,12 +76,12 @@ def preflight(c10d):
     if (low, high) != (size, size):
         raise RuntimeError(f"cotenant: the all-reduce is wrong: ones over {size} ranks gave {low} to {high}")
     own = _own_speed(torch, device, wait)
-    pulse.send({"op": "preflight", "ms": best * 1e3, "bytes": words.numel() * 4, "own_ms": own * 1e3, "device": device})
+    pulse.send({"op": "preflight", "ms": best * 1e3, "bytes": words.numel() * 4, "own_ms": own * 1e3, "device": kind})
 
 
 def _own_speed(torch, device, wait):
     """Seconds of the same small work on every rank: the best of five, so that one interruption does not count."""
-    side = 1024 if device == "cuda" else 192
+    side = 1024 if device != "cpu" else 192
     matrix = torch.ones(side, side, device=device)
     times = []
     for _ in range(5):
