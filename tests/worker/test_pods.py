@@ -148,6 +148,20 @@ def test_a_lost_head_is_noticed_by_the_others() -> None:
     assert (code, termination.reason) == (82, "PeerLost"), logs
 
 
+def test_a_killed_process_of_ray_does_not_disturb_healthy_ranks() -> None:
+    with World(contract([1, 1], command=("python", "steps.py", "400", "50")), PROGRAMS) as world:
+        head, other = world.start_all()
+        until(lambda: head.progress().step > 5, START_S, "training")
+        for pod in (other, head):
+            os.kill(pod.processes("ray::PodActor")[0], signal.SIGKILL)
+        codes = [pod.wait(START_S) for pod in (head, other)]
+        terminations = [pod.termination() for pod in (head, other)]
+        logs = world.logs()
+    assert codes == [0, 0], logs
+    assert [each.reason for each in terminations] == ["Completed", "Completed"], logs
+    assert logs.count("rank 0 of 2 starts at") == 1, logs
+
+
 def test_an_elastic_world_shrinks_and_grows_again() -> None:
     with podlike.directory() as shared:
         job = contract(

@@ -93,6 +93,16 @@ def test_news_of_an_older_generation_changes_nothing() -> None:
     assert supervisor.state is State.RUNNING
 
 
+def test_what_is_told_twice_counts_once() -> None:
+    """A pod says everything again to an actor that takes another's place."""
+    supervisor = running()
+    assert supervisor.rank_exited(ended(1), 1.0) == []
+    assert supervisor.rank_exited(ended(1, 42, tail=MINE), 2.0) == []
+    assert supervisor.pod_ready(1, "10.0.0.2", 3.0) == []
+    assert supervisor.pod_lost(1, "gone", 4.0)
+    assert supervisor.pod_lost(1, "gone", 5.0) == []
+
+
 def test_failures_that_blame_a_peer_wait_for_the_peer() -> None:
     supervisor = running(3)
     assert supervisor.rank_exited(ended(0, 1, tail=PEER), 1.0) == []
@@ -176,6 +186,12 @@ def test_a_hang_is_a_failure_of_the_rank_that_did_not_come() -> None:
         pytest.param(
             [ended(0, None, signal=9, oom=True)], ("OutOfMemory", 0, 137), id="the kernel's out-of-memory kill"
         ),
+        pytest.param(
+            [ended(0, 1, oom=True, tail=("RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.",))],
+            ("OutOfMemory", 0, 1),
+            id="the kernel's kill of a child",
+        ),
+        pytest.param([ended(0, 1, oom=True, tail=MINE)], ("UserError", 0, 1), id="a kill that the program survived"),
         pytest.param(
             [ended(0, 1, tail=("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",))],
             ("OutOfGPUMemory", 0, 1),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from typing import Any
 
@@ -28,12 +29,14 @@ class PodActor:
         self._tasks: list[asyncio.Task[None]] = []
         self._asked_at = 0.0
 
-    async def attach(self) -> bool:
+    async def attach(self) -> str:
+        """Which launcher this is: the one of a replacement pod is another."""
         self._channel = await Channel.connect(layout.socket_path(), 10.0)
         self._channel.send({"op": "hello", "role": "actor"})
         self._asked_at = time.monotonic()
         self._tasks = [asyncio.create_task(self._read(self._channel)), asyncio.create_task(self._listen_for_driver())]
-        return True
+        socket = os.stat(layout.socket_path())
+        return f"{socket.st_ino}-{socket.st_ctime_ns}"
 
     async def _listen_for_driver(self) -> None:
         """Connections to a frozen head stay open, so only its silence tells: the launcher then ends this pod."""

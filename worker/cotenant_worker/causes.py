@@ -23,6 +23,11 @@ _COLLATERAL = re.compile(
 _MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|ResourceExhausted")
 
 
+_CHILD_KILLED = re.compile(
+    r"DataLoader worker|killed by signal|signal SIGKILL|BrokenProcessPool|terminated abruptly|Cannot allocate memory"
+    r"|^MemoryError"
+)
+"""What a program says when the kernel has taken one of its processes."""
 TRANSIT_S = 2.0
 """News of two pods may overtake each other by this much: an end with 0 that is told a little later was still first."""
 
@@ -117,6 +122,12 @@ def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
         code = own_code(128 + exit_.signal)
         return Cause("UserError", exit_.rank, code, exit_.signal, message, tail, killed=killed)
     code = exit_.code or 1
+    if exit_.oom and any(_CHILD_KILLED.search(line) for line in tail):
+        message = (
+            f"a process of rank {exit_.rank} was killed by the kernel: out of host memory. Ask for more in"
+            f" resources.memory: {last}"
+        )
+        return Cause("OutOfMemory", exit_.rank, own_code(code), None, message, tail)
     if code == names.EXIT_QUOTA and last.startswith("cotenant:"):
         return Cause("Quota", exit_.rank, code, None, f"rank {exit_.rank}: {last}", tail)
     if any(_MEMORY.search(line) for line in tail):

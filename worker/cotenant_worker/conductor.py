@@ -24,6 +24,8 @@ from cotenant_worker.supervision import Command, Finish, Save, Start, State, Sto
 from cotenant_worker.worlds import World
 
 _TICK_S = 0.1
+QUIET_S = 6.0
+"""A pod that lives answers at least every five seconds (`actor`)."""
 _PORTS = range(24000, 30000)
 """Below the ephemeral range, so that no outgoing connection takes the port between our look and the rank's bind."""
 
@@ -45,6 +47,8 @@ class Conductor:
     supervisor: Supervisor = field(init=False)
     verdict: asyncio.Future[Finish] = field(init=False)
     _beats: dict[int, Beat] = field(default_factory=dict)
+    _heard: dict[int, float] = field(default_factory=dict)
+    """Pod → when its actor last answered; empty where the only pod is our own."""
     _calls: dict[int, int] = field(default_factory=dict)
     _calls_rate: float = 0.0
     _stopping: str = ""
@@ -61,6 +65,10 @@ class Conductor:
             await self._watch_collectives()
             await asyncio.wait([self.verdict], timeout=_TICK_S)
         return self.verdict.result()
+
+    def heard(self, pod: int) -> None:
+        """The pod's actor has answered, if only that there is nothing new."""
+        self._heard[pod] = self.clock()
 
     async def handle(self, pod: int, event: Message) -> None:
         """One event of one pod's launcher."""
@@ -123,8 +131,13 @@ class Conductor:
         if self._reported_hang != hang.sequence:
             self._reported_hang = hang.sequence
             self.pods.tell_head({"op": "warning", "key": "hang", "text": hang.message})
-        if hang.for_s >= patience:
+        if hang.for_s >= patience and not self._cut_off(hang.missing):
             await self._carry_out(supervisor.hung(hang.missing[0], hang.message, self.clock()))
+
+    def _cut_off(self, ranks: tuple[int, ...]) -> bool:
+        """A rank whose whole pod is silent is no program that hangs: Ray, or the driver's patience, says so soon."""
+        pods = {member.pod for member in self.supervisor.members if member.rank in ranks}
+        return any(self.clock() - self._heard.get(pod, self.clock()) > QUIET_S for pod in pods)
 
     async def _carry_out(self, commands: list[Command]) -> None:
         for command in commands:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,13 +24,27 @@ from cotenant_worker.causes import why_lost
 from cotenant_worker.channel import Channel, Message
 from cotenant_worker.conductor import Conductor
 
+REATTACH_S = 60.0
+"""How long a pod whose node lives may be without its actor: a busy machine starts Ray's next worker slowly."""
+SILENT_S = 60.0
+"""An actor answers every five seconds; one that has not for this long is frozen, with its pod or alone."""
+COMMAND_S = 10.0
+TOLD_S = 30.0
+"""How long the driver stays for pods that have no actor when the verdict falls."""
+_LOOK_S = 0.5
+
 
 class RayPods:
-    """`Pods` over one Ray actor per pod."""
+    """`Pods` over one Ray actor per pod, which only carries words: ranks do not notice when another takes its place.
+
+    While a pod has no actor its commands wait, in order. One that the last actor took without confirming it is said
+    again; launchers carry it out once.
+    """
 
     def __init__(self, head: Channel) -> None:
         self._head = head
         self._actors: dict[int, Any] = {}
+        self._waiting: dict[int, list[Message]] = {}
 
     def make(self, pod: int) -> Any:
         remote: Any = ray.remote(PodActor)
@@ -38,23 +53,100 @@ class RayPods:
         return actor
 
     async def send(self, pod: int, message: Message) -> None:
-        await asyncio.wait_for(self._actors[pod].command.remote(message), 10.0)
+        if pod in self._waiting:
+            self._waiting[pod].append(message)
+            return
+        try:
+            await self._command(pod, message)
+        except (RayError, TimeoutError):
+            self._waiting.setdefault(pod, []).append(message)
+
+    async def _command(self, pod: int, message: Message) -> None:
+        actor = self._actors[pod]
+        try:
+            await asyncio.wait_for(actor.command.remote(message), COMMAND_S)
+        except TimeoutError:
+            ray.kill(actor)  # deaf: the next one will be told
+            raise
+
+    async def events(self, pod: int) -> list[Message]:
+        """The next ones, or none after some seconds. TimeoutError when the actor does not answer."""
+        try:
+            found: list[Message] = await asyncio.wait_for(self._actors[pod].events.remote(), SILENT_S)
+        except TimeoutError:
+            raise TimeoutError(f"its actor has not answered for {SILENT_S:.0f} s") from None
+        return found
+
+    def hold(self, pod: int) -> None:
+        """Its actor is dead or deaf: keep what is said until there is another."""
+        ray.kill(self._actors[pod])  # a frozen one would hold the pod's resource
+        self._waiting.setdefault(pod, [])
+
+    async def catch_up(self, pod: int) -> None:
+        waiting = self._waiting.get(pod, [])
+        while waiting:
+            await self._command(pod, waiting[0])
+            waiting.pop(0)
+        self.forget(pod)
+
+    def forget(self, pod: int) -> None:
+        self._waiting.pop(pod, None)
+
+    def told(self, pod: int) -> bool:
+        return not self._waiting.get(pod)
 
     def tell_head(self, message: Message) -> None:
         self._head.send(message)
 
 
 async def follow(pod: int, pods: RayPods, conductor: Conductor) -> None:
-    """One pod's events, for ever: when its actor dies the pod is lost, and a new one is waited for."""
-    while not conductor.verdict.done():
-        actor = pods.make(pod)  # pending until the node with `w<pod>` has joined
+    """One pod's events, for ever. A pod is lost with its launcher or its node; its actor alone is replaced."""
+    launcher = why = ""
+    while not (conductor.verdict.done() and pods.told(pod)):
+        attached = asyncio.ensure_future(pods.make(pod).attach.remote())  # pending until a node with `w<pod>` joins
         try:
-            await actor.attach.remote()
-            while not conductor.verdict.done():
-                for event in await actor.events.remote():
-                    await conductor.handle(pod, event)
-        except RayError as error:
-            await conductor.handle(pod, {"op": "lost", "why": why_lost(str(error))})
+            if launcher and not await _replaced(attached, pod):
+                await _lost(pod, why, pods, conductor)
+                launcher = ""
+            found = await attached
+            if launcher and found != launcher:  # another pod has taken its place meanwhile
+                await _lost(pod, why, pods, conductor)
+            launcher = found
+            await pods.catch_up(pod)
+            await _listen(pod, pods, conductor)
+        except (RayError, TimeoutError) as error:
+            why = why_lost(str(error))
+            pods.hold(pod)
+
+
+async def _listen(pod: int, pods: RayPods, conductor: Conductor) -> None:
+    while not conductor.verdict.done():
+        events = await pods.events(pod)
+        conductor.heard(pod)
+        for event in events:
+            await conductor.handle(pod, event)
+
+
+async def _lost(pod: int, why: str, pods: RayPods, conductor: Conductor) -> None:
+    pods.forget(pod)
+    await conductor.handle(pod, {"op": "lost", "why": why})
+
+
+async def _replaced(attached: asyncio.Future[str], pod: int) -> bool:
+    """A pod that had an actor has one again; false once its node is dead, or after much too long."""
+    end = time.monotonic() + REATTACH_S
+    while time.monotonic() < end and await asyncio.to_thread(_has_node, pod):
+        if (await asyncio.wait([attached], timeout=_LOOK_S))[0]:
+            return True
+    return attached.done()
+
+
+def _has_node(pod: int) -> bool:
+    """By Ray's word; what it cannot say now counts as alive."""
+    try:
+        return any(node["Alive"] and f"w{pod}" in node["Resources"] for node in ray.nodes())
+    except RayError:
+        return True
 
 
 async def conduct(contract: Contract, gone: Callable[[], str]) -> None:
@@ -66,7 +158,8 @@ async def conduct(contract: Contract, gone: Callable[[], str]) -> None:
     others = [asyncio.create_task(_orders(channel, conductor)), asyncio.create_task(_watch(gone))]
     verdict = await conductor.run()
     channel.send({"op": "finish", "verdict": {"code": verdict.code}})
-    await asyncio.wait(feeds, timeout=1.0)
+    late = [feed for pod, feed in enumerate(feeds) if not conductor.pods.told(pod)]
+    await asyncio.wait(late or feeds, timeout=TOLD_S if late else 1.0)
     for task in others:
         task.cancel()
 

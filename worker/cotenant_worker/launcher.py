@@ -50,6 +50,7 @@ class Launcher:
     began: float = field(default_factory=time.monotonic)
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _own_sigterm: bool = False
+    _generation: int = -1
     _sinks: list[Sink] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -188,6 +189,9 @@ class Launcher:
                 self._end(Finish(**message["verdict"]))
 
     def _start(self, world: World) -> None:
+        if world.generation <= self._generation:
+            return  # said again by the actor that took another's place
+        self._generation = world.generation
         if not self.preemption.begun:
             layout.preempt_file().unlink(missing_ok=True)  # of the world that ended to change its size
         self.board.began(world.generation)

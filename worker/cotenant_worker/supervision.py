@@ -105,8 +105,9 @@ class Supervisor:
         return []
 
     def pod_lost(self, pod: int, why: str, now: float) -> list[Command]:
-        self.addresses.pop(pod, None)
         self.lost[pod] = why
+        if self.addresses.pop(pod, None) is None:
+            return []  # not there, or told twice: by its launcher's end and by its node's
         if self.state in (State.DONE, State.PREEMPTING):
             return []
         if self.state is State.FORMING:
@@ -127,8 +128,8 @@ class Supervisor:
                 self.exits[member.rank] = RankExit(member.rank, self.generation, None, None, now, stopped=True)
 
     def rank_exited(self, exit_: RankExit, now: float) -> list[Command]:
-        if exit_.generation != self.generation or self.state is State.DONE:
-            return []
+        if exit_.generation != self.generation or self.state is State.DONE or exit_.rank in self.exits:
+            return []  # of an older start, or said twice: by a pod to its next actor
         self.exits[exit_.rank] = exit_
         if self.state in (State.STOPPING, State.PREEMPTING):
             return self._settle(now)

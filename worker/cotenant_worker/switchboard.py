@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 from cotenant_worker import layout
 from cotenant_worker.board import Board
 from cotenant_worker.channel import Channel, Message
 from cotenant_worker.verdicts import say
+
+_DECIDES = ("ready", "exit", "preempt", "calls")
+_REPORTS = 1000
+_ALONE_S = 90.0
+"""Without an actor nobody hears this pod: longer than the driver needs to replace one."""
 
 
 @dataclass(slots=True)
@@ -22,23 +29,30 @@ class Switchboard:
     board: Board
     head: bool
     mark: Callable[[str], None]
-    obey: Callable[[Message], Awaitable[None]]
+    obey: Callable[[Message], Coroutine[Any, Any, None]]
     """A command for this pod's launcher."""
     attached: Callable[[], None]
     """The actor has come: this pod is part of the cluster."""
     _relay: Channel | None = None
     """The actor: our way to the conductor."""
-    _outbox: list[Message] = field(default_factory=list)
+    _reports: deque[Message] = field(default_factory=lambda: deque(maxlen=_REPORTS))
+    """What could not be said while there was no actor."""
+    _said: list[tuple[float, Message]] = field(default_factory=list)
+    """Everything that decides something, and when: an actor that dies may have taken some of it along."""
+    _silence: asyncio.TimerHandle | None = None
+    _orders: set[asyncio.Future[None]] = field(default_factory=set)
 
     async def open(self) -> asyncio.Server:
         return await asyncio.start_unix_server(self._serve, str(layout.socket_path()), limit=1 << 20)
 
     def emit(self, event: Message) -> None:
-        """To the conductor, through the actor; kept until there is one."""
+        """To the conductor, through the actor. Every new actor hears again what decides; beats may get lost."""
+        if event["op"] in _DECIDES:
+            self._said.append((time.monotonic(), event))
+        elif self._relay is None and event["op"] == "reports":
+            self._reports.append(event)
         if self._relay is not None:
             self._relay.send(event)
-        else:
-            self._outbox.append(event)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer)
@@ -55,6 +69,7 @@ class Switchboard:
                 self.on_board(message)
         if role == "actor" and self._relay is channel:
             self._relay = None
+            self._silence = asyncio.get_running_loop().call_later(_ALONE_S, self._left_alone)
         channel.close()
 
     def _hello(self, role: str, channel: Channel) -> None:
@@ -62,11 +77,18 @@ class Switchboard:
             self.mark("actor attached")
             self._relay = channel
             self.attached()
-            for event in self._outbox:
-                channel.send(event)
-            self._outbox.clear()
+            if self._silence is not None:
+                self._silence.cancel()
+            now = time.monotonic()
+            for at, event in self._said:
+                channel.send(event | {"age": event["age"] + now - at} if "age" in event else event)
+            while self._reports:
+                channel.send(self._reports.popleft())
         elif role == "driver":
             self.mark("driver connected")
+
+    def _left_alone(self) -> None:
+        self._orders.add(asyncio.ensure_future(self.obey({"op": "head-silent", "for_s": _ALONE_S})))
 
     def _heard(self, message: Message) -> None:
         """A rank of this pod speaks: our own board first, and the head's."""

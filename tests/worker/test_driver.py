@@ -1,0 +1,141 @@
+"""The driver and a pod whose actor dies: replaced while the pod lives, lost with it. Actors are played; no Ray."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from podlike import contract
+from ray.exceptions import RayActorError
+
+from cotenant_worker import driver
+from cotenant_worker.conductor import Conductor
+
+
+class Remote:
+    """A method of an actor: `await method.remote(…)`."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    async def remote(self, *args: Any) -> Any:
+        return await self._call(*args)
+
+
+class Actor:
+    """Belongs to a launcher; dies after its events."""
+
+    def __init__(self, launcher: str, *events: dict[str, Any], lives: bool = False) -> None:
+        self.told: list[Any] = []
+        self._events = list(events)
+        self._launcher, self._lives = launcher, lives
+        self.attach, self.events, self.command = Remote(self._attach), Remote(self._next), Remote(self._command)
+
+    async def _attach(self) -> str:
+        return self._launcher
+
+    async def _next(self) -> list[dict[str, Any]]:
+        if self._events:
+            return [self._events.pop(0)]
+        if self._lives:
+            await asyncio.sleep(3600)
+        raise RayActorError
+
+    async def _command(self, message: Any) -> None:
+        if not self._lives:
+            raise RayActorError
+        self.told.append(message)
+
+
+class Heard(SimpleNamespace):
+    """A conductor that only listens."""
+
+    def __init__(self) -> None:
+        super().__init__(verdict=asyncio.get_running_loop().create_future(), events=[], heard=lambda _pod: None)
+
+    async def handle(self, pod: int, event: Any) -> None:
+        self.events.append((pod, event["op"]))
+
+
+async def followed(monkeypatch: pytest.MonkeyPatch, actors: list[Actor], *, node: bool) -> tuple[Any, Any]:
+    """The conductor and the pods, once the last actor listens."""
+    monkeypatch.setattr(driver, "_has_node", lambda _pod: node)
+    monkeypatch.setattr(driver.ray, "kill", lambda _actor: None)
+    pods: Any = driver.RayPods(None)  # type: ignore[arg-type]
+    waiting = list(actors)
+
+    def make(pod: int) -> Actor:
+        pods._actors[pod] = waiting.pop(0)
+        return pods._actors[pod]  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(pods, "make", make)
+    heard: Any = Heard()
+    task = asyncio.create_task(driver.follow(1, pods, heard))
+    async with asyncio.timeout(20):
+        while waiting or not pods.told(1) or not actors[-1]._lives:  # noqa: ASYNC110 - actors are only played
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+    task.cancel()
+    return heard, pods
+
+
+READY = {"op": "ready", "ip": "10.0.0.2"}
+
+
+async def test_an_actor_that_dies_while_its_pod_lives_is_replaced_and_nothing_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard, _ = await followed(monkeypatch, [Actor("a", READY), Actor("a", lives=True)], node=True)
+    assert heard.events == [(1, "ready")]
+
+
+async def test_a_pod_whose_node_died_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard, _ = await followed(monkeypatch, [Actor("a", READY), Actor("b", READY, lives=True)], node=False)
+    assert heard.events == [(1, "ready"), (1, "lost"), (1, "ready")]
+
+
+async def test_another_launcher_behind_the_same_resource_is_another_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard, _ = await followed(monkeypatch, [Actor("a", READY), Actor("b", READY, lives=True)], node=True)
+    assert heard.events == [(1, "ready"), (1, "lost"), (1, "ready")]
+
+
+async def test_commands_wait_in_order_for_the_next_actor(monkeypatch: pytest.MonkeyPatch) -> None:
+    dying, next_one = Actor("a"), Actor("a", lives=True)
+    pods: Any = driver.RayPods(None)  # type: ignore[arg-type]
+    pods._actors[1] = dying
+    await pods.send(1, {"op": "stop"})
+    pods._actors[1] = next_one
+    await pods.send(1, {"op": "start"})
+    assert (next_one.told, pods.told(1)) == ([], False)
+    await pods.catch_up(1)
+    await pods.send(1, {"op": "finish"})
+    assert [message["op"] for message in next_one.told] == ["stop", "start", "finish"]
+    assert pods.told(1)
+
+
+@pytest.mark.parametrize(("quiet_s", "hangs"), [(1.0, True), (20.0, False)])
+async def test_a_rank_whose_whole_pod_is_silent_does_not_hang(quiet_s: float, hangs: bool) -> None:
+    now = [0.0]
+    job = contract([1, 1], command=("x",), platform={"hangTimeoutSeconds": 8})
+    told: list[Any] = []
+
+    async def send(pod: int, message: Any) -> None:
+        told.append(message["op"])
+
+    pods: Any = SimpleNamespace(send=send, tell_head=lambda message: None)
+    conductor = Conductor(job, pods, clock=lambda: now[0])
+    for pod in (0, 1):
+        await conductor.handle(pod, {"op": "ready", "ip": "127.0.0.1"})
+    now[0] = 30.0 - quiet_s
+    conductor.heard(1)
+    now[0] = 1.0
+    beat = {"generation": 0, "where": "", "seen_at": 0.0, "moved_at": 0.0}
+    await conductor.handle(1, {"op": "beats", "beats": [{"rank": 1, "sequence": 4, **beat}]})
+    await conductor.handle(0, {"op": "beats", "beats": [{"rank": 0, "sequence": 5, **beat}]})
+    now[0] = 30.0
+    await conductor.handle(0, {"op": "beats", "beats": [{"rank": 0, "sequence": 5, **beat}]})
+    told.clear()
+    await conductor._watch_collectives()
+    assert told == (["stop", "stop"] if hangs else [])
