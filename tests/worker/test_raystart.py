@@ -44,7 +44,7 @@ def test_the_installed_ray_can_be_started_without_its_agents() -> None:
 
 def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_path: Path) -> None:
     started: list[Any] = []
-    start = raystart._leaner(lambda command, *_: started.append(command), ("127.0.0.1", 1))
+    start = raystart._leaner(lambda command, *_: started.append(command), ("127.0.0.1", 1), tuple(raystart._AGENTS))
     start(
         [
             *("raylet", f"--session_dir={tmp_path}", f"--node_id={'ab' * 28}"),

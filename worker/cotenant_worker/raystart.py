@@ -27,8 +27,13 @@ from cotenant.contract import Contract
 from cotenant_worker import layout
 from cotenant_worker.channel import Line
 
-_AGENTS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
-_PORTS = ("METRICS_AGENT", "METRICS_EXPORT", "DASHBOARD_AGENT_LISTEN", "RUNTIME_ENV_AGENT")
+_AGENTS = {
+    "--dashboard_agent_command=": ("METRICS_AGENT", "METRICS_EXPORT", "DASHBOARD_AGENT_LISTEN"),
+    "--runtime_env_agent_command=": ("RUNTIME_ENV_AGENT",),
+}
+"""Flag of the raylet that starts an agent → the ports that the agent would write down."""
+_UNUSED_BY_TRAIN = ("--dashboard_agent_command=",)
+"""Ray Train sets its workers' environment, which is the other agent's work."""
 _IDLE = [sys.executable, "-I", "-S", str(Path(__file__).with_name("idle.py"))]
 _STEP_S = 0.02
 _GCS_S = 60.0
@@ -76,8 +81,7 @@ def start_node(chosen: argparse.Namespace) -> Any:
     if not chosen.head:
         _await_head(chosen.address)
         _mark("head answers")
-    node.Node.start_api_server = lambda *_args, **_kwargs: None
-    services.start_ray_process = _leaner(services.start_ray_process, (chosen.node_ip_address, chosen.port))
+    _make_lean(node, services, (chosen.node_ip_address, chosen.port), tuple(_AGENTS))
     return node.Node(RayParams(**params), head=chosen.head, shutdown_at_exit=False, spawn_reaper=True)
 
 
@@ -90,8 +94,9 @@ def _fits(node: Any, services: Any, params: Any, wanted: dict[str, Any]) -> bool
         and "command" in inspect.signature(services.start_ray_process).parameters
         and wanted.keys() <= inspect.signature(params).parameters.keys()
         and all(flag in inspect.getsource(services.start_raylet) for flag in _AGENTS)
-        and all(hasattr(raylet, f"{port}_PORT_NAME") for port in _PORTS)
+        and all(hasattr(raylet, f"{port}_PORT_NAME") for ports in _AGENTS.values() for port in ports)
         and hasattr(raylet, "persist_port")
+        and hasattr(services, "get_node")
     )
 
 
@@ -102,15 +107,42 @@ def _raylet() -> Any:
     return ray._raylet
 
 
-def _leaner(start: Any, gcs: tuple[str, int]) -> Any:
+def _make_lean(node: Any, services: Any, gcs: tuple[str, int], agents: tuple[str, ...]) -> None:
+    """From now on this process starts Ray without the dashboard and without these agents, and waits long enough."""
+    node.Node.start_api_server = lambda *_args, **_kwargs: None
+    services.start_ray_process = _leaner(services.start_ray_process, gcs, agents)
+    services.get_node = _patient(services.get_node)
+
+
+def _patient(get_node: Any) -> Any:
+    """Ray gives a raylet 30 s to become known; a busy machine needs more, and the job says how much it has."""
+
+    def wait(*args: Any, **kwargs: Any) -> Any:
+        end = time.monotonic() + _patience_s()
+        while True:
+            try:
+                return get_node(*args, **kwargs)
+            except RuntimeError:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(5 * _STEP_S)
+
+    return wait
+
+
+def _patience_s() -> int:
+    return Contract.from_json(os.environ[names.ENV_CONTRACT]).rendezvous_timeout_s
+
+
+def _leaner(start: Any, gcs: tuple[str, int], agents: tuple[str, ...]) -> Any:
     """Ray's way to start a process, with its agents replaced and without its whole seconds of waiting for the GCS."""
 
     def start_ray_process(command: list[str], *args: Any, **kwargs: Any) -> Any:
         found = dict(part.lstrip("-").split("=", 1) for part in command if "=" in part)
         if "dashboard_agent_command" in found:
-            _without_ports(found["session_dir"], found["node_id"])
+            _without_ports(found["session_dir"], found["node_id"], agents)
             idle = subprocess.list2cmdline(_IDLE)
-            command = [next((flag + idle for flag in _AGENTS if part.startswith(flag)), part) for part in command]
+            command = [next((flag + idle for flag in agents if part.startswith(flag)), part) for part in command]
         process = start(command, *args, **kwargs)
         if command[0].endswith("gcs_server"):
             _await_port(*gcs, _GCS_S)
@@ -120,10 +152,10 @@ def _leaner(start: Any, gcs: tuple[str, int]) -> Any:
     return start_ray_process
 
 
-def _without_ports(session: str, node: str) -> None:
+def _without_ports(session: str, node: str, agents: tuple[str, ...]) -> None:
     """The raylet waits until its agents have written down their ports; -1 is Ray's own word for "has none"."""
     raylet = _raylet()
-    for port in _PORTS:
+    for port in (port for agent in agents for port in _AGENTS[agent]):
         raylet.persist_port(session, node, getattr(raylet, f"{port}_PORT_NAME"), -1)
 
 
@@ -141,7 +173,7 @@ def _await_head(address: str) -> None:
 
     TimeoutError after the job's rendezvous timeout: the head's pod may still be pulling its image.
     """
-    patience_s = Contract.from_json(os.environ[names.ENV_CONTRACT]).rendezvous_timeout_s
+    patience_s = _patience_s()
     end = time.monotonic() + patience_s
     host, _, port = address.rpartition(":")
     if _await_port(host, int(port), patience_s):
@@ -173,8 +205,15 @@ class Shipped:
 
 
 def run_shipped(flags: list[str]) -> None:
+    from ray._private import node, services
+    from ray._private.parameter import RayParams
     from ray.scripts.scripts import main as ray_start
 
+    chosen = options(flags)
+    if _fits(node, services, RayParams, {}):
+        _make_lean(node, services, (chosen.node_ip_address, chosen.port), _UNUSED_BY_TRAIN)
+    if not chosen.head:
+        _await_head(chosen.address)
     sys.argv = ["ray", "start", *flags]
     sys.exit(ray_start())
 
