@@ -163,6 +163,21 @@ def test_a_cold_start_gives_the_same_world_as_a_warm_one(tmp_path: Path) -> None
     assert logs[0] == logs[1]
 
 
+@pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
+def test_a_program_may_start_processes_of_its_own(tmp_path: Path, how: str) -> None:
+    """A spawned one imports the program again, from where the program began."""
+    with launched(tmp_path, behave("spawn", how).to_json()) as pod:
+        code, log, _ = pod.finish(60)
+    assert code == 0, log
+    assert "[2, 4] children in True" in log
+
+
+def test_the_last_word_of_a_progress_bar_is_what_stands_there_in_the_end(tmp_path: Path) -> None:
+    with launched(tmp_path, behave("bar").to_json()) as pod:
+        code, _, termination = pod.finish()
+    assert (code, termination.message) == (3, "rank 0 ended with 3: done")
+
+
 def test_a_killed_rank_starts_again_in_place(tmp_path: Path) -> None:
     with launched(tmp_path, behave("once").to_json()) as pod:
         ended, log, termination = pod.finish()

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Final
 
 _TAIL_LINES: Final = 20
+_UNENDED: Final = 1 << 16
+"""Bytes of a line without an end (a progress bar's) that are kept."""
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
@@ -37,6 +39,11 @@ class Child:
     @property
     def alive(self) -> bool:
         return not self.exit.done()
+
+    def remember(self, lines: Sequence[bytes]) -> None:
+        """The last words: of every line what stands there in the end, if it is a progress bar. A flood costs little."""
+        last = [line for line in lines[-2 * _TAIL_LINES :] if line.strip()][-_TAIL_LINES:]
+        self.tail.extend(line.rstrip(b"\r").rsplit(b"\r", 1)[-1].decode(errors="replace")[:500] for line in last)
 
     def signal(self, number: int, *, group: bool = False) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -120,17 +127,18 @@ async def pump(descriptor: int, child: Child, prefix: str) -> None:
     while chunk := await reader.read(1 << 16):
         lines = (rest + chunk).split(b"\n")
         rest = lines.pop()
-        child.tail.extend(line.rsplit(b"\r", 1)[-1].decode(errors="replace")[:500] for line in lines if line.strip())
+        child.remember(lines)
         if prefix:
             out.write(b"".join(prefix.encode() + line + b"\n" for line in lines))
-            if len(rest) > 1 << 16:
+            if len(rest) > _UNENDED:
                 out.write(prefix.encode() + rest + b"\n")
                 rest = b""
         else:
             out.write(chunk)
+            rest = rest[-_UNENDED:]
         out.flush()
     if rest:
-        child.tail.append(rest.decode(errors="replace")[:500])
+        child.remember([rest])
         if prefix:
             out.write(prefix.encode() + rest + b"\n")
             out.flush()

@@ -1,5 +1,6 @@
 """One rank that does what it is told: the words after the file name."""
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -8,6 +9,14 @@ import time
 import cotenant_worker
 
 deed, *rest = sys.argv[1:] or [""]
+
+
+def twice(number: int) -> int:
+    return 2 * number
+
+
+def where(_: int) -> str:
+    return os.getcwd()
 
 
 def main() -> dict[str, float | str]:
@@ -44,6 +53,16 @@ if __name__ == "__main__":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             print("ready", flush=True)
             time.sleep(600)
+        case "spawn":
+            with multiprocessing.get_context(rest[0]).Pool(2) as pool:
+                print(
+                    sorted(pool.map(twice, [1, 2])), "children in", {*pool.map(where, [1])} == {os.getcwd()}, flush=True
+                )
+        case "bar":
+            for step in range(200):
+                sys.stdout.write(f"\r{step} of 200" + " " * 10_000)
+            sys.stdout.write("\rdone")
+            sys.exit(3)
         case "orphan":
             if os.fork() == 0:
                 os.setsid()
