@@ -215,6 +215,9 @@ class World:
         """Take the pod's network away, as a broken cable would: no packet says so to anybody."""
         run("ip", "-n", self._bridge, "link", "set", f"p{index}", "down")
 
+    def mend(self, index: int) -> None:
+        run("ip", "-n", self._bridge, "link", "set", f"p{index}", "up")
+
     def left(self) -> list[str]:
         """Processes that still live in a pod's network although the pod has ended."""
         found: list[str] = []
@@ -241,12 +244,16 @@ class World:
 
 
 @contextlib.contextmanager
-def directory() -> Iterator[Path]:
-    """A directory that all pods share, as a volume would be; their /tmp is their own."""
+def directory(mib: int = 0) -> Iterator[Path]:
+    """A directory that all pods share, as a volume would be; their /tmp is their own. `mib`: with so much room only."""
     path = Path(tempfile.mkdtemp(prefix="cotenant-shared-", dir="/var/tmp"))
+    if mib:
+        run("mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(path))
     try:
         yield path
     finally:
+        if mib:
+            run("umount", "-l", str(path), check=False)
         shutil.rmtree(path, ignore_errors=True)
 
 
