@@ -70,7 +70,7 @@ def _become_rank(request: dict[str, Any], output: int) -> None:
     os.chdir(request["cwd"])
     if "multiprocessing.process" in sys.modules:
         # Where a process begins, as it remembers from its import: children that are spawned look for the program there.
-        sys.modules["multiprocessing.process"].ORIGINAL_DIR = request["cwd"]
+        vars(sys.modules["multiprocessing.process"])["ORIGINAL_DIR"] = request["cwd"]
     if "numpy" in sys.modules:
         # Ranks must not share the random state that numpy drew when it was imported.
         with contextlib.suppress(Exception):
