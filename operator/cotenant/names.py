@@ -37,6 +37,9 @@ ANNOTATION_UNCORDON: Final = f"{GROUP}/uncordon"
 ANNOTATION_SUSPECT: Final = f"suspect.{GROUP}"
 """On a GPUNode, by the operator: `suspect.cotenant.dev/<UUID>`: a job found this GPU far slower than its others."""
 
+HEALTH_SLOW: Final = "Slow"
+"""How the `health` of such a GPU begins, which stays healthy; it is handed out last."""
+
 # The worker's contract: how a pod is told what it is. The document is `cotenant.contract.Contract` as JSON.
 ENV_CONTRACT: Final = "COTENANT_CONTRACT"
 ENV_RAY_TOKEN: Final = "RAY_AUTH_TOKEN"

@@ -248,6 +248,23 @@ NODE: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("health", "healthy", "suspect"),
+    [
+        ("", True, False),
+        ("Slow: team-a/uneven: rank 1 needed 500.0 ms for what its other ranks did in 5.0 ms", True, True),
+        ("Slow: team-a/uneven: rank 1 …; Throttled: slowed down by heat or power for 12 min", True, True),
+        ("Throttled: slowed down by heat or power for 12 min", True, False),
+        ("Slow: team-a/uneven: rank 1 …", False, False),
+    ],
+)
+def test_a_healthy_gpu_that_a_job_found_slow_is_suspect(health: str, healthy: bool, suspect: bool) -> None:
+    gpu = {"uuid": "GPU-1", "index": 0, "class": "H100", "memoryMiB": 81920, "healthy": healthy, "health": health}
+    document = GPUNODE | {"status": {"heartbeat": CREATED, "gpus": [gpu]}}
+    node = nodes.to_node(conversion.parse_gpunode(document), nodes.to_node_facts(NODE), now=CREATED_AT)
+    assert [(one.healthy, one.suspect) for one in node.gpus] == [(healthy, suspect)]
+
+
 def test_a_node_is_what_the_agent_and_the_kubelet_say_together() -> None:
     node = nodes.to_node(
         conversion.parse_gpunode(GPUNODE),

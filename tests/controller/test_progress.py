@@ -9,7 +9,7 @@ from cotenant.api.jobstatus import Isolation
 from cotenant.contract import Progress
 from cotenant.controller.news import summary
 from cotenant.controller.records import JobRecord, read_job
-from cotenant.controller.suspects import Finding, findings
+from cotenant.controller.suspects import Finding, findings, last_resort
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,15 @@ def test_a_slow_rank_makes_its_own_gpu_suspect_and_no_other(
 ) -> None:
     said = Progress(state="training", slow_ranks=SLOW, checked_on=checked_on, observed_gpus={"1": [sees]})
     assert list(findings(record(), Progress.from_json(said.to_json()), nodes(simulated=simulated))) == want
+
+
+def test_an_admission_that_hands_out_a_suspect_gpu_says_which_and_why() -> None:
+    seen = nodes(simulated=False)
+    slow = {"uuid": "GPU-n2-0", "index": 0, "class": "H100", "memoryMiB": 81920, "health": f"Slow: {FOUND[0].text}"}
+    document = seen["n2"].to_document() | {"status": {"gpus": [slow, slow | {"uuid": "GPU-n2-1"}]}}
+    seen["n2"] = parse_gpunode(document)
+
+    assert last_resort(placed(("n1", 1)), seen) == ""
+    assert last_resort(placed(("n1", 1), ("n2", 1)), seen) == (
+        f"; no place as good was free without a GPU that is suspect: GPU-n2-0 on n2 (Slow: {FOUND[0].text})"
+    )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+from cotenant import names
 from cotenant_agent.readings import Gpu, Signs, Xid
 
 SIGNS_GOOD_S: Final = 300.0
@@ -121,7 +122,7 @@ class Health:
     def warning(self, gpu_uuid: str, now: float) -> str:
         """What slows this GPU down without making it unfit; empty when nothing does."""
         since = self.throttled_since.get(gpu_uuid)
-        found = [f"Slow: {self.slow[gpu_uuid]}"] if gpu_uuid in self.slow else []
+        found = [f"{names.HEALTH_SLOW}: {self.slow[gpu_uuid]}"] if gpu_uuid in self.slow else []
         if since is not None and now - since >= THROTTLED_S:
             found.append(f"Throttled: slowed down by heat or power for {int(now - since) // 60} min")
         return SEPARATOR.join(found)

@@ -46,7 +46,7 @@ class GpuStatus(StatusModel):
     healthy: bool = True
     """Only healthy GPUs are handed out."""
     health: str = ""
-    """Why it is not healthy."""
+    """Why it is not healthy, or a warning about one that is: `Slow: …` is handed out last."""
     peers: tuple[str, ...] = ()
     """UUIDs that it reaches by NVLink."""
     mig: bool = False

@@ -99,4 +99,5 @@ def _gpu(gpu: GpuStatus, named: str) -> core.Gpu:
         index=gpu.index,
         healthy=gpu.healthy,
         peers=frozenset(gpu.peers),
+        suspect=gpu.healthy and gpu.health.startswith(names.HEALTH_SLOW),
     )

@@ -32,6 +32,7 @@ from cotenant.controller.notes import Notes
 from cotenant.controller.pods import PodFacts
 from cotenant.controller.records import JobRecord
 from cotenant.controller.situation import Note, Step
+from cotenant.controller.suspects import last_resort
 from cotenant.controller.world import World
 from cotenant.core.lifecycle import Event
 from cotenant.core.model import JobKey
@@ -82,6 +83,7 @@ class Applier:
         nodes = [node.node for node in action.placement.nodes]
         workers = action.placement.workers
         message = f"admitted: {workers} worker{'' if workers == 1 else 's'} on {_some(nodes)}"
+        message += last_resort(action.placement, self.world.mirror.gpu_nodes)
         status = record.status.model_copy(update={"observed_generation": record.generation, "gpus": _asks(record)})
         status = statuses.admitted(status, action.placement, isolation, message, now)
         if not await self._commit(record, action, status):

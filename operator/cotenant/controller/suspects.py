@@ -1,8 +1,8 @@
 """Tells a node's agent which of its GPUs a job found far slower than its others, by an annotation on the GPUNode.
 
 The finding is made in the tenant's pod, before step 0. So only its figures are believed, and only of GPUs that the job
-holds; the sentence is ours. The agent shows it to the administrator, who removes it with `cotenant.dev/uncordon`; a GPU
-is never taken out of use by it.
+holds; the sentence is ours. The agent shows it to the administrator, who removes it with `cotenant.dev/uncordon`. A GPU
+is never taken out of use by it: it is handed out last, and an admission that gets it says so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cotenant.api.gpunodes import GPUNode
 from cotenant.controller.kube import GPU_NODES, Kube, UnreachableError
 from cotenant.controller.mirror import Mirror
 from cotenant.controller.records import JobRecord
-from cotenant.core.model import JobKey
+from cotenant.core.model import JobKey, Placement
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +41,23 @@ def findings(record: JobRecord, progress: contract.Progress, gpu_nodes: Mapping[
             # A rank that sees all GPUs of its pod was checked on its own one.
             for uuid in sorted(granted.get(rank, set()).intersection(progress.observed_gpus.get(rank, ()))):
                 yield Finding(node.node, uuid, text)
+
+
+def last_resort(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -> str:
+    """What an admission adds where it hands out suspect GPUs; empty where it does not."""
+    found = []
+    for part in placement.nodes:
+        held = {gpu.uuid for rank in part.ranks for gpu in rank.gpus}
+        seen = gpu_nodes.get(part.node)
+        found += [
+            f"{gpu.uuid} on {part.node} ({gpu.health})"
+            for gpu in (seen.status.gpus if seen else ())
+            if gpu.uuid in held and gpu.healthy and gpu.health.startswith(names.HEALTH_SLOW)
+        ]
+    if not found:
+        return ""
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"; no place as good was free without a GPU that is suspect: {found[0]}{more}"
 
 
 @dataclass(slots=True)

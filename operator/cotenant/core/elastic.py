@@ -84,7 +84,8 @@ def _option_of(cycle: Cycle, request: Request, placement: Placement) -> Option |
 
 
 def _ask(cycle: Cycle, option: Option, placement: Placement) -> Ask:
-    """Growth keeps the topology that is required, and other GPUs than the job's own."""
+    """Growth keeps the topology that is required, other GPUs than the job's own, and none that is suspect: one slow GPU
+    would slow down all those that the job has."""
     inventory = cycle.inventory
     held = frozenset(
         inventory.slot_of[grant.uuid]
@@ -98,6 +99,5 @@ def _ask(cycle: Cycle, option: Option, placement: Placement) -> Ask:
         row = inventory.row_of[placement.nodes[0].node]
         domain = {"zone": inventory.zone, "rack": inventory.rack}.get(topology.level, np.arange(len(inventory.nodes)))
         rows = rows & (domain == domain[row])
-    return replace(
-        option.ask, allowed=rows, everywhere=False, avoid=held if option.ask.distinct else frozenset(), topology=None
-    )
+    avoid = inventory.suspects | (held if option.ask.distinct else frozenset())
+    return replace(option.ask, allowed=rows, everywhere=False, avoid=avoid, topology=None)

@@ -44,6 +44,8 @@ class Inventory:
     """[N, G] MiB that each GPU has; 0 where there is none."""
     usable: BoolArray
     """[N, G] the GPU is healthy and its node takes new work."""
+    suspects: frozenset[tuple[int, int]]
+    """(row, column) of GPUs that are handed out last."""
     ready: BoolArray
     """[N] the node takes new work."""
     shared: BoolArray
@@ -92,6 +94,7 @@ class Inventory:
             kind=kind,
             memory=memory,
             usable=usable,
+            suspects=frozenset(place for row, node in enumerate(ordered) for place in _suspects(row, node)),
             ready=ready,
             shared=shared,
             zones=zones,
@@ -109,8 +112,11 @@ class Inventory:
         ordered, usable = list(self.nodes), self.usable.copy()
         ready, shared = self.ready.copy(), self.shared.copy()
         cpu, host = self.cpu.copy(), self.host.copy()
+        suspects = set(self.suspects)
         for node in nodes:
             row = self.row_of[node.name]
+            suspects.difference_update(_suspects(row, ordered[row]))
+            suspects.update(_suspects(row, node))
             ordered[row] = node
             for column, gpu in enumerate(_by_index(node)):
                 usable[row, column] = gpu.healthy and node.ready
@@ -120,6 +126,7 @@ class Inventory:
             self,
             nodes=tuple(ordered),
             usable=usable,
+            suspects=frozenset(suspects),
             ready=ready,
             shared=shared,
             alike=_alike(np.hstack([self.kind, usable, self.peers, ready[:, None], shared[:, None]])),
@@ -130,6 +137,10 @@ class Inventory:
 
 def _by_index(node: Node) -> list[Gpu]:
     return sorted(node.gpus, key=lambda gpu: (gpu.index, gpu.uuid))
+
+
+def _suspects(row: int, node: Node) -> list[tuple[int, int]]:
+    return [(row, column) for column, gpu in enumerate(_by_index(node)) if gpu.suspect]
 
 
 def _alike(fixed: IntArray) -> IntArray:

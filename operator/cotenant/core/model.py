@@ -69,6 +69,8 @@ class Gpu:
     healthy: bool = True
     peers: frozenset[str] = frozenset()
     """UUIDs on the same node that this GPU reaches by NVLink."""
+    suspect: bool = False
+    """A job found it far slower than its other GPUs. It serves, after all others that are as good a place."""
     unseen_since: float | None = None
     """Its node does not list it any more, since then. Not healthy; who holds it keeps it until it is given up."""
 

@@ -4,12 +4,13 @@ All workers of a gang ask for the same and nodes do not influence each other, so
 exactly whether the gang fits; there is no search. Which nodes: one that takes all, by score; else the fullest takers in
 order of (capacity, score) and a last node whose capacity is the smallest that suffices.
 Example: capacities 8 8 5 3, 18 workers → 8 + 8 and the last two on the node of 3, not of 5.
+Suspect GPUs (a job found them slow) are tried last: a gang goes at the pace of its slowest GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -37,7 +38,7 @@ class Ask:
     zone_room: dict[str, int] = field(default_factory=dict)
     """Zones in which quotas allow only so many workers."""
     avoid: frozenset[tuple[int, int]] = frozenset()
-    """(row, column) of GPUs that the job's other ranks lie on."""
+    """(row, column) of GPUs that must not serve: the job's other ranks lie on them, or they are suspect."""
     everywhere: bool = False
     """`allowed` is true for all rows."""
 
@@ -47,8 +48,12 @@ def room_for(room: Room, ask: Ask) -> IntArray:
     view = room.view(ask.shape, ask.tenancy, distinct=ask.distinct)
     found: IntArray = view.capacity.copy() if ask.everywhere else np.where(ask.allowed, view.capacity, 0)
     for row in {row for row, _ in ask.avoid}:
-        left = sum(1 for column in np.flatnonzero(view.fits(row)) if (row, int(column)) not in ask.avoid)
-        found[row] = min(int(found[row]), left // max(1, ask.shape.count))
+        left = [column for column in np.flatnonzero(view.fits(row)).tolist() if (row, column) not in ask.avoid]
+        if ask.distinct or ask.shape.whole:
+            most_there = len(left) // max(1, ask.shape.count)
+        else:
+            most_there = int(per_gpu(room.ledger, ask.shape, np.array([row]))[0, left].sum())
+        found[row] = min(int(found[row]), most_there)
     return found
 
 
@@ -58,7 +63,29 @@ def most(room: Room, ask: Ask) -> int:
 
 
 def place(room: Room, ask: Ask, workers: int) -> tuple[Pick, ...] | None:
-    """Nodes and GPUs for all workers, or None."""
+    """Nodes and GPUs for all workers, or None. GPUs that are suspect come last: they are spared where the gang lies as
+    close together without them, on as few nodes and in as few domains of its topology. They never cost it its place.
+    """
+    suspects = room.ledger.inventory.suspects
+    if not suspects or not ask.shape.count:
+        return _place_on_any(room, ask, workers)
+    spared = _place_on_any(room, replace(ask, avoid=ask.avoid | suspects), workers)
+    if spared is not None and len(spared) == 1:
+        return spared
+    anywhere = _place_on_any(room, ask, workers)
+    if spared is None or anywhere is None:
+        return anywhere
+    return spared if _reach(room, ask, spared) <= _reach(room, ask, anywhere) else anywhere
+
+
+def _reach(room: Room, ask: Ask, picks: Sequence[Pick]) -> tuple[int, int]:
+    """(nodes, domains of the topology asked for)."""
+    domain = _domain_of(room, ask)
+    return len(picks), 0 if domain is None else len({int(domain[row]) for row, _ in picks})
+
+
+def _place_on_any(room: Room, ask: Ask, workers: int) -> tuple[Pick, ...] | None:
+    """All GPUs alike but those that `ask` avoids."""
     if workers == 1 and not ask.zone_room and not ask.avoid:
         return _place_one(room, ask)
     capacity = room_for(room, ask)
@@ -136,7 +163,8 @@ def _pick(room: Room, ask: Ask, views: tuple[View, View], row: int, workers: int
     single, together = views
     wanted = together.gpu(row).tolist()
     columns = [column for column in np.flatnonzero(single.fits(row)).tolist() if (row, column) not in ask.avoid]
-    columns.sort(key=lambda column: (-wanted[column], column))
+    suspects = room.ledger.inventory.suspects
+    columns.sort(key=lambda column: ((row, column) in suspects, -wanted[column], column))
     count = ask.shape.count
     if not ask.distinct and not ask.shape.whole:
         room_on = per_gpu(room.ledger, ask.shape, np.array([row]))[0]
