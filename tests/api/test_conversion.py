@@ -212,6 +212,12 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
     )
 
 
+def test_the_half_life_of_a_tree_is_read_in_seconds() -> None:
+    document = queue_document({"fairShare": {"halfLife": "6h30m"}})
+    queue = conversion.to_queue(conversion.parse_queue(document), namespaces={})
+    assert queue == core.Queue(name="vision", half_life_s=23_400)
+
+
 def test_a_budget_that_is_overspent_has_nothing_left() -> None:
     document = queue_document({"budget": {"gpuHours": 1, "period": "Day"}})
     queue = conversion.to_queue(conversion.parse_queue(document), namespaces={}, spent_milli_gpu_seconds=10**9)

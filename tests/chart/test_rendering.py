@@ -12,6 +12,7 @@ import yaml
 
 from cotenant import names
 from cotenant.api.environment import DENIED
+from cotenant.cli import installation
 from cotenant.controller.settings import Settings
 
 pytestmark = pytest.mark.cluster
@@ -197,6 +198,12 @@ def test_the_three_images_come_from_one_place(render: Render, values: dict[str, 
 def test_a_setting_reaches_the_operator_as_written(render: Render, given: object, want: str) -> None:
     objects = render({"operator": {"settings": {"start_timeout_s": given}}})
     assert env_of(objects["Deployment", "cotenant-operator"])["COTENANT_START_TIMEOUT_S"] == want
+
+
+def test_a_simulation_finds_the_settings_in_what_the_chart_renders(render: Render) -> None:
+    found = installation.from_documents(render({"operator": {"settings": {"moves": 7}}}).values())
+    assert found is not None
+    assert (installation.changed(found[0]), found[1]) == ({"moves": 7}, f"Deployment {NAMESPACE}/cotenant-operator")
 
 
 def test_the_operator_accepts_every_variable_of_the_chart(render: Render) -> None:

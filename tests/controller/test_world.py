@@ -222,7 +222,8 @@ def test_a_new_leader_is_told_what_only_statuses_still_say() -> None:
 
     expected = 3_600_000 + 2_000 * 86_400 / log(2) / 2
     assert snapshot.owed == ("red/train",)
-    assert [(name, round(held)) for name, held in snapshot.usage_history] == [("red", round(expected))]
+    (remembered,) = snapshot.usage_history
+    assert (remembered.queue, round(remembered.milli_seconds)) == ("red", round(expected))
 
 
 def test_jobs_that_ended_teach_a_new_leader_which_shapes_come() -> None:

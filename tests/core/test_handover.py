@@ -27,12 +27,13 @@ def written(cluster: ToyCluster, plan: Plan, ended: tuple[tuple[Job, float], ...
     return Handover(
         borrowing=tuple(
             PastBorrowing(
-                queue=name,
-                milli_seconds=int(held),
-                rate_milli=rates[name].get(None, sum(rates[name].values())),
+                queue=past.queue,
+                milli_seconds=int(past.milli_seconds),
+                rate_milli=rates[past.queue].get(None, sum(rates[past.queue].values())),
                 at=snapshot.now,
+                half_life_s=int(past.half_life_s),
             )
-            for name, held in snapshot.usage_history
+            for past in snapshot.usage_history
         ),
         ended=ended,
         owed=tuple(key for key, verdict in plan.verdicts.items() if verdict.reason is Reason.WAITING_FOR_EVICTION),
@@ -84,10 +85,26 @@ def test_what_was_borrowed_since_the_last_write_counts_as_well() -> None:
     old.now += 9 * HOUR
     told = new_leader(nodes, queues, old, early)
 
-    ((name, there),) = told.snapshot().usage_history
-    ((same, here),) = old.snapshot().usage_history
+    (there,) = told.snapshot().usage_history
+    (here,) = old.snapshot().usage_history
 
-    assert (name, abs(there - here) <= 1.0) == (same, True)
+    assert there.queue == here.queue
+    assert abs(there.milli_seconds - here.milli_seconds) <= 1.0
+
+
+def test_a_half_life_that_was_edited_while_nobody_led_scales_what_was_written() -> None:
+    nodes, queues = [make_node("n1", gpus=1)], [make_queue("red", guaranteed=0)]
+    old = ToyCluster(nodes, queues, [make_job("long", queue="red")])
+    old.cycle()
+    old.now += 10 * HOUR
+    handover = written(old, Plan())
+    edited = [make_queue("red", guaranteed=0, half_life_s=8_640)]
+
+    (before,) = old.snapshot().usage_history
+    (after,) = new_leader(nodes, edited, old, handover).snapshot().usage_history
+
+    assert (before.half_life_s, after.half_life_s) == (86_400, 8_640)
+    assert abs(after.milli_seconds - before.milli_seconds / 10) <= 1.0
 
 
 def test_room_that_was_being_made_goes_to_the_job_that_it_was_made_for() -> None:

@@ -181,6 +181,7 @@ def to_queue(
         budget_left=None if budget is None else max(0, budget - spent_milli_gpu_seconds),
         consolidation=spec.consolidation == "Allowed",
         protected_runtime_s=spec.protected_runtime or 0,
+        half_life_s=spec.fair_share.half_life if spec.fair_share else None,
     )
 
 

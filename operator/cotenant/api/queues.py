@@ -135,6 +135,11 @@ class Budget(Model):
     """Periods begin at 00:00 UTC: every day, on Mondays, on the first of the month."""
 
 
+class FairShare(Model):
+    half_life: Duration
+    """After this time past borrowing counts half when shares are compared."""
+
+
 class Consolidation(StrEnum):
     NEVER = "Never"
     ALLOWED = "Allowed"
@@ -159,6 +164,8 @@ class QueueSpec(Model):
     """Whether its jobs may be moved, by way of a checkpoint, when that lets a job start that otherwise cannot."""
     protected_runtime: Duration | None = None
     """No job of the queue is evicted for another before it has run this long. Default: the operator's setting."""
+    fair_share: FairShare | None = None
+    """How the whole tree below this queue remembers; for queues without a parent. Default: the operator's setting."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -175,6 +182,12 @@ class QueueSpec(Model):
             "two quotas are for the same class and zone",
             lambda it: len({(line.gpu_class, line.zone) for line in it.quotas}) == len(it.quotas),
         ),
+        Rule(
+            "fairShare",
+            "!has(self.fairShare) || !has(self.parent)",
+            "a tree has one half-life: set it on the queue at the top, the one without a parent",
+            lambda it: it.fair_share is None or it.parent is None,
+        ),
     )
 
 
@@ -190,6 +203,10 @@ class QuotaUsage(StatusModel):
     """Of these, beyond what is guaranteed."""
     lent: GpuAmount = 0
     """Of what is guaranteed, held by others."""
+    memory_used: str | None = None
+    """GPU memory that its jobs hold; where the line limits it."""
+    memory_limit: str | None = None
+    """The most that they may hold."""
 
 
 class BudgetUsage(StatusModel):
@@ -208,6 +225,8 @@ class PastBorrowing(StatusModel):
     """Milli-GPU × seconds beyond what is guaranteed, decayed."""
     at: Timestamp
     """When it stood at that."""
+    half_life_seconds: int | None = None
+    """With which it decayed."""
 
 
 class QueueStatus(StatusModel):

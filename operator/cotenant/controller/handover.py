@@ -36,6 +36,7 @@ def _borrowing(queues: Mapping[str, Queue]) -> tuple[PastBorrowing, ...]:
             milli_seconds=queue.status.past_borrowing.milli_gpu_seconds,
             rate_milli=queue.status.borrowed,
             at=queue.status.past_borrowing.at.timestamp(),
+            half_life_s=queue.status.past_borrowing.half_life_seconds,
         )
         for name, queue in sorted(queues.items())
         if queue.status.past_borrowing is not None

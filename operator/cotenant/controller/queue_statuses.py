@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cotenant.api.jobstatus import Condition
+from cotenant.api.quantities import show_mib
 from cotenant.api.queues import PastBorrowing, Queue, QueueStatus, QuotaUsage
 from cotenant.controller.budgets import Budgets
 from cotenant.controller.kube import QUEUES, Kube, UnreachableError
@@ -48,7 +49,12 @@ class Account:
         pending = Counter(job.queue for job in standing.pending)
         running = Counter(job.queue for job in standing.running.values())
         at = moment(snapshot.now)
-        past = {name: PastBorrowing(milli_gpu_seconds=int(held), at=at) for name, held in snapshot.usage_history}
+        past = {
+            one.queue: PastBorrowing(
+                milli_gpu_seconds=int(one.milli_seconds), at=at, half_life_seconds=int(one.half_life_s)
+            )
+            for one in snapshot.usage_history
+        }
         return cls(standing.tree, standing.usage, Shares(standing.tree, {}), pending, running, past)
 
     def held(self) -> dict[str, int]:
@@ -97,7 +103,13 @@ def _line(account: Account, line: Line) -> QuotaUsage:
         "borrowed": max(0, used - line.guaranteed),
         "lent": max(0, idle - _free(account, line)),
     }
-    return QuotaUsage(gpu_class=line.quota.gpu_class, zone=line.quota.zone).model_copy(update=amounts)
+    most = line.quota.memory_limit_mib
+    return QuotaUsage(
+        gpu_class=line.quota.gpu_class,
+        zone=line.quota.zone,
+        memory_used=None if most is None else show_mib(account.usage.memory[line.number]),
+        memory_limit=None if most is None else show_mib(most),
+    ).model_copy(update=amounts)
 
 
 def _free(account: Account, line: Line) -> int:

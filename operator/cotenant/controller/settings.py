@@ -55,7 +55,9 @@ class Settings:
     restart_cost_s: int = setting(60, "work that one eviction costs a job on top of what it had not saved")
     protected_runtime_s: int = setting(0, "no job is evicted for another before it has run this long")
     share_history_percent: int = setting(50, "how much past borrowing weighs beside present borrowing")
-    history_half_life_s: int = setting(86_400, "after this time past borrowing counts half")
+    history_half_life_s: int = setting(
+        86_400, "after this time past borrowing counts half, where a tree of queues says nothing"
+    )
     reserve_within_s: int = setting(3_600, "GPUs are kept for a waiting job that will start within this; 0: never")
     moves: int = setting(4, "jobs that one cycle may move to make room, in queues that allow it")
 
@@ -100,7 +102,6 @@ class Settings:
             restart_cost_s=self.restart_cost_s,
             protected_runtime_s=self.protected_runtime_s,
             share_history_percent=self.share_history_percent,
-            history_half_life_s=self.history_half_life_s,
             reserve_within_s=self.reserve_within_s,
             moves=self.moves,
         )

@@ -12,8 +12,10 @@ Weight 0 never goes before a positive weight once it borrows.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import log
 from typing import TypeAlias
 
+from cotenant.core.model import WHOLE
 from cotenant.core.policy import Policy
 from cotenant.core.quota import QueueTree
 from cotenant.core.requests import Claim, Request
@@ -21,6 +23,7 @@ from cotenant.core.snapshot import Snapshot
 from cotenant.core.usage import Charge, Usage
 
 PPM = 1_000_000
+LN_2 = log(2)
 _LAST = 1 << 50
 
 
@@ -128,10 +131,12 @@ class Shares:
 
 
 def past_shares(snapshot: Snapshot, policy: Policy) -> dict[str, int]:
-    """Queue → parts per million that past borrowing adds to its share."""
-    window = policy.history_half_life_s / 0.693147
-    total = max(1, sum(len(node.gpus) for node in snapshot.nodes)) * 1000
+    """Queue → parts per million that past borrowing adds to its share. What is remembered, over the time that its
+    half-life looks back, is an average of GPUs borrowed: so trees that forget at different paces are comparable."""
+    total = max(1, sum(len(node.gpus) for node in snapshot.nodes)) * WHOLE
     return {
-        queue: int(held / window / total * 1_000_000) * policy.share_history_percent // 100
-        for queue, held in snapshot.usage_history
+        past.queue: int(past.milli_seconds * LN_2 / past.half_life_s / total * PPM)
+        * policy.share_history_percent
+        // 100
+        for past in snapshot.usage_history
     }

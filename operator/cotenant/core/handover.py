@@ -21,6 +21,8 @@ class PastBorrowing:
     """Milli-GPU-seconds."""
     rate_milli: int
     at: float
+    half_life_s: int | None = None
+    """What it decayed with until then. None: the operator's setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,8 @@
 Kept by `ClusterState`, given to `schedule` as data in the snapshot. With half-life h, after t seconds a value v and a
 constant rate r have become  v · 2^(−t/h)  +  r · h/ln 2 · (1 − 2^(−t/h)).
 Example: h = one day; 4 GPUs borrowed for a day weigh half as much one day later.
+Each tree of queues may have a half-life of its own, said by its root. Where it changes, what was remembered is scaled
+so that it stands for the same average of GPUs: v · h'/h.
 
 Entry penalty (Kueue's admission fair sharing): an admission that borrows counts at once for a minute of its use, so a
 burst of short jobs cannot win again and again before its use is seen. An admission that fails gives the penalty back.
@@ -10,15 +12,18 @@ burst of short jobs cannot win again and again before its use is seen. An admiss
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
-from cotenant.core.fairness import borrowed
+from cotenant.core.fairness import LN_2, borrowed
 from cotenant.core.handover import PastBorrowing
 from cotenant.core.model import Job
 from cotenant.core.placement.shapes import Shape, worker_shape
+from cotenant.core.quota import QueueTree
+from cotenant.core.snapshot import Remembered
 from cotenant.core.usage import Usage
 
+HALF_LIFE_S = 86_400
+"""Where nobody says otherwise."""
 _PENALTY_S = 60
 _SHAPES = 256
 """So many different shapes are remembered; the lightest are forgotten first."""
@@ -26,8 +31,11 @@ _SHAPES = 256
 
 class History:
     def __init__(self, half_life_s: float) -> None:
+        """`half_life_s`: of the shapes, and of trees that say nothing."""
         self._half_life_s = half_life_s
         self._borrowed: dict[str, float] = {}
+        self._half_lives: dict[str, float] = {}
+        """Queue → the half-life that its value decays with."""
         self._penalties: dict[str, tuple[tuple[str, int], ...]] = {}
         """Job → what its admission was charged, until it is gone or taken back."""
         self._shapes: dict[Shape, float] = {}
@@ -35,32 +43,41 @@ class History:
 
     def advance(self, now: float, usage: Usage) -> None:
         """Time has passed with these holdings."""
+        self._follow(usage.tree)
         passed = 0.0 if self._at is None else max(0.0, now - self._at)
         self._at = now
         if not passed:
             return
-        kept, gained = self._decay(passed)
         before = self._borrowed
         self._borrowed = {}
         for number, queue in enumerate(usage.tree.queues):
+            kept, gained = _decay(passed, self._half_lives[queue.name])
             value = before.get(queue.name, 0.0) * kept + _borrowed(usage, number) * gained
             if value >= 1.0:
                 self._borrowed[queue.name] = value
+        kept, _ = _decay(passed, self._half_life_s)
         self._shapes = {shape: weight * kept for shape, weight in self._shapes.items() if weight * kept >= 0.01}
+
+    def _follow(self, tree: QueueTree) -> None:
+        """Half-lives as the tree has them now."""
+        before = self._half_lives
+        self._half_lives = {
+            queue.name: tree.half_life_s(number) or self._half_life_s for number, queue in enumerate(tree.queues)
+        }
+        for name, held in self._borrowed.items():
+            now = self._half_lives.get(name)
+            if now is not None and before.get(name, now) != now:
+                self._borrowed[name] = held * now / before[name]
 
     def take_over(self, borrowing: Iterable[PastBorrowing], ended: Iterable[tuple[Job, float]], now: float) -> None:
         """Go on from what another history had come to, carried forward to now."""
-        self._borrowed, self._penalties, self._shapes, self._at = {}, {}, {}, now
+        self._borrowed, self._half_lives, self._penalties, self._shapes, self._at = {}, {}, {}, {}, now
         for past in borrowing:
-            kept, gained = self._decay(max(0.0, now - past.at))
+            half_life_s = self._half_lives[past.queue] = past.half_life_s or self._half_life_s
+            kept, gained = _decay(max(0.0, now - past.at), half_life_s)
             self._borrowed[past.queue] = past.milli_seconds * kept + past.rate_milli * gained
         for job, at in sorted(ended, key=lambda one: (one[1], one[0].key)):
-            self._remember(job, self._decay(max(0.0, now - at))[0])
-
-    def _decay(self, passed: float) -> tuple[float, float]:
-        """(what is kept of a value, what a rate of one has come to) after so many seconds."""
-        kept = 2.0 ** (-passed / self._half_life_s)
-        return kept, self._half_life_s / math.log(2) * (1.0 - kept)
+            self._remember(job, _decay(max(0.0, now - at), self._half_life_s)[0])
 
     def admitted(self, job: Job, milli: int, usage: Usage) -> None:
         """An admission was assumed: the queues of its path that borrow are charged at once."""
@@ -87,11 +104,20 @@ class History:
         if len(self._shapes) > _SHAPES:
             del self._shapes[min(self._shapes, key=lambda one: (self._shapes[one], one))]
 
-    def usage(self) -> tuple[tuple[str, float], ...]:
-        return tuple(sorted(self._borrowed.items()))
+    def usage(self) -> tuple[Remembered, ...]:
+        return tuple(
+            Remembered(queue=name, milli_seconds=held, half_life_s=self._half_lives[name])
+            for name, held in sorted(self._borrowed.items())
+        )
 
     def demand(self) -> tuple[tuple[Shape, float], ...]:
         return tuple(sorted(self._shapes.items()))
+
+
+def _decay(passed: float, half_life_s: float) -> tuple[float, float]:
+    """(what is kept of a value, what a rate of one has come to) after so many seconds."""
+    kept = 2.0 ** (-passed / half_life_s)
+    return kept, half_life_s / LN_2 * (1.0 - kept)
 
 
 def _borrowed(usage: Usage, queue: int) -> int:

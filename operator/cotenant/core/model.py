@@ -192,3 +192,5 @@ class Queue:
     """Jobs of this queue may be moved (evict → resume) to make room for a job that otherwise cannot start."""
     protected_runtime_s: int = 0
     """A job of this queue is not evicted for another before it has run this long, nor before the policy's time."""
+    half_life_s: int | None = None
+    """After this time past borrowing counts half, in the whole tree below. Read on roots; None: the operator's."""

@@ -19,8 +19,6 @@ class Policy:
     """No job is evicted for another before it has run this long; a queue may ask for more."""
     share_history_percent: int = 50
     """How much past borrowing weighs beside present borrowing when shares are compared."""
-    history_half_life_s: int = 86_400
-    """After this time past borrowing counts half."""
     unseen_s: int = 60
     """A GPU that its node does not list any more may come back for so long: an agent or a driver restarts."""
     forecasts: int = 16

@@ -107,6 +107,10 @@ class QueueTree:
             ),
         )
 
+    def half_life_s(self, queue: int) -> int | None:
+        """What the root of the queue's tree says; a tree forgets at one pace, so that its queues stay comparable."""
+        return self.queues[self.paths[queue][-1]].half_life_s
+
     def subtree(self, queue: int) -> tuple[int, ...]:
         """The queue and all below it."""
         return (queue, *(step for child in self.children[queue] for step in self.subtree(child)))

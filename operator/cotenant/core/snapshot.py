@@ -11,6 +11,15 @@ from cotenant.core.placement.shapes import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """What one queue has borrowed before: milli-GPU-seconds, decayed with this half-life."""
+
+    queue: str
+    milli_seconds: float
+    half_life_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The world at one moment, as a value. Order of the tuples carries no meaning."""
 
@@ -21,8 +30,8 @@ class Snapshot:
     queues: tuple[Queue, ...] = ()
     jobs: tuple[Job, ...] = ()
     """Pending jobs and jobs that hold a placement. Finished, suspended and invalid jobs are not here."""
-    usage_history: tuple[tuple[str, float], ...] = field(default=())
-    """Queue → decayed milli-GPU-seconds of borrowing, as kept by the state between cycles."""
+    usage_history: tuple[Remembered, ...] = ()
+    """Decayed borrowing of each queue that has any, as kept by the state between cycles."""
     promises: tuple[tuple[JobKey, Placement], ...] = ()
     """Places that an earlier plan is making free for jobs that still wait (`Plan.promises`)."""
     owed: tuple[JobKey, ...] = ()

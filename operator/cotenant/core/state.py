@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 
 from cotenant.core.events import ClusterEvent, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen
 from cotenant.core.handover import Handover
-from cotenant.core.history import History
+from cotenant.core.history import HALF_LIFE_S, History
 from cotenant.core.mirror import Mirror
 from cotenant.core.model import Job, JobKey, Node, Placement, Queue
 from cotenant.core.plan import Action, Admit, Evict, Plan
-from cotenant.core.policy import DEFAULT
 from cotenant.core.snapshot import Snapshot
 
 
@@ -31,7 +30,7 @@ class _Assumed:
 
 
 class ClusterState:
-    def __init__(self, *, history_half_life_s: int = DEFAULT.history_half_life_s) -> None:
+    def __init__(self, *, history_half_life_s: int = HALF_LIFE_S) -> None:
         self._nodes: dict[str, Node] = {}
         self._queues: dict[str, Queue] = {}
         self._observed: dict[JobKey, Job] = {}

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from cotenant.core.events import JobGone, JobSeen, NodeSeen, QueueSeen
+from cotenant.core.history import HALF_LIFE_S
 from cotenant.core.model import Job, JobKey
 from cotenant.core.plan import Admit, Evict, Plan, Resize, Verdict
 from cotenant.core.snapshot import Snapshot
@@ -57,15 +58,23 @@ class History:
     log: list[tuple[float, str]] = field(default_factory=list)
 
 
-def play(scenario: Scenario, schedule: Schedule, *, costs: Costs = Costs(), max_events: int = 1_000_000) -> History:
-    """Until every job has ended or nothing can happen any more. Same scenario, same history."""
-    return _Game(scenario, schedule, costs).play(max_events)
+def play(
+    scenario: Scenario,
+    schedule: Schedule,
+    *,
+    costs: Costs = Costs(),
+    half_life_s: int = HALF_LIFE_S,
+    max_events: int = 1_000_000,
+) -> History:
+    """Until every job has ended or nothing can happen any more. Same scenario, same history. `half_life_s`: of past
+    borrowing, in trees of queues that say none."""
+    return _Game(scenario, schedule, costs, half_life_s).play(max_events)
 
 
 class _Game:
-    def __init__(self, scenario: Scenario, schedule: Schedule, costs: Costs) -> None:
+    def __init__(self, scenario: Scenario, schedule: Schedule, costs: Costs, half_life_s: int) -> None:
         self.schedule, self.costs, self.now = schedule, costs, scenario.start
-        self.state = ClusterState()
+        self.state = ClusterState(history_half_life_s=half_life_s)
         for node in scenario.nodes:
             self.state.observe(NodeSeen(node))
         for queue in scenario.queues:
