@@ -69,6 +69,16 @@ WAITING = [
 
 STARTING = [
     Case(
+        "a placement that nobody decided is given up before pods are made",
+        situation(holding(Phase.STARTING, *ONE), impossible="node n1 has no GPU GPU-x"),
+        phase=Phase.PENDING, reason="PlacementImpossible", says="node n1 has no GPU GPU-x", holds=False,
+    ),
+    Case(
+        "a placement that is not what its pods were given ends them",
+        situation(holding(Phase.RUNNING, *ONE), pod(0, ready=True), impossible="pod train-1-0 was given other GPUs"),
+        phase=Phase.EVICTING, reason="PlacementImpossible", says="was given other GPUs", delete=("train-1-0",),
+    ),
+    Case(
         "pods that are missing are made",
         situation(holding(Phase.STARTING, *TWO), pod(0)),
         create=True, again=T0 + 300,

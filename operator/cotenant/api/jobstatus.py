@@ -47,32 +47,32 @@ class Condition(StatusModel):
     reason: str
     message: str = ""
     last_transition_time: Timestamp
-    observed_generation: int = 0
+    observed_generation: int = Field(default=0, ge=0)
 
 
 class GrantStatus(StatusModel):
-    uuid: str
-    memory_mib: int = Field(alias="memoryMiB")
-    compute_milli: int
+    uuid: str = Field(min_length=1)
+    memory_mib: int = Field(alias="memoryMiB", ge=0)
+    compute_milli: int = Field(ge=0, le=1000)
 
 
 class RankStatus(StatusModel):
-    rank: int
-    gpus: tuple[GrantStatus, ...]
+    rank: int = Field(ge=0)
+    gpus: Annotated[tuple[GrantStatus, ...], Field(min_length=1)]
 
 
 class NodeStatus(StatusModel):
-    node: str
-    ranks: tuple[RankStatus, ...]
+    node: str = Field(min_length=1)
+    ranks: Annotated[tuple[RankStatus, ...], Field(min_length=1)]
 
 
 class PlacementStatus(StatusModel):
     """Node → ranks → GPUs. Pod i of the running attempt is `nodes[i]`; rank 0 is the first rank of the first node."""
 
-    nodes: tuple[NodeStatus, ...]
+    nodes: Annotated[tuple[NodeStatus, ...], Field(min_length=1)]
     admitted_at: Timestamp
     """When the job got its GPUs."""
-    workers: int
+    workers: int = Field(ge=1)
     """Ranks in all."""
     isolation: Isolation = Isolation.NONE
 
@@ -155,11 +155,11 @@ class ExitStatus(StatusModel):
 
 
 class UsageStatus(StatusModel):
-    gpu_seconds: int = 0
+    gpu_seconds: int = Field(default=0, ge=0)
     """GPUs × seconds held over all attempts; a share counts as its part."""
-    gpu_milliseconds: int = 0
+    gpu_milliseconds: int = Field(default=0, ge=0)
     """The same, exactly."""
-    run_seconds: int = 0
+    run_seconds: int = Field(default=0, ge=0)
     """How long its workers ran, over all attempts that have ended: what counts against `maxRuntime`."""
 
 
@@ -190,13 +190,13 @@ class TrainingJobStatus(StatusModel):
     """What it has cost so far."""
     results: Metrics | None = None
     """Final metrics, all-reduced."""
-    attempts: int = 0
+    attempts: int = Field(default=0, ge=0)
     """Attempts started so far; the running one has this number."""
-    failures: int = 0
+    failures: int = Field(default=0, ge=0)
     """Attempts that ended by a fault of the job's own: what counts against `retries`."""
-    faults: int = 0
+    faults: int = Field(default=0, ge=0)
     """Attempts that ended by a fault of the platform: not charged, but not repeated for ever either."""
-    restarts: int = 0
+    restarts: int = Field(default=0, ge=0)
     """Times that the job was started again, whatever the cause."""
     last_exit: ExitStatus | None = None
     """How the last attempt ended."""
@@ -206,4 +206,4 @@ class TrainingJobStatus(StatusModel):
     started_at: Timestamp | None = None
     """When its workers first ran."""
     finished_at: Timestamp | None = None
-    observed_generation: int = 0
+    observed_generation: int = Field(default=0, ge=0)

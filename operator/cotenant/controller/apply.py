@@ -221,6 +221,8 @@ class Applier:
             self.world.mirror.gone(TRAINING_JOBS, record.namespace, record.name, record.uid)
 
     async def _create(self, record: JobRecord) -> Done:
+        if self.world.impossible(record, time.time()):
+            return Done(time.time())  # the next step says so, and gives the placement up
         born = await self.births.bring(record)
         if born is Born.LATER:
             return Done(time.time() + AGAIN_S)

@@ -53,6 +53,11 @@ class Fleet:
             self.gpus[gpu.uuid] = GpuFacts(memory_mib=gpu.memory_mib, simulated=seen.status.simulated)
         return replace(node, gpus=self._sightings.of(name, node.gpus, now))
 
+    def node(self, name: str) -> Node | None:
+        """As the core was last told of it; nothing when it has no GPUs that anybody knows."""
+        node: Node | None = self._told.last("node", name)
+        return node
+
     def _silent(self, now: float) -> set[str]:
         """Nodes whose heartbeat has gone stale since they were last looked at."""
         silent = set()

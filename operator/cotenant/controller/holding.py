@@ -24,7 +24,12 @@ LONGEST = 500
 def holding(s: Situation, settings: Settings) -> Step:
     """Starting or running. The first of these that applies decides; the order is from certain to merely late."""
     if s.status.placement is None:  # somebody edited the status: nothing is committed, so nothing may run
-        return evict(s, Event.EVICTED, kind="PlacementLost", message="status.placement was removed by hand")
+        return evict(
+            s, Event.EVICTED, kind="PlacementLost", message="status.placement was removed by hand", warning=True
+        )
+    if s.impossible:
+        message = f"status.placement cannot be carried out: {s.impossible}; the job is placed anew"
+        return evict(s, Event.EVICTED, kind="PlacementImpossible", message=message, warning=True)
     if s.spec is not None and s.spec.suspend:
         message = "spec.suspend was set: the job saves a checkpoint and gives its GPUs back"
         return evict(s, Event.SUSPENDED, kind="Suspended", message=message)

@@ -47,6 +47,7 @@ class Judging:
             mismatch=self._mismatch(placement, latest),
             idle_since=self._idle_since(record, placement, latest, now),
             progress=news_for(record.status.progress, latest.progress, now) if latest else None,
+            impossible=self.world.impossible(record, now),
             refusal=self.births.refusal(record),
             delay=self.births.delay(record),
             dead_nodes=self.world.mirror.dead,

@@ -28,7 +28,7 @@ def end(s: Situation, ending: Ending, settings: Settings) -> Step:
     reason = ending.exit.reason
     failures = s.status.failures + (ending.kind in {End.FAILED, End.HOPELESS})
     faults = s.status.faults + (ending.kind is End.FAULT)
-    fields = {"last_exit": ending.exit, "failures": failures, "faults": faults}
+    fields: dict[str, Any] = {"last_exit": ending.exit, "failures": failures, "faults": faults}
     retries = s.spec.retries if s.spec else 0
     out_of_retries = ending.kind is End.HOPELESS or (ending.kind is End.FAILED and failures > retries)
     if out_of_retries or faults > settings.platform_retries:
@@ -63,10 +63,10 @@ def give_up(s: Situation, event: Event, *, reason: str, message: str, **fields: 
     return Step(status=changed, delete=s.held, note=Note(reason=reason, message=message, warning=True))
 
 
-def evict(s: Situation, event: Event, *, kind: str, message: str, **fields: Any) -> Step:
+def evict(s: Situation, event: Event, *, kind: str, message: str, warning: bool = False, **fields: Any) -> Step:
     """Asked to leave. When nothing of it runs any more, it has left in the same step."""
     changed = statuses.evicting(s.status, event, kind=kind, message=message, now=s.now, **fields)
-    note = Note(reason=kind, message=message, warning=event in {Event.CRASHED, Event.START_TIMED_OUT})
+    note = Note(reason=kind, message=message, warning=warning or event in {Event.CRASHED, Event.START_TIMED_OUT})
     held = s.held
     if not any(pod.held for pod in s.pods):
         changed = _release(s, changed)

@@ -22,8 +22,9 @@ from cotenant.controller.metrics import Metrics
 from cotenant.controller.settings import Settings
 from cotenant.controller.verdicts import Verdicts
 from cotenant.controller.world import World
+from cotenant.core.lifecycle import HOLDING, Phase
 from cotenant.core.model import JobKey
-from cotenant.core.plan import Admit, Evict, Plan
+from cotenant.core.plan import Action, Admit, Evict, Plan
 from cotenant.core.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -145,7 +146,7 @@ class Loop:
         self.metrics.decisions.observe(time.monotonic() - started)
         if not self.leads():
             return
-        actions = tuple(action for action in plan.actions if self._free(action.job))
+        actions = tuple(action for action in plan.actions if self._free(action.job) and self._still(action))
         self._passed_over |= {action.job for action in plan.actions if action.job in self._busy}
         self._passed_over |= set(plan.verdicts) & set(self._busy)
         self.world.state.assume(replace(plan, actions=actions))
@@ -170,6 +171,13 @@ class Loop:
     def _free(self, key: JobKey) -> bool:
         """Nothing is being written about the job, and it is still what the plan thought it was."""
         return key in self.world.mirror.jobs and key not in self._busy and key not in self.applier.uncertain
+
+    def _still(self, action: Action) -> bool:
+        """The job has not come into another phase while the plan was made, by somebody else's write."""
+        status = self.world.mirror.jobs[action.job].status
+        if isinstance(action, Admit):
+            return status.phase in {None, Phase.PENDING}
+        return status.phase in HOLDING and status.placement is not None
 
     def _spawn(self, key: JobKey, call: Coroutine[Any, Any, Done]) -> None:
         async def body() -> None:

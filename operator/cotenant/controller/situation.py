@@ -38,6 +38,8 @@ class Situation:
     """Set: nothing has moved since then."""
     progress: ProgressStatus | None = None
     """The latest news from rank 0, when it is time to write it."""
+    impossible: str = ""
+    """What is wrong with its placement, as no decision of the operator would be."""
     refusal: str = ""
     """The API server refused one of the job's objects for good."""
     delay: str = ""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from cotenant.api.conversion import to_job, to_placement, to_queue
 from cotenant.api.errors import DocumentError
 from cotenant.controller.budgets import Budgets
+from cotenant.controller.claims import Claims, contradicted, misshapen
 from cotenant.controller.fleet import Fleet
 from cotenant.controller.handover import handover_of
 from cotenant.controller.mirror import Changed, Mirror
@@ -41,6 +42,7 @@ class World:
         self.state = ClusterState(history_half_life_s=settings.history_half_life_s)
         self.told = Told(self.state)
         self.fleet = Fleet(mirror, self.told, settings)
+        self.claims = Claims()
         self._reserve_mib = settings.reserve_head_mib
         self._budgets = budgets
         self._watched_since: float | None = None
@@ -115,8 +117,9 @@ class World:
         record = self.mirror.jobs.get(key)
         job = None if record is None else self._standing(record, now)
         if record is None or job is None:
-            self.told.observe("job", key, JobGone(key), None)
+            self._forget(key)
         else:
+            self.claims.put(key, job)
             self.told.observe("job", key, JobSeen(job, record.version), job)
         if record is not None:
             self._remains(record.uid)
@@ -140,28 +143,61 @@ class World:
 
     def _remains(self, uid: str) -> None:
         """One remainder for each attempt that still has pods which no committed placement covers."""
-        wanted = remainders((pod for pod in self.mirror.pods_of(uid).values() if not self._covered(pod)), uid)
+        wanted = remainders(self._uncovered(uid), uid)
         for key in self._remainders.get(uid, set()) - set(wanted):
-            self.told.observe("job", key, JobGone(key), None)
+            self._forget(key)
         for key, job in wanted.items():
+            self.claims.put(key, job)
             self.told.observe("job", key, JobSeen(job), job)
         if wanted:
             self._remainders[uid] = set(wanted)
         else:
             self._remainders.pop(uid, None)
 
-    def _covered(self, pod: PodFacts) -> bool:
-        if pod.worker is None:
-            return True
-        record = self.mirror.jobs.get(f"{pod.namespace}/{pod.worker.job}")
-        return (
-            record is not None
-            and record.uid == pod.worker.job_uid
-            and record.status.phase in HOLDING
-            and record.status.placement is not None
-            and pod.worker.attempt <= record.status.attempts
+    def _forget(self, key: JobKey) -> None:
+        self.claims.put(key, None)
+        self.told.observe("job", key, JobGone(key), None)
+
+    def _uncovered(self, uid: str) -> list[PodFacts]:
+        """Pods of the job with this uid whose GPUs no committed placement speaks of."""
+        pods = list(self.mirror.pods_of(uid).values())
+        worker = pods[0].worker if pods else None
+        record = self.mirror.jobs.get(f"{pods[0].namespace}/{worker.job}") if worker else None
+        if record is None or record.uid != uid or record.status.phase not in HOLDING:
+            return pods
+        if record.status.placement is None:
+            return pods
+        # Of the running attempt, the status counts only as far as it says what the pod was given.
+        placement = to_placement(record.status.placement)
+        return [
+            pod
+            for pod in pods
+            if not _is_earlier(pod, record) and (not _is_of_now(pod, record) or contradicted(placement, [pod]))
+        ]
+
+    def impossible(self, record: JobRecord, now: float) -> str:
+        """What is wrong with a committed placement, as no decision of the loop would be; empty when nothing is.
+
+        Whether it fits beside the others is asked only as long as pods have to be made for it.
+        """
+        if record.status.placement is None or record.status.phase not in {Phase.STARTING, Phase.RUNNING}:
+            return ""
+        placement = to_placement(record.status.placement)
+        gang = [pod for pod in self.mirror.pods_of(record.uid).values() if _is_of_now(pod, record)]
+        job = self.readable(record, now).job
+        said = (job and misshapen(job, placement)) or contradicted(placement, gang)
+        if said or record.status.phase is Phase.RUNNING or len(gang) >= len(placement.nodes):
+            return said
+        self.claims.put(record.key, self._standing(record, now))  # it may have been committed since the last flush
+        nodes = {part.node: self.fleet.node(part.node) for part in placement.nodes}
+        return self.claims.conflict(
+            record.key, placement, {name: node for name, node in nodes.items() if node is not None}
         )
 
 
 def _is_earlier(pod: PodFacts, record: JobRecord) -> bool:
     return pod.worker is not None and pod.worker.attempt < record.status.attempts
+
+
+def _is_of_now(pod: PodFacts, record: JobRecord) -> bool:
+    return pod.worker is not None and pod.worker.attempt == record.status.attempts
