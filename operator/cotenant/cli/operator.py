@@ -30,18 +30,16 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     import asyncio
-    import logging
 
     from cotenant.cli.errors import UserError
+    from cotenant.controller import logs
     from cotenant.controller.settings import Settings, SettingsError
 
     try:
         settings = Settings.read(flags=vars(args))
     except SettingsError as error:
         raise UserError(str(error), 2) from error
-    logging.basicConfig(
-        level=args.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-    )
+    logs.set_up(args.log_level)
     from cotenant.controller.main import run as run_operator
     from cotenant.controller.rest import NoClusterError
 

@@ -1,6 +1,6 @@
 """What Prometheus can ask the operator; one registry per `Metrics`, so that two operators in one process do not meet.
 
-Names end in the unit. Labels are few and bounded: never a job's name.
+Names end in the unit. Labels are few and bounded: never a job's name, nor a text that a tenant may choose.
 """
 
 from __future__ import annotations
@@ -35,10 +35,14 @@ class Metrics:
             ["queue"],
             buckets=(0.1, 0.5, 1, 5, 15, 60, 300, 1800, 7200, 28800, 86400),
         )
-        self.gpus = gauge("cotenant_gpu_milli", "Milli-GPUs held.", ["queue", "gpu_class"])
-        self.capacity = gauge("cotenant_gpu_capacity_milli", "Milli-GPUs on ready nodes.", ["gpu_class"])
+        self.gpus = gauge("cotenant_gpus_held", "GPUs held; a share counts as its part.", ["queue", "gpu_class"])
+        self.capacity = gauge("cotenant_gpus_ready", "GPUs that take work, on ready nodes.", ["gpu_class"])
         self.events_dropped = counter("cotenant_events_dropped", "Kubernetes Events not written (rate limit).")
         self.polls = counter("cotenant_progress_polls", "Progress polls of rank 0, by outcome.", ["outcome"])
+
+        for ok in ("true", "false"):
+            for kind in ("Admit", "Evict", "Resize"):
+                self.actions.labels(kind, ok)  # a rate over a series that is not there yet misses its first step
 
     def count_call(self, verb: str, path: str, code: int) -> None:
         """A hook for `RestKube`; 0 is a call that got no answer."""

@@ -23,7 +23,7 @@ from cotenant.controller.mirror import Mirror
 from cotenant.controller.statuses import moment, patch
 from cotenant.core.fairness import Shares, borrowed
 from cotenant.core.mirror import Standing
-from cotenant.core.model import JobKey
+from cotenant.core.model import WHOLE, JobKey
 from cotenant.core.plan import Plan, Verdict
 from cotenant.core.quota import Line, QueueTree
 from cotenant.core.snapshot import Snapshot
@@ -200,7 +200,9 @@ class QueueBooks:
     def _gauge(self, snapshot: Snapshot, account: Account) -> None:
         metrics = self._metrics
         metrics.pending.clear()
-        queue_of = {job.key: job.queue for job in snapshot.jobs}
+        # A tenant may name any queue: one that is not there is no series of its own.
+        known = {queue.name for queue in snapshot.queues}
+        queue_of = {job.key: job.queue for job in snapshot.jobs if job.queue in known}
         for (queue, reason), count in Counter(
             (queue_of.get(key, ""), verdict.reason.value) for key, verdict in self._verdicts.items()
         ).items():
@@ -211,7 +213,7 @@ class QueueBooks:
         metrics.gpus.clear()
         for number, one in enumerate(account.tree.queues):
             for gpu_class, milli in account.usage.classes[number].items():
-                metrics.gpus.labels(one.name, gpu_class).set(milli)
+                metrics.gpus.labels(one.name, gpu_class).set(milli / WHOLE)
         metrics.capacity.clear()
         for (gpu_class, _), milli in account.tree.capacity.items():
-            metrics.capacity.labels(gpu_class).inc(milli)
+            metrics.capacity.labels(gpu_class).inc(milli / WHOLE)
