@@ -185,10 +185,14 @@ def test_a_killed_rank_starts_again_in_place(tmp_path: Path) -> None:
     assert "start 1" in log
 
 
-def test_sigterm_saves_leaves_in_time_and_says_preempted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("full", [False, True])
+def test_sigterm_saves_leaves_in_time_and_says_preempted(tmp_path: Path, full: bool) -> None:
+    """Also where the program has left no room for the launcher's file."""
     spec = CheckpointSpec(str(tmp_path / "checkpoints"))
     with launched(tmp_path, behave("stop", checkpoint=spec, grace_s=20).to_json()) as pod:
         until(lambda: pod.progress().step > 3, 20, "some steps")
+        if full:
+            (tmp_path / "state" / "preempt.tmp").mkdir()  # as good as a full disk: it cannot be written
         pod.process.send_signal(signal.SIGTERM)
         ended, log, termination = pod.finish(20)
     assert (ended, termination.reason) == (143, "Preempted"), log

@@ -268,6 +268,14 @@ def beat(rank: int, sequence: int, *, moved: float = 0.0, seen: float = 100.0, w
             " rank 1 has not been heard of for 60 s (last at collective 5)",
             id="who is frozen inside the collective",
         ),
+        pytest.param(
+            [beat(0, 2), beat(1, -1, seen=40)],
+            (),
+            "1 rank(s) have waited 100 s in collective 2 for 1 that did not come:"
+            " rank 1 has not been heard of for 60 s (not since it started)",
+            id="who froze before it counted its first",
+        ),
+        pytest.param([beat(0, 2), beat(1, -1)], (), None, id="one that counts none and lives is not waited for"),
         pytest.param([beat(0, 5, seen=40), beat(1, 5, seen=40)], (), None, id="all silent: it is not the ranks"),
         pytest.param(
             [beat(0, 5), beat(1, 4)],

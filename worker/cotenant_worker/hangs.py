@@ -46,7 +46,8 @@ class Hang:
 
 def find_hang(beats: Sequence[Beat], ended: Collection[int], now: float, patience_s: float) -> Hang | None:
     """The collective that hangs, or None. `ended` are ranks that have left."""
-    counted = [beat for beat in beats if beat.sequence >= 0]
+    # One that fell silent before it counted its first stands at none, while others have gone on to theirs.
+    counted = [beat for beat in beats if beat.sequence >= 0 or now - beat.seen_at >= patience_s]
     waiting_at = max((beat.sequence for beat in counted), default=0)
     frozen = {beat.rank for beat in counted if beat.rank not in ended and now - beat.seen_at >= patience_s}
     behind = [beat for beat in counted if beat.sequence < waiting_at or beat.rank in frozen]
@@ -72,6 +73,7 @@ def _describe(beat: Beat, ended: Collection[int], now: float) -> str:
         return f"rank {beat.rank} has ended after collective {beat.sequence}"
     silent = now - beat.seen_at
     if silent > 10:
-        return f"rank {beat.rank} has not been heard of for {silent:.0f} s (last at collective {beat.sequence})"
+        last = f"last at collective {beat.sequence}" if beat.sequence >= 0 else "not since it started"
+        return f"rank {beat.rank} has not been heard of for {silent:.0f} s ({last})"
     place = f" at {beat.where}" if beat.where else ""
     return f"rank {beat.rank} stands{place} after collective {beat.sequence}"

@@ -41,8 +41,11 @@ class Preemption:
         left = self.grace_left()
         document = {"reason": why, "deadline": time.time() + left, "seconds": left}
         aside = layout.preempt_file().with_suffix(".tmp")
-        aside.write_text(json.dumps(document))
-        aside.rename(layout.preempt_file())
+        try:
+            aside.write_text(json.dumps(document))
+            aside.rename(layout.preempt_file())
+        except OSError as error:  # the program has filled the pod's disk: signals and cells reach the ranks all the same
+            self.board.warn("preempt-file", f"{layout.preempt_file()} could not be written: {error.strerror}")
         if self.contract.mode == "rayTrain":
             return  # Ray Train tells its workers itself, once Ray drains
         at, before = self._calls_at
