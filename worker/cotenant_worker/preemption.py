@@ -44,7 +44,7 @@ class Preemption:
         try:
             aside.write_text(json.dumps(document))
             aside.rename(layout.preempt_file())
-        except OSError as error:  # the program has filled the pod's disk: signals and cells reach the ranks all the same
+        except OSError as error:  # a program that filled the disk: signals and cells reach the ranks all the same
             self.board.warn("preempt-file", f"{layout.preempt_file()} could not be written: {error.strerror}")
         if self.contract.mode == "rayTrain":
             return  # Ray Train tells its workers itself, once Ray drains
