@@ -6,7 +6,7 @@ import logging
 import re
 from pathlib import Path
 
-from cotenant.controller.logs import LINES, WINDOW_S, Limit
+from cotenant.controller.logs import LINES, WINDOW_S, Limit, soften
 from cotenant.controller.metrics import Metrics
 
 ADMINISTRATORS = (Path(__file__).parents[2] / "docs" / "administrators.md").read_text()
@@ -57,6 +57,13 @@ def test_what_happened_once_is_told_each_time() -> None:
     for job in range(1000):
         log.info("job-%d: Running", job)
     assert len(written.lines) == 1000
+
+
+def test_what_kopf_tries_again_by_itself_is_a_short_warning() -> None:
+    message = "Request attempt #1/9 failed; will retry: GET /api/v1/pods -> " + "x" * 1000
+    record = logging.LogRecord("kopf._cogs.clients.watching", logging.ERROR, "", 0, "%s", (message,), None)
+    assert soften(record)
+    assert (record.levelname, record.getMessage()) == ("WARNING", f"{message[:200]} …")
 
 
 def test_every_metric_is_explained_and_none_that_is_not_there() -> None:

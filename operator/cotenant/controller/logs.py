@@ -49,7 +49,20 @@ class Limit(logging.Filter):
             return window.lines <= LINES
 
 
+def soften(record: logging.LogRecord) -> bool:
+    """What kopf will try again by itself is no error, and one sentence of it is enough."""
+    if record.name.startswith("kopf.") and record.levelno == logging.ERROR and "will retry" in record.getMessage():
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.msg, record.args = shortened(record.getMessage()), None
+    return True
+
+
+def shortened(message: str, longest: int = 200) -> str:
+    return message if len(message) <= longest else f"{message[:longest]} …"
+
+
 def set_up(level: str) -> None:
     logging.basicConfig(level=level.upper(), format=FORMAT, force=True)
     for handler in logging.getLogger().handlers:
+        handler.addFilter(soften)
         handler.addFilter(Limit())

@@ -140,7 +140,7 @@ class RestKube:
                 last = "401 Unauthorized"
                 continue
             if code == 429 or code >= 500:
-                last = f"{code} {raw[:200].decode(errors='replace')}"
+                last = f"{code} {_reply(code, raw).message}".rstrip()
                 await asyncio.sleep(self._pause(attempt, headers.get("Retry-After")))
                 continue
             return _reply(code, raw)
