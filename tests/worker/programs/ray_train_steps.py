@@ -39,7 +39,7 @@ def train() -> None:
 if __name__ == "__main__":
     trainer = DataParallelTrainer(
         train,
-        scaling_config=ScalingConfig(num_workers=int(os.environ["COTENANT_WORKERS"])),
+        scaling_config=ScalingConfig(num_workers=int(os.environ["COTENANT_WORKERS"]), placement_strategy="SPREAD"),
         run_config=RunConfig(
             name=os.environ["COTENANT_RUN_NAME"],
             storage_path=os.environ["COTENANT_CHECKPOINT_DIR"],
