@@ -10,6 +10,7 @@ v1beta1). `kwok()` is for the benchmark only.
 """
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -34,6 +35,7 @@ PROTOS = {
     "cotenant_cri": ("k8s.io/cri-api", "pkg/apis/runtime/v1/api.proto"),
     "cotenant_device_plugin": ("k8s.io/kubelet", "pkg/apis/deviceplugin/v1beta1/api.proto"),
 }
+FULL = (errno.ENOSPC, errno.EDQUOT)
 KEEP_SECONDS = 30 * 24 * 3600
 """Builds that nobody used for this long are removed by the next build."""
 
@@ -115,15 +117,26 @@ def _once(kind: str, key: str, make: Callable[[Path, Progress], None]) -> Path:
             return final
         for leftover in final.parent.glob(f"{kind}.unfinished-*"):
             shutil.rmtree(leftover, ignore_errors=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f"{kind}.unfinished-", dir=final.parent))
         try:
-            make(unfinished, progress)
-            unfinished.chmod(0o755)
-            unfinished.rename(final)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            _make_whole(final, kind, lambda unfinished: make(unfinished, progress))
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise LocalError(
+                f"the disk of {final.parent} is full; make room, or set XDG_CACHE_HOME to a folder on another one."
+            ) from error
         _remove_unused(kind, final)
     return final
+
+
+def _make_whole(final: Path, kind: str, make: Callable[[Path], None]) -> None:
+    unfinished = Path(tempfile.mkdtemp(prefix=f"{kind}.unfinished-", dir=final.parent))
+    try:
+        make(unfinished)
+        unfinished.chmod(0o755)
+        unfinished.rename(final)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _use(final: Path) -> bool:

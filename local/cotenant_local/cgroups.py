@@ -44,6 +44,13 @@ def claim(cluster: str, root: Path = ROOT) -> Claim | None:
     return None
 
 
+def why_none(root: Path = ROOT) -> str:
+    """Why `claim` gave nothing."""
+    if os.geteuid() != 0:
+        return "that needs root"
+    return f"the cgroups in {root} cannot be written"
+
+
 def sweep(root: Path = ROOT) -> None:
     """Removes what clusters left that are gone, however they ended."""
     if os.geteuid() != 0:

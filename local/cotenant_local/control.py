@@ -70,13 +70,19 @@ class Control:
 
 
 def ask(path: Path, timeout: float = 60.0, **request: Any) -> dict[str, Any]:
-    """Raises OSError where nobody listens, LocalError where the cluster refuses."""
+    """Raises OSError where nobody listens, LocalError where the cluster refuses or is silent."""
     with socket.socket(socket.AF_UNIX) as client, _short(path) as address:
         client.settimeout(timeout)
-        client.connect(address)
-        client.sendall(json.dumps(request).encode() + b"\n")
-        with client.makefile("rb") as answers:
-            line = answers.readline()
+        try:
+            client.connect(address)
+            client.sendall(json.dumps(request).encode() + b"\n")
+            with client.makefile("rb") as answers:
+                line = answers.readline()
+        except TimeoutError as error:
+            raise LocalError(
+                f"the cluster's first process, {peer(path)}, says nothing for {timeout:.0f} s: it is stopped "
+                f"(kill -CONT {peer(path)}), or this machine is far too busy."
+            ) from error
     if not line:
         raise ConnectionResetError("the cluster closed the connection without an answer")
     answer: dict[str, Any] = json.loads(line)

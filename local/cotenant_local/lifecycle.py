@@ -93,7 +93,10 @@ def up(
         if keep_in is None:
             on_failure.callback(ownership.forget, name, state)
         ownership.clear(state, kept=keep_in is not None)
+        ownership.check_room(state)
         places = planning.Places(state, programs, stubs, group.parent if group else None)
+        if group is None:
+            progress.say(f"limits of CPU and memory are not enforced: {cgroups.why_none()}")
         plan, listeners = planning.plan(name, spec, places)
         identities.create(state, plan)
         components.write_configuration(state)
@@ -172,10 +175,11 @@ def down(name: str) -> bool:
 
 
 def _end(state: State) -> None:
-    pid = _first_pid(state)
+    pid, seconds = _first_pid(state), 1.0
     with contextlib.suppress(OSError, LocalError):
         control.ask(state.control, do="stop", timeout=5.0)
-    if ownership.wait_dead(state, STOP_SECONDS if pid else 1.0):
+        seconds = STOP_SECONDS
+    if ownership.wait_dead(state, seconds):
         return
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):

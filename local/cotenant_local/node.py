@@ -23,6 +23,7 @@ from cotenant_local.state import VOLUMES, NodePlan, Plan, State
 
 RUN = Path("/run/cotenant")
 SOCKET_SECONDS = 30.0
+REPORT_SECONDS = 3.0
 
 
 class Node:
@@ -37,6 +38,12 @@ class Node:
 
     def report(self) -> None:
         self.channel.send(components=self.processes.status())
+
+    async def report_often(self) -> None:
+        """A process that is stopped by a signal sends no word of it."""
+        while True:
+            self.report()
+            await asyncio.sleep(REPORT_SECONDS)
 
     async def up(self) -> None:
         self.channel.send(hello=True)
@@ -53,9 +60,10 @@ class Node:
         await wait_for_socket(Path(node_components.CRI_SOCKET))
         kubelet = one_user.in_front_of(node_components.kubelet(self.plan, self.own), IdMap.here())
         self.start("kubelet", simulated.in_front_of(kubelet, self.own))
-        self.report()
+        reporting = asyncio.create_task(self.report_often())
         while await self.channel.receive() is not None:
             pass
+        reporting.cancel()
 
     def start(self, name: str, argv: list[str]) -> None:
         self.processes.start(Service(name, tuple(argv), self.logs / f"{name}.log"))

@@ -17,6 +17,9 @@ from cotenant_local import cgroups, folders, user_ids
 from cotenant_local.errors import LocalError
 from cotenant_local.state import State
 
+ROOM_BYTES = 256 << 20
+"""etcd alone takes 64 MiB for its journal at once; logs and containers come on top."""
+
 
 def alive(state: State) -> bool:
     try:
@@ -95,6 +98,16 @@ def clear(state: State, *, kept: bool) -> None:
             if entry != state.lock:
                 _remove(entry)
     state.prepare()
+
+
+def check_room(state: State) -> None:
+    """Before anything is started: components on a full disk die with much noise and little sense."""
+    free = shutil.disk_usage(state.folder).free
+    if free < ROOM_BYTES:
+        raise LocalError(
+            f"the disk of {state.folder} has {free >> 20} MiB left; a cluster needs {ROOM_BYTES >> 20} MiB. Make room, "
+            "or put its state on another disk with --state DIR or XDG_STATE_HOME."
+        )
 
 
 def forget(name: str, state: State) -> None:

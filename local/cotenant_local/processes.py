@@ -89,6 +89,7 @@ class Processes:
         return {
             name: {
                 "pid": running.process.pid if running.process else None,
+                "stopped": running.process is not None and is_stopped(running.process.pid),
                 "restarts": running.deaths,
                 "since": running.started,
                 "lastDeath": dataclasses.asdict(running.last) if running.last else None,
@@ -170,6 +171,14 @@ def _how(status: int) -> str:
         number = os.WTERMSIG(status)
         return f"signal {number} ({signal.Signals(number).name})"
     return f"exit code {os.WEXITSTATUS(status)}"
+
+
+def is_stopped(pid: int) -> bool:
+    """By SIGSTOP or a debugger: it is there, and does nothing."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in {"T", "t"}
+    except OSError:
+        return False
 
 
 def tail(log: Path, lines: int = TAIL_LINES) -> str:

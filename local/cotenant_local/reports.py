@@ -25,6 +25,8 @@ def as_text(status: dict[str, Any]) -> str:
         f"cluster {status['name']}: {state}, up {_ago(status['since'])}, API server at "
         f"https://127.0.0.1:{status['apiPort']}"
     ]
+    if not status.get("limitsEnforced", True):  # a cluster that an earlier version started does not say
+        rows.append("  containers' limits of CPU and memory are not enforced: this cluster has no cgroups")
     rows += [f"  http://127.0.0.1:{port} → {service}" for service, port in status["forwards"]]
     rows += _components(status["components"], skip=set(status["nodes"]))
     for name, node in status["nodes"].items():
@@ -40,6 +42,8 @@ def _components(components: dict[str, Any], skip: set[str]) -> list[str]:
         if name in skip:
             continue
         here = f"up {_ago(component['since'])}" if component["pid"] else "not running"
+        if component.get("stopped"):
+            here = "stopped by a signal"
         again = f", restarted {component['restarts']}×" if component["restarts"] else ""
         rows.append(f"  {name:24} {here}{again}")
         if death := component["lastDeath"]:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from cotenant_local import quantities
 from cotenant_local.errors import LocalError
+from cotenant_local.runtime.images import repository
 
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?:(?P<effect>NoSchedule|PreferNoSchedule|NoExecute)")
@@ -124,6 +125,9 @@ class ClusterSpec(Strict):
         names = [node.name for node in self.nodes]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"nodes: {', '.join(twice)}: named more than once")
+        images = [repository(name) for name in self.images]
+        if twice := sorted({name for name in images if images.count(name) > 1}):
+            raise ValueError(f"images: {', '.join(twice)}: named more than once; any tag is the same image")
         if len(names) > MAX_NODES:
             raise ValueError(f"nodes: {len(names)} are more than {MAX_NODES}")
         return self

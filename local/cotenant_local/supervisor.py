@@ -158,6 +158,7 @@ class Supervisor:
             "ready": self.ready,
             "since": self.started,
             "apiPort": self.plan.api_port,
+            "limitsEnforced": self.plan.cgroup_parent is not None,
             "forwards": [list(forward) for forward in self.plan.forwards],
             "components": self.processes.status(),
             "apiFaults": "apifaults" in self.processes.status(),

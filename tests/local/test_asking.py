@@ -34,6 +34,7 @@ from cotenant_local.state import State
         ({"node": []}, "node: Extra inputs are not permitted"),
         ({"images": {"Jax": {}}}, "images.Jax.[key]: String should match pattern"),
         ({"images": {"jax": {"like": "pytorch"}}}, "images.jax.like: Input should be"),
+        ({"images": {"jax": {}, "docker.io/library/jax:1": {}}}, "images: jax: named more than once"),
         ({"images": {"jax": {"paths": ["opt"]}}}, "'opt' is not an absolute path"),
     ],
 )

@@ -1,5 +1,6 @@
 """What is built once: whole or not at all, by one builder at a time, under the hash of what it is made of."""
 
+import errno
 import subprocess
 import sys
 import textwrap
@@ -74,6 +75,16 @@ def test_a_builder_that_is_killed_leaves_nothing_that_looks_done(tmp_path: Path,
     made = build._once("thing", "key", lambda folder, _: (folder / "whole").touch())
     assert sorted(entry.name for entry in cache.iterdir()) == ["thing-key", "thing.lock"]
     assert (made / "whole").exists()
+
+
+def test_a_full_disk_is_named_and_nothing_half_made_stays(cache: Path) -> None:
+    def fill(folder: Path, progress: Progress) -> None:
+        (folder / "half").touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(LocalError, match=rf"the disk of {cache} is full; make room, or set XDG_CACHE_HOME"):
+        build._once("thing", "key", fill)
+    assert [entry.name for entry in cache.iterdir()] == ["thing.lock"]
 
 
 def test_a_cache_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_local import cgroups, control, lifecycle, spec
+from cotenant_local import cgroups, control, lifecycle, ownership, spec
 from cotenant_local.machines import descendants
 from cotenant_local.state import State
 
@@ -117,6 +117,25 @@ def test_down_removes_everything_that_up_made(home: Path) -> None:
     assert running(pids) == []
     assert list((home / "cotenant" / "local").iterdir()) == []
     assert not lifecycle.down("short")
+
+
+def test_a_cluster_whose_first_process_is_stopped_says_so_and_can_be_ended(home: Path) -> None:
+    cluster = lifecycle.up("stopped", spec.uniform(0, 0, "", ""))
+    pids = descendants(outer_process(cluster.state))
+    first = control.peer(cluster.state.control)
+    os.kill(first, signal.SIGSTOP)
+    with pytest.raises(lifecycle.LocalError, match=rf"says nothing for 1 s: .*kill -CONT {first}"):
+        control.ask(cluster.state.control, timeout=1.0, do="status")
+    assert lifecycle.down("stopped")
+    assert_nothing_stays(pids, cluster.state)
+    assert lifecycle.known() == []
+
+
+def test_a_disk_with_no_room_is_told_before_anything_starts(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ownership, "ROOM_BYTES", 1 << 60)
+    with pytest.raises(lifecycle.LocalError, match=r"MiB left; a cluster needs .* or put its state on another disk"):
+        lifecycle.up("full", spec.uniform(0, 0, "", ""))
+    assert lifecycle.known() == []
 
 
 def test_the_death_of_a_component_while_starting_is_told_with_its_last_words(

@@ -246,6 +246,18 @@ def test_eviction_honours_a_disruption_budget(run: Workloads) -> None:
     run("rollout", "status", "deployment/web", f"--timeout={DEADLINE:.0f}s")
 
 
+@pytest.mark.parametrize(
+    ("pod", "reason"),
+    [
+        ("outgrows-its-volume", 'EmptyDir volume "scratch" exceeds'),
+        ("outgrows-its-layer", "local storage usage exceeds"),
+    ],
+)
+def test_a_pod_that_writes_more_than_it_may_is_evicted(run: Workloads, pod: str, reason: str) -> None:
+    wait_until(lambda: run.get("pod", pod)["status"].get("reason") == "Evicted", f"{pod} to be evicted")
+    assert reason in run.get("pod", pod)["status"]["message"]
+
+
 def test_a_drained_node_is_left_by_all_but_daemons(run: Workloads) -> None:
     run("patch", "pdb", "web", "--type=merge", "-p", '{"spec":{"minAvailable":0}}')
     try:

@@ -45,10 +45,16 @@ NONROOT = 65532
 
 
 def repository(name: str) -> str:
-    """`docker.io`-free repository of a reference: without tag and digest. A port in the host part is kept."""
+    """Of a reference: without tag and digest, and as people write it, so `docker.io/library/nginx:1` is `nginx`.
+
+    A port in the host part is kept.
+    """
     name = name.split("@", 1)[0]
     head, colon, tail = name.rpartition(":")
-    return head if colon and "/" not in tail else name
+    name = head if colon and "/" not in tail else name
+    for registry in ("docker.io/", "index.docker.io/"):
+        name = name.removeprefix(registry)
+    return name.removeprefix("library/")
 
 
 class Catalogue:
@@ -78,7 +84,7 @@ def load(path: Path) -> Catalogue:
         entries = document["images"].items()
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CatalogueError(f"{path}: want {{images: {{<repository>: {{...}}}}}}: {error}") from error
-    return Catalogue(path, {name: _image(path, name, entry or {}) for name, entry in entries})
+    return Catalogue(path, {repository(name): _image(path, name, entry or {}) for name, entry in entries})
 
 
 def _image(path: Path, name: str, entry: dict[str, Any]) -> Image:

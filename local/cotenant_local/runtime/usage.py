@@ -83,11 +83,16 @@ def _memory(pid: int) -> int:
 
 
 def _own_files(container: Container) -> tuple[int, int]:
-    try:
-        room = os.statvfs(f"/proc/{container.pid}/root/")
-    except OSError:
-        return 0, 0
-    return (room.f_blocks - room.f_bfree) * room.f_frsize, room.f_files - room.f_ffree
+    """Bytes and files in its root, and in the layer over the machine's /usr where it has one (`inside/layers`)."""
+    used = files = 0
+    with contextlib.suppress(OSError):
+        root = f"/proc/{container.pid}/root"
+        layered = os.stat(f"{root}/usr").st_dev != os.stat("/usr").st_dev
+        for place in ("/", *(["/usr"] if layered else [])):
+            room = os.statvfs(root + place)
+            used += (room.f_blocks - room.f_bfree) * room.f_frsize
+            files += room.f_files - room.f_ffree
+    return used, files
 
 
 def network(sandbox: Sandbox) -> tuple[int, int, int, int]:

@@ -80,6 +80,16 @@ def test_the_root_is_the_containers_own_and_the_machine_does_not_see_what_is_wri
     assert not Path("/usr/file").exists()
 
 
+def test_programs_are_installed_below_usr_whoever_the_machines_root_is_in_here(node: Kubelet) -> None:
+    pod = node.pod("installs")
+    made = ("/usr/local/bin/x", "/usr/local/share/new/x", "/usr/share/new/x", "/usr/share/doc/x")
+    script = "; ".join(f"mkdir -p $(dirname {path}); echo '#!/bin/sh' > {path}" for path in made)
+    said = node.output(pod, f"{script}; chmod +x /usr/local/bin/x; x && cat /usr/share/doc/x; ls /usr/share | wc -l")
+    assert said.splitlines()[0] == "#!/bin/sh"
+    assert int(said.splitlines()[1]) == 1 + len(list(Path("/usr/share").iterdir()))
+    assert not any(Path(path).exists() for path in made)
+
+
 def test_volumes_are_mounted_where_the_image_has_no_folder_for_them(node: Kubelet) -> None:
     shared = node.shared("below")
     (shared / "index.html").write_text("hello\n")

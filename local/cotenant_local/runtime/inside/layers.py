@@ -5,10 +5,13 @@ so no container can reach the layers by another way than through them.
 """
 
 import os
+from pathlib import Path
 
 from cotenant_local.runtime.inside import syscalls
 
 FOLDER = "/.layers"
+OWN_DEPTH, OWN_DEPTH_LOCAL, OWN_MOST = 2, 5, 2000
+"""How deep below /usr and below /usr/local a container of an ordinary user finds folders of its own, and how many."""
 
 
 def cover(lower: str, target: str, mount_points: dict[str, bool]) -> bool:
@@ -31,6 +34,8 @@ def cover(lower: str, target: str, mount_points: dict[str, bool]) -> bool:
     for path, folder in mount_points.items():
         if path.startswith(target + "/"):
             _make(path.removeprefix(target + "/").split("/"), lower, f"{here}/upper", folder=folder)
+    if _is_strange(lower):
+        _own(lower, f"{here}/upper")
     os.makedirs(target, exist_ok=True)
     layers = f"lowerdir={lower},upperdir={here}/upper,workdir={here}/work"
     try:
@@ -51,6 +56,31 @@ def _make(names: list[str], lower: str, upper: str, *, folder: bool) -> None:
             os.chmod(upper, os.stat(lower).st_mode & 0o7777 if os.path.isdir(lower) else 0o755)
     if not folder:
         os.close(os.open(f"{upper}/{names[-1]}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+
+
+def _is_strange(folder: str) -> bool:
+    """Whether its owner has no id in this user namespace. Nobody in here may then write in the folders below."""
+    return os.stat(folder).st_uid == int(Path("/proc/sys/kernel/overflowuid").read_text())
+
+
+def _own(lower: str, upper: str) -> None:
+    """Folders of the upper layer, with the modes of the lower: what is in both is one folder, and ours to write in.
+
+    Programs install into these. Further below, and into files that are there, only the machine's root writes.
+    """
+    waiting, made = [""], 0
+    while waiting and made < OWN_MOST:
+        name = waiting.pop(0)
+        depth = OWN_DEPTH_LOCAL if f"{name}/".startswith("/local/") else OWN_DEPTH
+        with os.scandir(lower + name) as entries:
+            folders = [f"{name}/{entry.name}" for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for folder in folders:
+            if not os.path.isdir(upper + folder):
+                os.mkdir(upper + folder)
+                os.chmod(upper + folder, os.stat(lower + folder).st_mode & 0o7777)
+                made += 1
+            if folder.count("/") < depth:
+                waiting.append(folder)
 
 
 def close() -> None:
