@@ -16,11 +16,11 @@ from tests.e2e.test_frameworks import installed
 from cotenant.contract import CheckpointSpec
 
 PROGRAMS = Path(__file__).parent / "programs"
-START_S = 240
+START_S = 480
 
 pytestmark = [
     pytest.mark.frameworks,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(bool(podlike.missing()), reason=podlike.missing() or "can run"),
 ]
 

@@ -29,7 +29,7 @@ REATTACH_S = 60.0
 SILENT_S = 60.0
 """An actor answers every five seconds; one that has not for this long is frozen, with its pod or alone."""
 COMMAND_S = 10.0
-TOLD_S = 30.0
+TOLD_S = 15.0
 """How long the driver stays for pods that have no actor when the verdict falls."""
 _LOOK_S = 0.5
 

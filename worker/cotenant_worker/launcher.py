@@ -232,8 +232,8 @@ class Launcher:
     async def _leave(self, finish: Finish) -> int:
         await self.ranks.stop(1 << 30)
         if self.head and not self.solo:
-            # The driver still tells the others; it is done when it closes its end.
-            await self.ray.driver_done(3.0)
+            # The driver still tells the others, also a pod that just has no actor (`driver.TOLD_S`); then it ends.
+            await self.ray.driver_done(3.0 if self.preemption.begun else 18.0)
         for task in self._tasks:
             task.cancel()
         self.ranks.retire_warm()
