@@ -12,30 +12,35 @@ import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from cotenant_local.errors import LocalError
 from cotenant_local.machines import NodeError
 from cotenant_local.network import NetworkError
 
-if TYPE_CHECKING:
-    from cotenant_local.supervisor import Supervisor
-
 NODE_ACTIONS = ("stop", "freeze", "isolate", "restore")
 
 
+class Controlled(Protocol):
+    """What the requests are about: the supervisor."""
+
+    def status(self) -> dict[str, Any]: ...
+    def stop(self) -> None: ...
+    def set_api_faults(self, faults: dict[str, Any] | None) -> None: ...
+    async def node(self, action: str, name: str) -> None: ...
+
+
 class Control:
-    def __init__(self, supervisor: "Supervisor") -> None:
-        self._supervisor = supervisor
+    def __init__(self, path: Path, cluster: Controlled) -> None:
+        self._path, self._cluster = path, cluster
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> None:
         listener = socket.socket(socket.AF_UNIX)
-        path = self._supervisor.state.control
-        path.unlink(missing_ok=True)
-        with _short(path) as address:
+        self._path.unlink(missing_ok=True)
+        with _short(self._path) as address:
             listener.bind(address)
-        path.chmod(0o600)
+        self._path.chmod(0o600)
         self._server = await asyncio.start_unix_server(self._serve, sock=listener)
 
     def close(self) -> None:
@@ -55,15 +60,15 @@ class Control:
     async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         match request.get("do"):
             case "status":
-                return self._supervisor.status()
+                return self._cluster.status()
             case "stop":
-                self._supervisor.stopped.set()
+                self._cluster.stop()
                 return {}
             case "faults":
-                self._supervisor.set_api_faults(request["faults"])
+                self._cluster.set_api_faults(request["faults"])
                 return {}
             case "node" if request["action"] in NODE_ACTIONS:
-                await self._supervisor.node(request["action"], request["name"])
+                await self._cluster.node(request["action"], request["name"])
                 return {}
             case other:
                 raise ValueError(f"unknown request {other!r}")

@@ -144,6 +144,9 @@ class Supervisor:
             {"stop": self.machines.stop, "freeze": self.machines.freeze, "isolate": self.machines.isolate}[action](name)
         self.note(f"{name}: {action}")
 
+    def stop(self) -> None:
+        self.stopped.set()
+
     async def down(self) -> None:
         self.note("stopping")
         self.processes.halt()
@@ -180,9 +183,9 @@ async def supervise(state: State, lifeline: Channel, listeners: list[int]) -> in
     supervisor = Supervisor(state, lifeline, listeners)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, supervisor.stopped.set)
-    following = asyncio.create_task(follow_lifeline(lifeline, supervisor.stopped.set, supervisor.note))
-    control = Control(supervisor)
+        loop.add_signal_handler(number, supervisor.stop)
+    following = asyncio.create_task(follow_lifeline(lifeline, supervisor.stop, supervisor.note))
+    control = Control(state.control, supervisor)
     await control.listen()
     rising, stopped = asyncio.create_task(supervisor.up()), asyncio.create_task(supervisor.stopped.wait())
     code = 0

@@ -14,6 +14,8 @@ from cotenant_local.runtime.cgroups import Cgroups, Group
 from cotenant_local.runtime.config import RuntimeConfig
 from cotenant_local.runtime.images import Image
 from cotenant_local.runtime.launcher import Launcher, LaunchError
+from cotenant_local.runtime.place import Place
+from cotenant_local.runtime.refusals import RefusedError
 from cotenant_local.runtime.sandboxes import Sandbox
 from cotenant_local.runtime.users import IdMap
 
@@ -113,7 +115,7 @@ class Containers:
             self.cgroups.remove(sandbox.id, name)
             raise
 
-    def _record(self, config: Any, sandbox: Sandbox, image: Image, place: spec.Place) -> Container:
+    def _record(self, config: Any, sandbox: Sandbox, image: Image, place: Place) -> Container:
         folder, group = Path(place.folder), place.group
         document = spec.build(config, image, place)
         process = document["process"]
@@ -140,7 +142,7 @@ class Containers:
         self._tell(proto.pb.CONTAINER_CREATED_EVENT, container)
         return container
 
-    def _place(self, config: Any, sandbox: Sandbox, folder: Path, group: Group | None) -> spec.Place:
+    def _place(self, config: Any, sandbox: Sandbox, folder: Path, group: Group | None) -> Place:
         pb = proto.pb
         options = config.linux.security_context.namespace_options
         pid_namespace = "new"
@@ -151,9 +153,9 @@ class Containers:
         elif options.pid == pb.TARGET:
             target = self.find(options.target_id)
             if target is None or not target.running:
-                raise spec.RefusedError(f"target container {options.target_id} is not running")
+                raise RefusedError(f"target container {options.target_id} is not running")
             pid_namespace = f"/proc/{target.pid}/ns/pid"
-        return spec.Place(
+        return Place(
             folder=str(folder),
             ids=self.ids,
             sandbox_pid=sandbox.pid,

@@ -12,8 +12,8 @@ from cotenant_local.runtime.containers import StateError
 from cotenant_local.runtime.launcher import LaunchError
 from cotenant_local.runtime.limits import LimitError
 from cotenant_local.runtime.network import NetworkError
+from cotenant_local.runtime.refusals import RefusedError
 from cotenant_local.runtime.shims import ShimError
-from cotenant_local.runtime.spec import RefusedError
 
 log = logging.getLogger(__name__)
 CODES = {

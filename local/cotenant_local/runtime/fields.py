@@ -7,7 +7,7 @@ its name. There is no fourth kind: what is in neither table is refused, so a new
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cotenant_local.runtime.spec import RefusedError
+from cotenant_local.runtime.refusals import RefusedError
 
 Meaning = Mapping[str, str]
 """Path of a field to "" where it is applied, else why it does not matter. A path stands for all that is below it."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from cotenant_local.runtime import proto
 from cotenant_local.runtime.network import run
+from cotenant_local.runtime.refusals import RefusedError
 from cotenant_local.runtime.sandboxes import Sandbox
-from cotenant_local.runtime.spec import RefusedError
 
 TABLE = "cotenant-hostports"
 Port = tuple[str, str, int]

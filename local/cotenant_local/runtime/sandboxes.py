@@ -13,7 +13,7 @@ from cotenant_local.runtime import fields, network, nvidia, proto, records
 from cotenant_local.runtime.config import RuntimeConfig
 from cotenant_local.runtime.inside import syscalls
 from cotenant_local.runtime.launcher import Launcher
-from cotenant_local.runtime.spec import RefusedError, refuse_user_namespace
+from cotenant_local.runtime.refusals import RefusedError, refuse_user_namespace
 
 log = logging.getLogger(__name__)
 SHM_BYTES = 64 << 20

@@ -10,8 +10,8 @@ from cotenant_local.runtime import executions, messages, proto, shims
 from cotenant_local.runtime.containers import StateError
 from cotenant_local.runtime.errors import answers
 from cotenant_local.runtime.node import Node
+from cotenant_local.runtime.refusals import RefusedError
 from cotenant_local.runtime.sandboxes import HANDLERS
-from cotenant_local.runtime.spec import RefusedError
 
 log = logging.getLogger(__name__)
 NAME, VERSION, API_VERSION = "cotenant", "0.1.0", "v1"

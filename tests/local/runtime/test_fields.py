@@ -24,7 +24,7 @@ from cotenant_local.runtime import (
     users,
 )
 from cotenant_local.runtime.launcher import Launcher
-from cotenant_local.runtime.spec import RefusedError
+from cotenant_local.runtime.refusals import RefusedError
 
 pytestmark = pytest.mark.sandbox
 TOOLS = "ghcr.io/cotenant/tools"
