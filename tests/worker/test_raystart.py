@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from podlike import contract
 
-from cotenant_worker import raystart
+from cotenant_worker import raystart, rayworker
 from cotenant_worker.raynode import start_command
 from cotenant_worker.runtime import last_sentence
 
@@ -44,11 +44,14 @@ def test_the_installed_ray_can_be_started_without_its_agents() -> None:
 
 def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_path: Path) -> None:
     started: list[Any] = []
-    start = raystart._leaner(lambda command, *_: started.append(command), ("127.0.0.1", 1), tuple(raystart._AGENTS))
+    start = raystart._leaner(
+        lambda command, *_: started.append(command), ("127.0.0.1", 1), tuple(raystart._AGENTS), own_workers=True
+    )
     start(
         [
             *("raylet", f"--session_dir={tmp_path}", f"--node_id={'ab' * 28}"),
             *("--dashboard_agent_command=python agent.py --x=1", "--runtime_env_agent_command=python main.py"),
+            '--python_worker_command=python setup_worker.py "/a b/workers/default_worker.py" --x=1 PLACE',
         ],
         "raylet",
     )
@@ -58,6 +61,7 @@ def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_p
         [
             *("raylet", f"--session_dir={tmp_path}", f"--node_id={'ab' * 28}"),
             *(f"--dashboard_agent_command={idle}", f"--runtime_env_agent_command={idle}"),
+            f"--python_worker_command=python setup_worker.py {rayworker.__file__} --x=1 PLACE",
         ],
         ["log_monitor", "--x"],
     ]
@@ -67,6 +71,40 @@ def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_p
         "metrics_export_port": "-1",
         "runtime_env_agent_port": "-1",
     }
+
+
+def test_a_worker_that_runs_the_tenants_code_is_started_as_shipped(tmp_path: Path) -> None:
+    started: list[Any] = []
+    start = raystart._leaner(lambda command, *_: started.append(command), ("127.0.0.1", 1), (), own_workers=False)
+    start(
+        [
+            *("raylet", f"--session_dir={tmp_path}", f"--node_id={'ab' * 28}", "--dashboard_agent_command=x"),
+            "--python_worker_command=python default_worker.py",
+        ]
+    )
+    assert started[0][-1] == "--python_worker_command=python default_worker.py"
+
+
+def test_ray_is_imported_without_what_a_job_never_uses_and_has_it_when_it_asks() -> None:
+    program = (
+        "import sys; from cotenant_worker.rayimport import LATER, import_less; import_less(); import ray;"
+        "import ray._private.services, ray._private.state, ray._private.runtime_env.plugin_schema_manager as schemas;"
+        "assert set(LATER) <= set(sys.modules) and not {'urllib3', 'jsonschema.validators'} & set(sys.modules);"
+        "schemas.jsonschema.validate(1, {'type': 'integer'});"
+        "from requests.adapters import HTTPAdapter; import requests, types;"
+        "assert requests.Session().adapters['http://'].__class__ is HTTPAdapter;"
+        "assert type(requests) is types.ModuleType and requests.__spec__.loader is requests.__loader__;"
+        "assert requests.adapters.__spec__.origin and requests.adapters.HTTPAdapter is HTTPAdapter"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_module_that_is_not_installed_is_missed_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cotenant_worker import rayimport
+
+    monkeypatch.setattr(rayimport, "LATER", ("a_module_that_nobody_has",))
+    assert rayimport.Finder().find_spec("a_module_that_nobody_has") is None
 
 
 @pytest.mark.parametrize(

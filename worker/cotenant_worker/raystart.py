@@ -3,7 +3,8 @@
 `node` starts GCS (in rank 0's pod) and raylet through Ray's own `Node`, without three things that `ray start` adds: a
 dashboard, its agent and an agent for runtime environments. Each is a Python process that imports most of Ray, the
 raylet joins only after its agents have come up, and a job of ours uses none of them. In rank 0's pod the same
-process then is the driver, so Ray is imported once there. `shipped` is `ray start` itself: for mode `rayTrain`, whose
+process then is the driver, so Ray is imported once there; the worker that becomes the pod's actor is started through
+`rayworker`. `shipped` is `ray start` itself: for mode `rayTrain`, whose
 nodes are drained, and for a Ray that is put together differently.
 """
 
@@ -14,6 +15,7 @@ import contextlib
 import inspect
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -24,17 +26,20 @@ from typing import Any
 
 from cotenant import names
 from cotenant.contract import Contract
-from cotenant_worker import layout
+from cotenant_worker import layout, rayworker
 from cotenant_worker.channel import Line
+from cotenant_worker.rayimport import import_less
 
 _AGENTS = {
     "--dashboard_agent_command=": ("METRICS_AGENT", "METRICS_EXPORT", "DASHBOARD_AGENT_LISTEN"),
     "--runtime_env_agent_command=": ("RUNTIME_ENV_AGENT",),
 }
 """Flag of the raylet that starts an agent → the ports that the agent would write down."""
+_WORKER = "--python_worker_command="
 _UNUSED_BY_TRAIN = ("--dashboard_agent_command=",)
 """Ray Train sets its workers' environment, which is the other agent's work."""
 _IDLE = [sys.executable, "-I", "-S", str(Path(__file__).with_name("idle.py"))]
+_ABSENT = "ray.dashboard.optional_deps"
 _STEP_S = 0.02
 _GCS_S = 60.0
 
@@ -81,19 +86,21 @@ def start_node(chosen: argparse.Namespace) -> Any:
     if not chosen.head:
         _await_head(chosen.address)
         _mark("head answers")
-    _make_lean(node, services, (chosen.node_ip_address, chosen.port), tuple(_AGENTS))
+    _make_lean(node, services, (chosen.node_ip_address, chosen.port), tuple(_AGENTS), own_workers=True)
     return node.Node(RayParams(**params), head=chosen.head, shutdown_at_exit=False, spawn_reaper=True)
 
 
 def _fits(node: Any, services: Any, params: Any, wanted: dict[str, Any]) -> bool:
     """This Ray has every part that is used or replaced here; looked at before anything has started."""
     raylet = _raylet()
+    source = inspect.getsource(services.start_raylet)
     return (
         hasattr(node.Node, "start_api_server")
         and hasattr(node.Node, "dead_processes")
         and "command" in inspect.signature(services.start_ray_process).parameters
         and wanted.keys() <= inspect.signature(params).parameters.keys()
-        and all(flag in inspect.getsource(services.start_raylet) for flag in _AGENTS)
+        and all(flag in source for flag in (*_AGENTS, _WORKER))
+        and Path(rayworker.program()).is_file()
         and all(hasattr(raylet, f"{port}_PORT_NAME") for ports in _AGENTS.values() for port in ports)
         and hasattr(raylet, "persist_port")
         and hasattr(services, "get_node")
@@ -107,10 +114,10 @@ def _raylet() -> Any:
     return ray._raylet
 
 
-def _make_lean(node: Any, services: Any, gcs: tuple[str, int], agents: tuple[str, ...]) -> None:
+def _make_lean(node: Any, services: Any, gcs: tuple[str, int], agents: tuple[str, ...], *, own_workers: bool) -> None:
     """From now on this process starts Ray without the dashboard and without these agents, and waits long enough."""
     node.Node.start_api_server = lambda *_args, **_kwargs: None
-    services.start_ray_process = _leaner(services.start_ray_process, gcs, agents)
+    services.start_ray_process = _leaner(services.start_ray_process, gcs, agents, own_workers=own_workers)
     services.get_node = _patient(services.get_node)
 
 
@@ -134,8 +141,11 @@ def _patience_s() -> int:
     return Contract.from_json(os.environ[names.ENV_CONTRACT]).rendezvous_timeout_s
 
 
-def _leaner(start: Any, gcs: tuple[str, int], agents: tuple[str, ...]) -> Any:
-    """Ray's way to start a process, with its agents replaced and without its whole seconds of waiting for the GCS."""
+def _leaner(start: Any, gcs: tuple[str, int], agents: tuple[str, ...], *, own_workers: bool) -> Any:
+    """Ray's way to start a process, with its agents replaced and without its whole seconds of waiting for the GCS.
+
+    `own_workers`: no code of the tenant runs in Ray's workers, which may then be started with less, too.
+    """
 
     def start_ray_process(command: list[str], *args: Any, **kwargs: Any) -> Any:
         found = dict(part.lstrip("-").split("=", 1) for part in command if "=" in part)
@@ -143,6 +153,8 @@ def _leaner(start: Any, gcs: tuple[str, int], agents: tuple[str, ...]) -> Any:
             _without_ports(found["session_dir"], found["node_id"], agents)
             idle = subprocess.list2cmdline(_IDLE)
             command = [next((flag + idle for flag in agents if part.startswith(flag)), part) for part in command]
+            if own_workers:
+                command = [_leaner_worker(part) if part.startswith(_WORKER) else part for part in command]
         process = start(command, *args, **kwargs)
         if command[0].endswith("gcs_server"):
             _await_port(*gcs, _GCS_S)
@@ -150,6 +162,12 @@ def _leaner(start: Any, gcs: tuple[str, int], agents: tuple[str, ...]) -> Any:
         return process
 
     return start_ray_process
+
+
+def _leaner_worker(part: str) -> str:
+    """The raylet's flag that says how a worker is started, with our program in the place of Ray's."""
+    words = [rayworker.__file__ if word.endswith(f"/{rayworker.NAME}") else word for word in shlex.split(part)]
+    return words[0] + " " + subprocess.list2cmdline(words[1:])
 
 
 def _without_ports(session: str, node: str, agents: tuple[str, ...]) -> None:
@@ -211,7 +229,7 @@ def run_shipped(flags: list[str]) -> None:
 
     chosen = options(flags)
     if _fits(node, services, RayParams, {}):
-        _make_lean(node, services, (chosen.node_ip_address, chosen.port), _UNUSED_BY_TRAIN)
+        _make_lean(node, services, (chosen.node_ip_address, chosen.port), _UNUSED_BY_TRAIN, own_workers=False)
     if not chosen.head:
         _await_head(chosen.address)
     sys.argv = ["ray", "start", *flags]
@@ -220,6 +238,9 @@ def run_shipped(flags: list[str]) -> None:
 
 def run_node(flags: list[str]) -> None:
     """Until a process of Ray ends (exit code 1, the last line says which), or in rank 0's pod until the driver does."""
+    import_less()
+    # Ray imports all that its dashboard could need, only to see whether it is there.
+    sys.modules[_ABSENT] = None  # type: ignore[assignment]
     chosen = options(flags)
     node = start_node(chosen) or Shipped(flags)
     _mark("node joined")
