@@ -106,7 +106,8 @@ class Bench:
         if share is None:
             return env
         grant = GpuGrant(self.uuid, int(self.total * share) // MIB, int(share * 1000), whole=False)
-        return env | limits.variables([limits.budget(grant, self.total, context_mib=limits.CONTEXT_MIB, nccl_mib=0)])
+        budget = limits.budget(grant, self.total, context_mib=limits.CONTEXT_MIB, nccl_mib=0)
+        return limits.limited(env, limits.variables([budget]))
 
     def used(self) -> int:
         """Bytes in use on the whole GPU, by NVML: no context of our own in the figure."""

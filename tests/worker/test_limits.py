@@ -49,13 +49,22 @@ def test_every_framework_is_told_in_its_own_words() -> None:
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "XLA_PYTHON_CLIENT_ALLOCATOR": "default",
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-        "TF_GPU_ALLOCATOR": "",
-        "PYTORCH_NO_CUDA_MEMORY_CACHING": "",
         "CUPY_GPU_MEMORY_LIMIT": str(32256 << 20),
     }
     assert json.loads(env["COTENANT_LIMITS"]) == {
         "GPU-a": {"pool": 32256 << 20, "total": 80 * GIB, "quota": 32768 << 20}
     }
+
+
+@pytest.mark.parametrize(
+    ("found", "want"),
+    [
+        pytest.param({}, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "A": "1"}, id="nothing limited: as it was"),
+        pytest.param({"LIMIT": "2"}, {"A": "1", "LIMIT": "2"}, id="limited: gone, not empty"),
+    ],
+)
+def test_an_allocator_that_knows_no_limit_cannot_be_chosen(found: dict[str, str], want: dict[str, str]) -> None:
+    assert limits.limited({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "A": "1"}, found) == want
 
 
 def test_simulated_gpus_are_not_limited_and_that_is_said() -> None:

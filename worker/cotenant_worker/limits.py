@@ -23,6 +23,8 @@ CONTEXT_MIB = 512
 """CUDA context, kernels and library handles of one process; measured by bench/gpu.py."""
 NCCL_MIB = 640
 """Buffers of one communicator, outside every framework's pool."""
+_BYPASSES = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "TF_GPU_ALLOCATOR")
+"""An image's switches to allocators that know no limit. Taken away: some torch take even an empty one for a yes."""
 _PROBE_S = 60
 
 
@@ -73,10 +75,13 @@ def variables(budgets: list[Budget]) -> dict[str, str]:
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "XLA_PYTHON_CLIENT_ALLOCATOR": "default",
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-        "TF_GPU_ALLOCATOR": "",
-        "PYTORCH_NO_CUDA_MEMORY_CACHING": "",
         "CUPY_GPU_MEMORY_LIMIT": str(pool),
     }
+
+
+def limited(env: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
+    """A process's environment under `variables`; as it was where nothing is limited."""
+    return {name: value for name, value in env.items() if not found or name not in _BYPASSES} | dict(found)
 
 
 Limits = dict[int, Mapping[str, str]]

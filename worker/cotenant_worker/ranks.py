@@ -27,6 +27,7 @@ from cotenant_worker.environment import (
     code_path,
     rank_environment,
 )
+from cotenant_worker.limits import limited
 from cotenant_worker.machine import available_cpus, oom_kills, pod_interface
 from cotenant_worker.programs import Program, preloads, program_of, source_file, wants_horovod
 from cotenant_worker.workspace import starting_directory
@@ -148,7 +149,7 @@ class LocalRanks:
 
     async def _start_one(self, world: World, member: Member) -> None:
         env = self._base | rank_environment(self.contract, world, member, interface=pod_interface())
-        env |= {**self.limits.get(member.grant, {}), **dict(self.program.environment)}
+        env = limited(env, self.limits.get(member.grant, {})) | dict(self.program.environment)
         if self.contract.mode == "rayTrain":
             env = {name: value for name, value in env.items() if name not in TRAIN_OWN} | dict(self.train)
         cell = Cell(layout.cell_path(member.rank), create=True)

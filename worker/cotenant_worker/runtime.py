@@ -17,6 +17,7 @@ from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker import layout
 from cotenant_worker.children import Child, Nursery
+from cotenant_worker.limits import limited
 from cotenant_worker.machine import available_cpus
 from cotenant_worker.raynode import ray_environment, start_command
 from cotenant_worker.supervision import Finish
@@ -126,7 +127,7 @@ class RayRuntime:
         """Ray's own, and in mode `rayTrain` the tightest limit of the pod: a worker may use any of its GPUs."""
         home = layout.state_dir() / "home"
         home.mkdir(exist_ok=True)
-        return ray_environment(self.inherited, self.contract, home=str(home)) | dict(self.limits)
+        return limited(ray_environment(self.inherited, self.contract, home=str(home)), self.limits)
 
     async def drain(self, deadline_s: float) -> None:
         """Mode `rayTrain`: SIGTERM makes `ray start` drain its node, which Ray Train tells its workers about."""

@@ -2,8 +2,8 @@
 
 Importing torch takes seconds; it happens here while Ray forms the cluster, once for all ranks of the pod, and a rank
 that was killed starts again in milliseconds. A rank is forked twice, so that it becomes a child of the launcher and
-not of this process. CUDA is not touched before the fork. Ranks wait for the modules FIRST (separated by commas);
-LATER is imported when nobody has asked for a rank for some seconds.
+not of this process. CUDA is not touched before the fork. Ranks wait for the modules FIRST (separated by commas).
+When nobody has asked for a rank for some seconds, a successor imports LATER and then takes over: no rank waits for it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,65 @@ from typing import Any
 
 from cotenant_worker.programs import Program
 
-_IDLE_S = 5.0
+_IDLE_S = 3.0
+"""By then the ranks of a first start have imported LATER themselves, and leave the CPUs to others for a moment."""
+
+
+class Succession:
+    """The pipe between a server and the successor that it has started."""
+
+    def __init__(self) -> None:
+        self.server_end = -1
+        """In the server: readable once the successor is ready, or gone."""
+        self.successor_end = -1
+        """In the successor, which holds it for life."""
+        self._pid = 0
+
+    def begin(self, later: list[str]) -> None:
+        """Returns at once in the server, and once LATER is imported in the successor."""
+        self.server_end, self.successor_end = os.pipe()
+        self._pid = os.fork()
+        if self._pid:
+            os.close(self.successor_end)
+            self.successor_end = -1
+            return
+        os.close(self.server_end)
+        self.server_end = -1
+        preload(later)
+        os.write(self.successor_end, b"1")
+
+    def follow(self) -> None:
+        """In the server, when its end is readable. A server ends with the successor that serves in its place."""
+        if os.read(self.server_end, 1):
+            os.read(self.server_end, 1)
+            os._exit(0)
+        os.waitpid(self._pid, 0)
+        self.close()
+
+    def close(self) -> None:
+        for descriptor in (self.server_end, self.successor_end):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.server_end = self.successor_end = -1
 
 
 def serve(control: socket.socket, later: list[str]) -> dict[str, Any]:
     """Fork a rank per request. Returns only in a rank, with its request; the server itself ends with its launcher."""
+    succession = Succession()
     while True:
-        if later and not select.select([control], [], [], _IDLE_S)[0]:
-            preload(later)
+        waiting = [control.fileno()] + [end for end in (succession.server_end,) if end >= 0]
+        found = select.select(waiting, [], [], _IDLE_S if later else None)[0]
+        if not found:
+            succession.begin(later)
             later = []
-        data, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 1)
+            continue
+        if succession.server_end in found:
+            succession.follow()
+            continue
+        try:
+            data, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 1, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            continue  # the successor was quicker
         if not data:
             os._exit(0)
         request: dict[str, Any] = json.loads(data)
@@ -45,6 +94,7 @@ def serve(control: socket.socket, later: list[str]) -> dict[str, Any]:
             os.close(read_end)
             os.close(write_end)
             control.close()
+            succession.close()
             _become_rank(request, descriptors[0])
             return request
         os.close(write_end)

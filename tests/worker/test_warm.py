@@ -1,0 +1,120 @@
+"""The process that forks ranks: what it has imported, who serves when, and that it does not outlive its launcher."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from podlike import until
+
+FIRST, LATER = "colorsys", "this"
+PROGRAM = f"""
+import gc, os, sys
+print([name in sys.modules for name in ("{FIRST}", "{LATER}")], gc.isenabled(), gc.get_freeze_count(),
+      [x for x in os.listdir("/proc/self/fd") if int(x) > 3])
+"""
+
+
+class Server:
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, directory: Path) -> None:
+        self.process, self.control, self.directory = process, control, directory
+        self.control.settimeout(60)
+        assert json.loads(self.control.recv(1 << 16)).keys() == {"ready"}
+
+    def rank(self) -> str:
+        """What a rank prints that it forks now."""
+        (self.directory / "program.py").write_text(PROGRAM)
+        read_end, write_end = os.pipe()
+        request = {"env": dict(os.environ), "cwd": str(self.directory), "kind": "script", "argv": ["program.py"]}
+        socket.send_fds(self.control, [json.dumps(request).encode()], [write_end])
+        os.close(write_end)
+        assert json.loads(self.control.recv(1 << 16))["pid"]
+        with os.fdopen(read_end) as output:
+            return output.read().splitlines()[-1]
+
+    def family(self) -> list[int]:
+        """Everything that holds our control socket's other end."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    command = (entry / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                if b"cotenant_worker.warm" in command and str(self.directory).encode() in environment_of(entry):
+                    found.append(int(entry.name))
+        return found
+
+
+def environment_of(entry: Path) -> bytes:
+    try:
+        return (entry / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+@contextmanager
+def server(directory: Path, later: str = LATER) -> Iterator[Server]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-P", "-m", "cotenant_worker.warm", str(theirs.fileno()), FIRST, later]
+    env = {**os.environ, "MARK": str(directory)}
+    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env, stdout=subprocess.DEVNULL)
+    theirs.close()
+    try:
+        yield Server(process, ours, directory)
+    finally:
+        ours.close()
+        process.wait(30)
+
+
+def until_the_successor_serves(found: Server) -> str:
+    until(lambda: len(found.family()) == 2, 30, "a successor")  # asking for a rank would put it off
+    said: str = until(lambda: (line := found.rank()).startswith("[True, True]") and line, 60, "the successor")
+    return said
+
+
+def test_a_rank_begins_as_after_an_ordinary_import(tmp_path: Path) -> None:
+    with server(tmp_path, later="") as found:
+        said = found.rank()
+    assert said.startswith("[True, False] True 0 "), said
+    assert said.endswith("[]"), said  # no descriptor of the server's
+
+
+def test_a_successor_takes_over_with_more_imported(tmp_path: Path) -> None:
+    with server(tmp_path) as found:
+        said = until_the_successor_serves(found)
+    assert said.startswith("[True, True] True 0 "), said
+    assert said.endswith("[]"), said
+
+
+@pytest.mark.parametrize("when", ["at once", "when the successor serves"])
+def test_all_end_with_the_launcher(tmp_path: Path, when: str) -> None:
+    with server(tmp_path) as found:
+        if when != "at once":
+            until_the_successor_serves(found)
+    until(lambda: not found.family(), 20, "the end of the servers")
+
+
+def test_a_server_ends_with_the_successor_that_took_its_place(tmp_path: Path) -> None:
+    """Its launcher sees that and starts another, whatever was asked of the one that died."""
+    with server(tmp_path) as found:
+        until_the_successor_serves(found)
+        (successor,) = (pid for pid in found.family() if pid != found.process.pid)
+        os.kill(successor, 9)
+        assert found.process.wait(20) == 0
+        with pytest.raises((OSError, ValueError)):
+            found.rank()
+
+
+def test_an_import_that_fails_ahead_leaves_the_server_as_it_is(tmp_path: Path) -> None:
+    with server(tmp_path, later="a_module_that_nobody_has") as found:
+        assert found.rank().startswith("[True, False] ")
+        until(lambda: len(found.family()) == 2, 20, "the successor")
+        assert found.rank().startswith("[True, False] ")
