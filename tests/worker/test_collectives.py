@@ -1,6 +1,7 @@
 """`all_reduce` without a framework: ranks are threads, the ring is real TCP on loopback."""
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from cotenant_worker import collectives, meeting
 from cotenant_worker.conductor import free_ports
 from cotenant_worker.duplex import PeerGoneError
+from cotenant_worker.handshake import ticket
 from cotenant_worker.meeting import form_ring
 from cotenant_worker.ring import Op, Ring
 
@@ -170,6 +172,46 @@ def test_over_torch_arrays_and_numbers_keep_their_kind() -> None:
 def test_an_unknown_operation_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="op must be sum, mean, max, min or prod, not 'avg'"):
         collectives.all_reduce(1, "avg")  # type: ignore[arg-type]
+
+
+def test_nothing_that_was_said_for_one_ring_opens_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that ranks send and answer while they meet, over and over: no proof, ticket or nonce comes twice."""
+    said: list[bytes] = []
+
+    class Ear(socket.socket):
+        def sendall(self, data: Any, flags: int = 0) -> None:
+            said.append(bytes(data))
+            super().sendall(data, flags)
+
+    monkeypatch.setattr(meeting.socket, "socket", Ear)
+    for _ in range(2):
+        on_ring(3, lambda it: it.rank)
+    digests = [message for message in said if len(message) in (16, 32)]
+    assert len(digests) == 2 * (2 + 2 + 3)  # two come to rank 0's door, three to a neighbour's
+    assert len(set(digests)) == len(digests)
+    assert not any(b"secret" in message for message in said)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(ticket("secret", bytes(16), 1), id="a ticket of another ring"),
+        pytest.param(ticket("secret", b"n" * 16, 2), id="a ticket of another rank"),
+        pytest.param(ticket("guess", b"n" * 16, 1), id="another secret"),
+    ],
+)
+def test_a_neighbour_without_its_ticket_is_turned_away(shown: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        found = pool.submit(meeting._accept_from, listener, 1, "secret", b"n" * 16)
+        with socket.create_connection(listener.getsockname()) as stranger:
+            stranger.sendall(shown)
+            stranger.shutdown(socket.SHUT_WR)
+            assert stranger.recv(1) == b""
+        with socket.create_connection(listener.getsockname()) as neighbour:
+            neighbour.sendall(ticket("secret", b"n" * 16, 1))
+            with found.result(20) as accepted:
+                assert accepted.getpeername() == neighbour.getsockname()
 
 
 def test_who_does_not_know_the_secret_is_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,10 @@
 """Who may talk to a rank of this job: whoever knows its secret.
 
-The secret is made from the attempt's token, so it is new with every attempt and never Ray's own. A parameter server
-sends a nonce and the other side answers with an HMAC of it: a listener on the way learns nothing that it could use
-later. The ring (`meeting`) connects in a circle, where nobody can wait for a nonce first: its ranks sign their number,
-which a listener could say again during the same attempt. What travels afterwards is not encrypted; the job's
-NetworkPolicy keeps other pods away from it.
+The secret is made from the attempt's token, so it is new with every attempt and never Ray's own. Whoever serves sends a
+nonce and the other side answers with an HMAC of it: a listener on the way learns nothing that it could use later. The
+ring connects in a circle, where nobody can wait for a nonce first: there each rank makes its nonce beforehand, rank 0
+hands all of them out with the addresses (`meeting`), and a ticket for one opens one door once. What travels afterwards
+is not encrypted; the job's NetworkPolicy keeps other pods away from it.
 """
 
 from __future__ import annotations
@@ -53,6 +53,23 @@ def introduce(connection: socket.socket, secret: str) -> None:
     if len(nonce) < _NONCE:
         raise ConnectionResetError("closed before the handshake")
     connection.sendall(_proof(secret, nonce))
+
+
+def new_nonce() -> bytes:
+    """For a door that opens once."""
+    return os.urandom(_NONCE)
+
+
+def ticket(secret: str, nonce: bytes, rank: int) -> bytes:
+    """What `rank` shows at the door with this nonce; nothing that `introduce` ever says."""
+    return hmac.new(secret.encode(), b"ticket %d " % rank + nonce, "sha256").digest()
+
+
+def take_ticket(connection: socket.socket, secret: str, nonce: bytes, rank: int) -> bool:
+    """Whether this is `rank`, of this job; OSError when the other side leaves or says nothing."""
+    connection.settimeout(_PATIENCE_S)
+    shown = connection.recv(_DIGEST, socket.MSG_WAITALL)
+    return hmac.compare_digest(shown, ticket(secret, nonce, rank))
 
 
 def _proof(secret: str, nonce: bytes) -> bytes:
