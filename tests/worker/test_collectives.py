@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cotenant_worker import collectives, meeting
+from cotenant_worker import collectives, meeting, over_torch
 from cotenant_worker.conductor import free_ports
 from cotenant_worker.duplex import PeerGoneError
 from cotenant_worker.handshake import ticket
@@ -158,6 +158,35 @@ def test_over_torch_a_tensor_is_copied_unless_it_may_be_changed() -> None:
     assert fresh.data_ptr() != tensor.data_ptr()
     assert collectives.all_reduce(tensor, "sum", in_place=True) is tensor
     assert torch.equal(fresh, tensor)
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_over_torch_pieces_add_up_to_the_whole(length: int, in_place: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    import torch.distributed as dist
+
+    calls: list[list[float]] = []
+    original = dist.all_reduce
+    monkeypatch.setattr(dist, "all_reduce", lambda part, **how: (calls.append(part.tolist()), original(part, **how))[1])
+    monkeypatch.setattr(over_torch, "PIECE", 8)
+    monkeypatch.setattr(over_torch, "_OWN_PAGES", 1)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    tensor = torch.arange(float(length))
+    found = collectives.all_reduce(tensor, "mean", in_place=in_place)
+    assert found.tolist() == [index / 2 for index in range(length)]  # two ranks, of which this is the only one
+    assert (found is tensor) is in_place
+    assert tensor.tolist() == (found.tolist() if in_place else [float(index) for index in range(length)])
+    # The same calls either way: ranks may differ in that.
+    assert calls == ([[float(i) for i in range(at, min(at + 2, length))] for at in range(0, length, 2)] or [[]])
+
+
+@pytest.mark.usefixtures("group")
+def test_over_torch_the_mean_of_whole_numbers_is_not_whole() -> None:
+    import torch
+
+    assert collectives.all_reduce(torch.tensor([1, 2]), "mean").dtype == torch.float32
 
 
 @pytest.mark.usefixtures("group")

@@ -102,6 +102,17 @@ def test_a_hanging_collective_is_found_and_the_missing_rank_and_its_line_are_nam
     assert "rank 1 stands at hangs.py:11 in <module> after collective" in termination.message
 
 
+def test_a_rank_that_freezes_before_it_meets_the_others_is_found_and_named() -> None:
+    job = contract([2], command=("python", "freezes.py"), platform={"hangTimeoutSeconds": 5})
+    with World(job, PROGRAMS) as world:
+        [pod] = world.start_all()
+        code = pod.wait(START_S)
+        termination = pod.termination()
+        logs = world.logs()
+    assert (code, termination.reason, termination.rank) == (1, "HungCollective", 1), logs
+    assert "init_process_group for 1 that did not come: rank 1 has not reached it" in termination.message
+
+
 def test_parameter_servers_train_over_two_pods() -> None:
     job = contract([1, 1], command=("python", "servers.py"), platform={"parameterServer": {"servers": 2}})
     with World(replace(job, strategy="ParameterServer"), PROGRAMS) as world:

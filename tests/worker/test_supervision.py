@@ -9,7 +9,7 @@ from podlike import contract
 
 from cotenant_worker.causes import Cause, RankExit, first_cause, own_code, why_lost
 from cotenant_worker.cells import stop_count
-from cotenant_worker.hangs import Beat, find_hang
+from cotenant_worker.hangs import Beat, find_absent, find_hang
 from cotenant_worker.supervision import Command, Finish, Save, Start, State, Stop, Supervisor
 from cotenant_worker.worlds import Member
 
@@ -288,6 +288,50 @@ def beat(rank: int, sequence: int, *, moved: float = 0.0, seen: float = 100.0, w
 )
 def test_a_hanging_collective_names_who_is_missing(beats: list[Beat], left: tuple[int, ...], want: str | None) -> None:
     found = find_hang(beats, left, 100.0, 30.0)
+    assert (found.message if found else None) == want
+
+
+def meeting(rank: int, entered: int = 1, *, inside: bool = True, seen: float = 99.0, moved: float = 60.0) -> Beat:
+    return Beat(rank, 0, -1 if inside else 7, "train.py:9 in main", seen, moved, entered, inside)
+
+
+WAITED = "rank(s) have waited 40 s in init_process_group for 1 that did not come"
+
+
+@pytest.mark.parametrize(
+    ("beats", "left", "want"),
+    [
+        pytest.param([], (), None, id="all are loading: nobody waits"),
+        pytest.param([meeting(0), meeting(1, moved=80)], (), None, id="the last came not long ago"),
+        pytest.param([meeting(0), meeting(1), meeting(2)], (), None, id="all are there: torch is at work"),
+        pytest.param([meeting(rank, inside=False) for rank in range(3)], (), None, id="all have been there"),
+        pytest.param(
+            [meeting(0), meeting(2)],
+            (),
+            f"2 {WAITED}: rank 1 has not reached it since it started",
+            id="one never came",
+        ),
+        pytest.param(
+            [meeting(0), meeting(2)], (1,), f"2 {WAITED}: rank 1 has ended before it", id="one ended with 0 before"
+        ),
+        pytest.param(
+            [meeting(0), meeting(1), meeting(2, seen=61.0)],
+            (),
+            f"2 {WAITED}: rank 2 has not been heard of for 39 s",
+            id="one froze inside",
+        ),
+        pytest.param(
+            [meeting(0, 2), meeting(1, 1, inside=False), meeting(2, 2)],
+            (),
+            f"2 {WAITED}: rank 1 stands at train.py:9 in main",
+            id="one did not come to the second meeting",
+        ),
+    ],
+)
+def test_a_meeting_before_the_first_collective_names_who_is_missing(
+    beats: list[Beat], left: tuple[int, ...], want: str | None
+) -> None:
+    found = find_absent(beats, range(3), left, 100.0, 30.0)
     assert (found.message if found else None) == want
 
 

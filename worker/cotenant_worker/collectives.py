@@ -13,12 +13,11 @@ import os
 import sys
 from typing import Any
 
+from cotenant_worker import over_torch
 from cotenant_worker.handshake import own_secret
 from cotenant_worker.meeting import form_ring
 from cotenant_worker.reporting import pulse
 from cotenant_worker.ring import Op, Ring
-
-_TORCH_OPS = {"sum": "SUM", "mean": "SUM", "max": "MAX", "min": "MIN", "prod": "PRODUCT"}
 
 
 def all_reduce(value: Any, op: Op = "sum", *, in_place: bool = False) -> Any:
@@ -27,7 +26,7 @@ def all_reduce(value: Any, op: Op = "sum", *, in_place: bool = False) -> Any:
     The argument is not changed, which costs a copy; with `in_place` a torch tensor or a numpy array is reduced where
     it lies and returned, as fast as the collective below it. ValueError when the value cannot be changed in place.
     """
-    if op not in _TORCH_OPS:
+    if op not in over_torch.OPS:
         raise ValueError(f"op must be sum, mean, max, min or prod, not {op!r}")
     if in_place:
         _check_in_place(value, op)
@@ -37,7 +36,7 @@ def all_reduce(value: Any, op: Op = "sum", *, in_place: bool = False) -> Any:
         return value.clone() if hasattr(value, "clone") else value.copy() if hasattr(value, "copy") else value
     torch = _torch_distributed()
     if torch is not None:
-        return _with_torch(torch, value, op, in_place)
+        return _with_torch(torch, value, op, in_place=in_place)
     return _with_ring(value, op, in_place)
 
 
@@ -91,25 +90,14 @@ def _torch_distributed() -> Any:
     return torch
 
 
-def _with_torch(torch: Any, value: Any, op: Op, in_place: bool) -> Any:
-    distributed = torch.distributed
-    is_tensor = isinstance(value, torch.Tensor)
-    if is_tensor:
-        tensor = value.detach() if in_place else value.detach().clone()
-    else:
-        tensor = torch.as_tensor(value, dtype=_dtype(torch, value))  # an array: the same memory
-        tensor = tensor if in_place else tensor.clone()
-    near = tensor.cuda() if distributed.get_backend() == "nccl" and tensor.device.type == "cpu" else tensor.contiguous()
-    distributed.all_reduce(near, op=getattr(distributed.ReduceOp, _TORCH_OPS[op]))
-    if op == "mean":
-        world = distributed.get_world_size()
-        near = near.div_(world) if near.is_floating_point() or near.is_complex() else near / world
+def _with_torch(torch: Any, value: Any, op: Op, *, in_place: bool) -> Any:
+    if isinstance(value, torch.Tensor):
+        result = over_torch.reduced(torch, value.detach(), op, in_place=in_place)
+    else:  # an array: the same memory
+        result = over_torch.reduced(torch, torch.as_tensor(value, dtype=_dtype(torch, value)), op, in_place=in_place)
     if in_place:
-        if near is not tensor:
-            tensor.copy_(near)
         return value
-    result = near.to(tensor.device)
-    if is_tensor:
+    if isinstance(value, torch.Tensor):
         return result
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return _like(value, result.numpy())

@@ -19,7 +19,7 @@ from cotenant_worker import checkpoints
 from cotenant_worker.causes import RankExit
 from cotenant_worker.cells import stop_count
 from cotenant_worker.channel import Message
-from cotenant_worker.hangs import Beat, find_hang
+from cotenant_worker.hangs import Beat, find_absent, find_hang
 from cotenant_worker.supervision import Command, Finish, Save, Start, State, Stop, Supervisor
 from cotenant_worker.worlds import World
 
@@ -113,7 +113,7 @@ class Conductor:
 
     def _seen(self, beat: Beat, now: float) -> None:
         before = self._beats.get(beat.rank)
-        moved = before is None or (before.sequence, before.generation) != (beat.sequence, beat.generation)
+        moved = before is None or before.progress != beat.progress
         self._beats[beat.rank] = beat.at(now, moved_at=now if moved or before is None else before.moved_at)
 
     async def _watch_collectives(self) -> None:
@@ -122,7 +122,9 @@ class Conductor:
             return
         patience = float(self.contract.platform.get("hangTimeoutSeconds", 300))
         beats = [beat for beat in self._beats.values() if beat.generation == supervisor.generation]
-        hang = find_hang(beats, set(supervisor.exits), self.clock(), min(30.0, patience))
+        ended, now, first_s = set(supervisor.exits), self.clock(), min(30.0, patience)
+        ranks = [member.rank for member in supervisor.members]
+        hang = find_hang(beats, ended, now, first_s) or find_absent(beats, ranks, ended, now, first_s)
         if hang is None:
             if self._reported_hang is not None:
                 self.pods.tell_head({"op": "warning", "key": "hang", "text": ""})

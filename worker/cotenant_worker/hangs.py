@@ -1,8 +1,11 @@
-"""Finds a collective that will not end, and names the ranks that did not come to it. Pure.
+"""Finds a collective, or a meeting before the first one, that will not end; names who did not come to it. Pure.
 
 Every rank counts the collectives that it has entered. In a healthy world the counts differ for moments only. When the
 ranks that are ahead have stood still for long, those are missing who have entered fewer, and those who have entered as
-many but have not been heard of for as long: frozen in the middle of it.
+many but have not been heard of for many but have not been heard of for as long: frozen in the middle of it.
+
+Before that, ranks wait for each other in `init_process_group`. While none has come there, all of them may be loading
+data and nobody waits; once some have, those are missing who have not.
 """
 
 from __future__ import annotations
@@ -24,6 +27,15 @@ class Beat:
     """The main thread's innermost line of user code."""
     seen_at: float = 0.0
     moved_at: float = 0.0
+    entered: int = 0
+    """How often it has come to `init_process_group`."""
+    inside: bool = False
+    """It waits there."""
+
+    @property
+    def progress(self) -> tuple[int, int, int, bool]:
+        """What changes when the rank gets on."""
+        return (self.generation, self.sequence, self.entered, self.inside)
 
     def at(self, now: float, *, moved_at: float) -> Beat:
         return replace(self, seen_at=now, moved_at=moved_at)
@@ -39,6 +51,7 @@ class Beat:
 @dataclass(frozen=True, slots=True)
 class Hang:
     sequence: int
+    """Of the collective; less than 0 for a meeting."""
     missing: tuple[int, ...]
     for_s: float
     message: str
@@ -66,6 +79,42 @@ def find_hang(beats: Sequence[Beat], ended: Collection[int], now: float, patienc
         f"{len(ahead)} rank(s) have waited {for_s:.0f} s in collective {waiting_at} for {len(missing)} that did not"
         f" come: {words}",
     )
+
+
+def find_absent(
+    beats: Sequence[Beat], ranks: Collection[int], ended: Collection[int], now: float, patience_s: float
+) -> Hang | None:
+    """The ranks that others wait for in `init_process_group`, or None. `ranks` are all of this start."""
+    known = {beat.rank: beat for beat in beats}
+    inside = [beat for beat in beats if beat.inside and beat.rank not in ended]
+    frozen = {beat.rank for beat in inside if now - beat.seen_at >= patience_s}
+    waiting = [beat for beat in inside if beat.rank not in frozen]
+    if not waiting:
+        return None
+    meeting = max(beat.entered for beat in waiting)
+    late = {rank for rank in ranks if rank not in known or known[rank].entered < meeting}
+    missing = sorted(late | frozen)
+    for_s = now - max(beat.moved_at for beat in inside)
+    if not missing or for_s < patience_s:
+        return None
+    words = "; ".join(_describe_absent(rank, known.get(rank), ended, now) for rank in missing[:4])
+    return Hang(
+        -meeting,
+        tuple(missing),
+        for_s,
+        f"{len(waiting)} rank(s) have waited {for_s:.0f} s in init_process_group for {len(missing)} that did not"
+        f" come: {words}",
+    )
+
+
+def _describe_absent(rank: int, beat: Beat | None, ended: Collection[int], now: float) -> str:
+    if rank in ended:
+        return f"rank {rank} has ended before it"
+    if beat is None:
+        return f"rank {rank} has not reached it since it started"
+    if now - beat.seen_at > 10:
+        return f"rank {rank} has not been heard of for {now - beat.seen_at:.0f} s"
+    return f"rank {rank} stands" + (f" at {beat.where}" if beat.where else " elsewhere")
 
 
 def _describe(beat: Beat, ended: Collection[int], now: float) -> str:

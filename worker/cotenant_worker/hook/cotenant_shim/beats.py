@@ -33,6 +33,10 @@ class Pulse:
         self._peak = 0
         self.sequence = None
         """A function that counts the collectives entered, once a process group exists."""
+        self.entered = 0
+        """How often this rank has come to `init_process_group`."""
+        self.inside = False
+        """It waits there for the others."""
 
     @property
     def rank(self):
@@ -119,9 +123,10 @@ class Pulse:
             with contextlib.suppress(Exception):
                 self.flush()
                 counted = self._steps(counted)
-                if self.sequence is not None:
-                    number = int(self.sequence())
-                    self.word("sequence", number)
+                if self.inside or self.sequence is not None:
+                    number = -1 if self.inside else int(self.sequence())
+                    if not self.inside:
+                        self.word("sequence", number)
                     self.send({"op": "beat", "beat": self._beat(number)})
                 self._memory()
 
@@ -133,7 +138,26 @@ class Pulse:
 
     def _beat(self, number):
         generation = int(os.environ.get("COTENANT_RESTART", "0"))
-        return {"rank": self.rank, "generation": generation, "sequence": number, "where": main_thread_place()}
+        where = main_thread_place()
+        return {
+            "rank": self.rank,
+            "generation": generation,
+            "sequence": number,
+            "where": where,
+            "entered": self.entered,
+            "inside": self.inside,
+        }
+
+    @contextlib.contextmanager
+    def meeting(self):
+        """While this rank waits for the others in `init_process_group`."""
+        self.entered += 1
+        self.inside = True
+        self.start()
+        try:
+            yield
+        finally:
+            self.inside = False
 
     def _memory(self):
         cuda = getattr(sys.modules.get("torch"), "cuda", None)

@@ -29,7 +29,8 @@ def after_distributed(c10d):
             if is_main_process():
                 complain(f"backend {backend!r} cannot work here (see the job's progress); using {chosen!r}")
             kwargs.pop("device_id", None)
-        result = original(chosen, *args, **kwargs)
+        with pulse.meeting():
+            result = original(chosen, *args, **kwargs)
         with contextlib.suppress(Exception):
             pulse.send({"op": "mark", "what": f"process group of rank {pulse.rank}"})
             pulse.sequence = lambda: c10d._world.default_pg._get_sequence_number_for_group()  # noqa: PLW0108 - the group may be replaced
