@@ -257,6 +257,18 @@ MEASUREMENTS: tuple[Callable[[Bench], None], ...] = (
 )
 
 
+def what_torch_objects_to(env: dict[str, str]) -> str:
+    """Why this Python's torch cannot use the GPU that the driver shows; empty when it can."""
+    child = Child("usable", env=env)
+    try:
+        found = child.answer()
+    except RuntimeError as error:
+        return f"this Python has no torch that starts: {str(error).splitlines()[-1]}"
+    finally:
+        child.end()
+    return f"torch {found['torch']} cannot use this GPU: {found['why']}" if found["why"] else ""
+
+
 def listen(path: Path) -> None:
     """A launcher's ear: reports are received as they would be."""
     server = socket.socket(socket.AF_UNIX)
@@ -286,6 +298,10 @@ def main() -> int:
         return 0
     uuid, total = next(iter(seen.items()))
     print(f"{uuid}, {total / GIB:.1f} GiB")
+    plain = Bench(uuid, total, Path(), 0).plain()
+    if why := what_torch_objects_to(plain):
+        print(f"bench/gpu.py did not run: {why}")
+        return 0
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="cotenant-gpu-") as directory:
         bench = Bench(uuid, total, Path(directory), chosen.rounds)

@@ -21,6 +21,17 @@ def say(**facts: Any) -> None:
     print(json.dumps(facts), flush=True)
 
 
+def usable() -> None:
+    """Whether this torch can use this GPU and driver at all; a wheel for a newer CUDA cannot."""
+    import torch
+
+    try:
+        torch.ones(1, device="cuda").sum().item()
+        say(torch=torch.__version__, why="")
+    except (RuntimeError, AssertionError) as error:
+        say(torch=torch.__version__, why=str(error).splitlines()[0][:300])
+
+
 def fill(step_mib: int) -> tuple[int, str, list[Any]]:
     """Allocate until torch says no: (bytes held, what it said, the tensors)."""
     import torch
@@ -158,7 +169,10 @@ def scan() -> None:
     say(scanned=scanned, pattern_words=pattern, nonzero_words=other)
 
 
-DEEDS = {each.__name__: each for each in (hold, raise_limit, spawn, context_and_nccl, sees, train, write_pattern, scan)}
+DEEDS = {
+    each.__name__: each
+    for each in (usable, hold, raise_limit, spawn, context_and_nccl, sees, train, write_pattern, scan)
+}
 
 if __name__ == "__main__":
     DEEDS[sys.argv[1]](*(int(word) for word in sys.argv[2:]))
