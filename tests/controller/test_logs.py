@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import re
 from pathlib import Path
 
+import pytest
+from kubernetes.client import Configuration
+
+from cotenant.controller.leadership import Leadership, LeaseTimes
 from cotenant.controller.logs import LINES, WINDOW_S, Limit, soften
 from cotenant.controller.metrics import Metrics
+from cotenant.controller.rest import RestKube
 
 ADMINISTRATORS = (Path(__file__).parents[2] / "docs" / "administrators.md").read_text()
 
@@ -64,6 +71,18 @@ def test_what_kopf_tries_again_by_itself_is_a_short_warning() -> None:
     record = logging.LogRecord("kopf._cogs.clients.watching", logging.ERROR, "", 0, "%s", (message,), None)
     assert soften(record)
     assert (record.levelname, record.getMessage()) == ("WARNING", f"{message[:200]} …")
+
+
+async def test_a_lease_that_nobody_answers_for_is_told_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    configuration = Configuration()
+    async with await asyncio.start_server(lambda reader, _: reader.read(), "127.0.0.1", 0) as silent:
+        configuration.host = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+        async with RestKube(lambda: configuration) as kube:
+            times = LeaseTimes(renew_deadline_s=0.05)
+            lease = Leadership(kube, namespace="a", name="b", identity="c", times=times)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(lease.run(), timeout=0.5)
+    assert caplog.messages[0] == "lease a/b cannot be renewed: no answer within 0.05 s"
 
 
 def test_every_metric_is_explained_and_none_that_is_not_there() -> None:

@@ -80,7 +80,8 @@ class Leadership:
                 async with asyncio.timeout(self._times.renew_deadline_s):
                     await self.step()
             except (UnreachableError, TimeoutError) as error:
-                log.warning("lease %s/%s cannot be renewed: %s", self._namespace, self._name, error)
+                why = str(error) or f"no answer within {self._times.renew_deadline_s:g} s"
+                log.warning("lease %s/%s cannot be renewed: %s", self._namespace, self._name, why)
             self._announce()
             await asyncio.sleep(self._times.poll_s)
 

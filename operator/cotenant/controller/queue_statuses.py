@@ -17,7 +17,7 @@ from cotenant.api.jobstatus import Condition
 from cotenant.api.quantities import show_mib
 from cotenant.api.queues import PastBorrowing, Queue, QueueStatus, QuotaUsage
 from cotenant.controller.budgets import Budgets
-from cotenant.controller.kube import QUEUES, Kube, UnreachableError
+from cotenant.controller.kube import QUEUES, FencedError, Kube, UnreachableError
 from cotenant.controller.metrics import Metrics
 from cotenant.controller.mirror import Mirror
 from cotenant.controller.statuses import moment, patch
@@ -181,6 +181,8 @@ class QueueBooks:
             self._gauge(self._snapshot, account)
             try:
                 await self._write(self._snapshot, account, now)
+            except FencedError:
+                continue  # another replica's to do now
             except UnreachableError as error:
                 log.warning("the statuses of the queues wait: %s", error)
 
