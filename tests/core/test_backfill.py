@@ -46,5 +46,13 @@ def test_a_small_job_goes_first_only_if_it_delays_nobody(runtime: int | None, st
         assert "places are kept for red/gang" in decided.verdicts["red/small"].message
 
 
+def test_who_ends_in_time_is_not_held_back_by_somebody_who_asks_for_the_same_and_does_not() -> None:
+    endless, brief = make_job("endless", at=2), make_job("brief", at=3, max_runtime_s=600)
+    assert admitted(plan(endless, brief)) == ["red/brief"]
+    assert admitted(plan(endless, brief, replace(brief, key="red/late", uid="late", max_runtime_s=601))) == [
+        "red/brief"
+    ]
+
+
 def test_nothing_is_kept_for_a_start_that_is_far_away() -> None:
     assert admitted(plan(make_job("small", at=2), policy=Policy(reserve_within_s=300))) == ["red/small"]

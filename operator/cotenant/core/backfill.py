@@ -43,17 +43,22 @@ def reserve(cycle: Cycle, job: Job, request: Request) -> None:
 def find_before(cycle: Cycle, job: Job, request: Request) -> Found | None:
     """A place on reserved GPUs for a job that has ended in time."""
     runtime = job.max_runtime_s or job.expected_runtime_s
-    reservations = _distinct(cycle)
-    if runtime is None or not reservations:
+    if runtime is None:
+        return None
+    usable = [kept for kept in _distinct(cycle) if cycle.snapshot.now + runtime <= kept.starts_at]
+    tried = request, frozenset(kept.job for kept in usable)
+    if not usable or tried in cycle.backfilled:
         return None
     with cycle.now.trial():
-        for kept in reservations:
-            if cycle.snapshot.now + runtime <= kept.starts_at:
-                cycle.now.release(kept.holding)
-        return cycle.find(cycle.now, request, request.workers)
+        for kept in usable:
+            cycle.now.release(kept.holding)
+        found = cycle.find(cycle.now, request, request.workers)
+    if found is None:
+        cycle.backfilled.add(tried)
+    return found
 
 
-def lift(cycle: Cycle) -> None:
+def lift_reservations(cycle: Cycle) -> None:
     """All reservations end: what comes after the line-up takes nothing that cannot be taken back."""
     for kept in _distinct(cycle):
         cycle.now.release(kept.holding)

@@ -61,6 +61,8 @@ class Cycle:
     candidates: dict[tuple[object, ...], Candidates] = field(default_factory=dict)
     reservations: dict[str, Reservation | None] = field(default_factory=dict)
     """GPU class → the place that is kept for the first job that waits there, if its start could be told."""
+    backfilled: set[tuple[Request, frozenset[JobKey]]] = field(default_factory=set)
+    """Requests that found no place although the reservations of these jobs were open to them."""
     started: list[tuple[Job, Holding]] = field(default_factory=list)
     """Jobs that this cycle admitted, with what they hold."""
     entitled_waits: bool = False

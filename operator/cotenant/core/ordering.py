@@ -9,7 +9,7 @@ The order is total: no two jobs compare equal, because keys end at the job's own
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from cotenant.core.fairness import Shares
@@ -27,40 +27,38 @@ _ALONE: _Key = (False, 0, 0, 0.0, "")
 
 
 class Lineup:
-    """Pending jobs of queues that exist, handed out one by one."""
+    """Pending jobs of queues that exist, one by one, as an iterator: who is next is looked up in the books when it is
+    asked for, after the decision on the one before."""
 
-    def __init__(self, tree: QueueTree, usage: Usage, shares: Shares, entitled: Entitled) -> None:
+    def __init__(self, tree: QueueTree, usage: Usage, shares: Shares, entitled: Entitled, jobs: Iterable[Job]) -> None:
         self._tree, self._usage, self._shares, self._entitled = tree, usage, shares, entitled
         self._jobs: list[list[Job]] = [[] for _ in tree.queues]
         self._children: dict[int, list[tuple[_Key, int]]] = {}
-        self._taken: tuple[int, ...] = ()
-
-    def fill(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
-            self._jobs[self._tree.number[job.queue]].append(job)
+            self._jobs[tree.number[job.queue]].append(job)
         for own in self._jobs:
             own.sort(key=own_order, reverse=True)
         self._build(_ROOT)
 
-    def next(self) -> Job | None:
-        """The job whose turn it is; it leaves the line-up. Call `settle` before asking again."""
-        heads = self._children.get(_ROOT)
-        if not heads:
-            return None
+    def __iter__(self) -> Iterator[Job]:
+        while self._children[_ROOT]:
+            path = self._take_path()
+            yield self._jobs[path[-1]].pop()
+            self._settle(path)
+
+    def _take_path(self) -> list[int]:
+        """From a root to the queue whose job is next, which ends it twice; all of them leave their places."""
         path: list[int] = []
         at = _ROOT
         while True:
             _, child = heapq.heappop(self._children[at])
             path.append(child)
             if child == at:
-                break
+                return path
             at = child
-        self._taken = tuple(path)
-        return self._jobs[path[-1]].pop()
 
-    def settle(self) -> None:
+    def _settle(self, steps: list[int]) -> None:
         """After a decision: the queues on its path take their places again."""
-        steps = list(self._taken)
         at = steps.pop()
         if steps and steps[-1] == at:
             self._push_own(at)

@@ -1,11 +1,13 @@
 """`schedule(snapshot, policy) -> Plan`: the table of contents of a decision. Pure: same value in, same plan out.
 
-The controller, the simulator, the what-if and the explanation all call this one function.
+The controller, the simulator, the what-if and the explanation all call this one function. Kueue takes the head of each
+queue and leaves placement to the kube-scheduler; KAI-Scheduler runs allocate, reclaim and preempt one after the other
+over all jobs. Here every job has one turn, in which it starts, has room made for it, or is told why not.
 """
 
 from __future__ import annotations
 
-from cotenant.core.backfill import find_before, lift, reserve
+from cotenant.core.backfill import find_before, lift_reservations, reserve
 from cotenant.core.carryover import evict_the_lost, find_again, keep_promises
 from cotenant.core.consolidation import consolidate
 from cotenant.core.cycle import Cycle
@@ -18,6 +20,8 @@ from cotenant.core.ordering import Lineup
 from cotenant.core.plan import Plan, Refusal
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.refusals import resolve
+from cotenant.core.requests import Request
+from cotenant.core.search import Found
 from cotenant.core.snapshot import Snapshot
 from cotenant.core.waiting import explain, room_is_made
 
@@ -25,26 +29,24 @@ from cotenant.core.waiting import explain, room_is_made
 def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     """Decide one cycle: who starts where, who leaves for whom, and why everybody else waits."""
     cycle = Cycle.open(snapshot, policy)
-    lineup = Lineup(
-        cycle.tree,
-        cycle.now.usage,
-        cycle.shares,
-        lambda queue, job: entitled(cycle.now.usage, cycle.asked[job.key], queue),
-    )
+
     evict_the_lost(cycle)
-    lineup.fill(_able(cycle, find_again(cycle, keep_promises(cycle))))
-    while (job := lineup.next()) is not None:
+    waiting = keep_promises(cycle)
+    waiting = find_again(cycle, waiting)
+    waiting = turn_away(cycle, waiting)
+
+    for job in line_up(cycle, waiting):
         judge(cycle, job)
-        lineup.settle()
-    lift(cycle)
+
+    lift_reservations(cycle)
     forecast(cycle)
     consolidate(cycle)
     grow(cycle)
     return cycle.plan()
 
 
-def _able(cycle: Cycle, jobs: list[Job]) -> list[Job]:
-    """Jobs that could ever start; the others get their verdict here."""
+def turn_away(cycle: Cycle, jobs: list[Job]) -> list[Job]:
+    """Who can never start as things are is told so, exactly and once; returns the others."""
     able = []
     for job in jobs:
         request = resolve(cycle, job)
@@ -56,22 +58,44 @@ def _able(cycle: Cycle, jobs: list[Job]) -> list[Job]:
     return able
 
 
+def line_up(cycle: Cycle, jobs: list[Job]) -> Lineup:
+    """Guarantee → share → priority → age → key, as the books stand at each turn."""
+    usage, asked = cycle.now.usage, cycle.asked
+    return Lineup(cycle.tree, usage, cycle.shares, lambda queue, job: entitled(usage, asked[job.key], queue), jobs)
+
+
 def judge(cycle: Cycle, job: Job) -> None:
-    """One job: a place now, a place that is being made, or a reason. Equal requests share a refusal."""
+    """One turn: a place now, a place soon, or a reason."""
     request = cycle.asked[job.key]
+    if (found := place_now(cycle, job, request)) is not None:
+        cycle.admit(job, found)
+    elif (found := place_soon(cycle, job, request)) is not None:
+        cycle.verdicts[job.key] = room_is_made(found.placement).verdict(job.key)
+    else:
+        refuse(cycle, job, request)
+
+
+def place_now(cycle: Cycle, job: Job, request: Request) -> Found | None:
+    """Room that is free, or that is kept for somebody until after this job has ended. A request that was refused stays
+    refused, because room only becomes less within a cycle; but not all jobs that ask for the same end by then."""
+    found = None if request in cycle.refused else cycle.find(cycle.now, request, request.workers)
+    return found or find_before(cycle, job, request)
+
+
+def place_soon(cycle: Cycle, job: Job, request: Request) -> Found | None:
+    """Room that those give back who are leaving anyway, or who are asked to leave now. It is held for the job."""
+    if request in cycle.refused:
+        return None
+    found = cycle.find_later(request)
+    if found is None:
+        return make_room(cycle, job, request)
+    cycle.promise(job.key, found)
+    return found
+
+
+def refuse(cycle: Cycle, job: Job, request: Request) -> None:
+    """Equal requests share one reason, worked out for the first of them; its coming place may be kept for it."""
     if request not in cycle.refused:
-        found = cycle.find(cycle.now, request, request.workers) or find_before(cycle, job, request)
-        if found is not None:
-            cycle.admit(job, found)
-            return
-        coming = cycle.find_later(request)
-        if coming is not None:
-            cycle.promise(job.key, coming)
-        else:
-            coming = make_room(cycle, job, request)
-        if coming is not None:
-            cycle.verdicts[job.key] = room_is_made(coming.placement).verdict(job.key)
-            return
         cycle.entitled_waits = cycle.entitled_waits or entitled(cycle.now.usage, request, request.queue)
         cycle.refused[request] = explain(cycle, request)
         reserve(cycle, job, request)
