@@ -7,8 +7,8 @@ from dataclasses import replace
 from cotenant.core import schedule
 from cotenant.core.events import QueueSeen
 from cotenant.core.inventory import Inventory
-from cotenant.core.model import Quota
-from cotenant.core.plan import Admit, Reason
+from cotenant.core.model import Quota, Topology, TopologyMode
+from cotenant.core.plan import Admit, Evict, Reason
 from cotenant.core.quota import QueueTree
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -100,6 +100,35 @@ def test_the_smaller_weighted_share_of_what_is_borrowed_goes_first() -> None:
     plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=8)], queues=queues, jobs=jobs))
 
     assert len([key for key in admitted(plan) if key.startswith("heavy/")]) == 6
+
+
+def test_a_rack_is_found_in_whichever_zone_has_one_that_is_large_enough() -> None:
+    """East is the tighter zone, but its racks are too small; west's line leaves room for one of its two racks."""
+    lines = (Quota(zone="east", limit=4_000), Quota(zone="west", limit=4_000))
+    nodes = [
+        make_node(f"{zone}-{number}", gpus=gpus, zone=zone, rack=f"r{number % 2}")
+        for zone, gpus in (("east", 1), ("west", 2))
+        for number in range(4)
+    ]
+    gang = make_job("gang", workers=4, topology=Topology("rack", TopologyMode.REQUIRED))
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=[replace(make_queue("red"), quotas=lines)], jobs=[gang]))
+
+    (action,) = plan.actions
+    assert isinstance(action, Admit)
+    assert {part.node for part in action.placement.nodes} in ({"west-0", "west-2"}, {"west-1", "west-3"})
+
+
+def test_room_is_made_in_a_small_rack_where_the_large_ones_are_in_a_zone_that_is_used_up() -> None:
+    lines = (Quota(zone="east", limit=2_000), Quota(zone="west", limit=0))
+    nodes = [make_node(f"w{number}", gpus=4, zone="west", rack=f"r{number}") for number in range(9)]
+    nodes.append(make_node("e", gpus=2, zone="east", rack="r"))
+    low = make_job("low", gpus=2, placement=make_placement(("e", [[0, 1]])), admitted_at=0.0)
+    high = make_job("high", workers=2, priority=5, topology=Topology("rack", TopologyMode.REQUIRED))
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=[replace(make_queue("red"), quotas=lines)], jobs=[low, high]))
+
+    assert [action.job for action in plan.actions if isinstance(action, Evict)] == ["red/low"]
 
 
 def test_shares_are_compared_level_by_level() -> None:

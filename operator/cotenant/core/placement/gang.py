@@ -58,8 +58,18 @@ def room_for(room: Room, ask: Ask) -> IntArray:
 
 
 def most(room: Room, ask: Ask) -> int:
-    """The largest gang that fits, exactly."""
-    return max((int(limit_zones(room, ask, rows).sum()) for rows in _domains(room, ask)), default=0)
+    """The largest gang that fits, exactly. A required topology means one domain, and a domain lies in one zone."""
+    capacity = room_for(room, ask)
+    domain = _domain_of(room, ask)
+    if domain is None or ask.topology is None or ask.topology.mode is TopologyMode.PREFERRED:
+        return int(limit_zones(room, ask, capacity).sum())
+    totals = np.bincount(domain, weights=capacity).astype(np.int64)
+    inventory = room.ledger.inventory
+    for number, zone in enumerate(inventory.zones):
+        if zone in ask.zone_room:
+            inside = np.unique(domain[inventory.zone == number])
+            totals[inside] = np.minimum(totals[inside], ask.zone_room[zone])
+    return int(totals.max(initial=0))
 
 
 def place(room: Room, ask: Ask, workers: int) -> tuple[Pick, ...] | None:
@@ -203,15 +213,15 @@ def limit_zones(room: Room, ask: Ask, capacity: IntArray) -> IntArray:
 
 
 def _place_by_zone(room: Room, ask: Ask, capacity: IntArray, workers: int) -> tuple[Pick, ...] | None:
-    """Where quotas name zones: inside one zone if one can take all (the tightest), else over several."""
+    """Where quotas name zones: inside one zone if one can take all (the tightest first), else over several."""
     inventory = room.ledger.inventory
-    best: tuple[int, int] | None = None
+    enough: list[tuple[int, int]] = []
     for number, zone in enumerate(inventory.zones):
         held = int(capacity[inventory.zone == number].sum())
         if min(held, ask.zone_room.get(zone, held)) >= workers:
-            best = min(best or (held, number), (held, number))
-    if best is not None:
-        inside = _place(room, ask, np.where(inventory.zone == best[1], capacity, 0), workers)
+            enough.append((held, number))
+    for _, number in sorted(enough):
+        inside = _place(room, ask, np.where(inventory.zone == number, capacity, 0), workers)
         if inside is not None:
             return inside
     return _place(room, ask, limit_zones(room, ask, capacity), workers)
@@ -224,16 +234,6 @@ def _domain_of(room: Room, ask: Ask) -> IntArray | None:
     if ask.topology.level == "zone":
         return inventory.zone
     return inventory.rack if ask.topology.level == "rack" else np.arange(len(inventory.nodes), dtype=np.int64)
-
-
-def _domains(room: Room, ask: Ask) -> list[IntArray]:
-    """Capacities per domain where the topology is required, else the whole."""
-    capacity = room_for(room, ask)
-    domain = _domain_of(room, ask)
-    if domain is None or ask.topology is None or ask.topology.mode is TopologyMode.PREFERRED or not len(domain):
-        return [capacity]
-    totals = np.bincount(domain, weights=capacity).astype(np.int64)
-    return [np.where(domain == number, capacity, 0) for number in np.argsort(-totals, kind="stable")[:8]]
 
 
 def _tightest_domain(room: Room, ask: Ask, capacity: IntArray, workers: int) -> IntArray | None:
