@@ -1,0 +1,118 @@
+"""Every process of a cluster is killed in turn: it is told with its last words, and started again; the rest goes on."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cotenant_local import control, lifecycle, reports
+from cotenant_local.machines import descendants
+
+if TYPE_CHECKING:
+    from cotenant_local.lifecycle import Cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+DEADLINE = 150.0
+OF_THE_CLUSTER = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "forward",
+    "metrics",
+    "coredns",
+    "volumes",
+)
+OF_A_NODE = ("node-1/runtime", "node-1/kube-proxy", "node-1/kubelet")
+
+
+def wait_until(holds: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {DEADLINE:.0f} s: {what}"
+        time.sleep(0.2)
+
+
+def seen(cluster: "Cluster", component: str) -> Any:
+    status = lifecycle.status(cluster.name)
+    node, _, name = component.rpartition("/")
+    return (status["nodes"][node] if node else status)["components"][name]
+
+
+def process(cluster: "Cluster", component: str) -> int:
+    """As this test counts processes; the status has the number that it has in its own namespace."""
+    wanted, node = seen(cluster, component)["pid"], component.rpartition("/")[0]
+    top = control.peer(cluster.state.control)
+    depth = len(numbers(top)) + bool(node)
+    if node:  # the other node has a process of this number too
+        (top,) = [pid for pid in descendants(top) if is_first_of(pid, node) and len(numbers(pid)) == depth]
+    (pid,) = [pid for pid in descendants(top) if numbers(pid)[-1:] == [wanted] and len(numbers(pid)) == depth]
+    return pid
+
+
+def is_first_of(pid: int, node: str) -> bool:
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return False
+    return "cotenant_local.node" in arguments and node in arguments
+
+
+def numbers(pid: int) -> list[int]:
+    """Of a process in each PID namespace from here inwards; none when it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return []
+    return [int(number) for line in lines if line.startswith("NSpid:") for number in line.split()[1:]]
+
+
+@pytest.mark.parametrize("component", [*OF_THE_CLUSTER, *OF_A_NODE])
+def test_a_component_that_is_killed_is_told_and_started_again(local_cluster: "Cluster", component: str) -> None:
+    wait_until(lambda: seen(local_cluster, component)["pid"], f"{component} to run")
+    before = seen(local_cluster, component)
+    os.kill(process(local_cluster, component), signal.SIGKILL)
+
+    def is_back() -> bool:
+        now = seen(local_cluster, component)
+        return bool(now["restarts"] == before["restarts"] + 1 and now["pid"])
+
+    wait_until(is_back, f"{component} to be started again")
+    death = seen(local_cluster, component)["lastDeath"]
+    assert (death["service"], death["how"]) == (component.rpartition("/")[2], "signal 9 (SIGKILL)")
+    log = local_cluster.state.logs / f"{component}.log"
+    assert set(death["last_lines"].splitlines()) <= set(log.read_text(errors="replace").splitlines())
+
+
+def test_the_cluster_works_after_all_that(local_cluster: "Cluster") -> None:
+    def runs() -> bool:
+        try:
+            said = local_cluster.kubectl(
+                *("run", "after", "--image=ghcr.io/cotenant/tools", "--restart=Never", "--attach", "--rm", "--quiet"),
+                *("--pod-running-timeout=2m", "--", "getent", "hosts", "kubernetes.default.svc.cluster.local"),
+            )
+        except lifecycle.LocalError:
+            with contextlib.suppress(lifecycle.LocalError):
+                local_cluster.kubectl("delete", "pod", "after", "--ignore-not-found", "--wait")
+            return False
+        return "10.96.0.1" in said
+
+    wait_until(runs, "a pod to run and to resolve a name")
+
+
+@pytest.mark.parametrize("component", ["coredns", "node-1/kube-proxy"])
+def test_a_component_that_is_stopped_by_a_signal_is_told(local_cluster: "Cluster", component: str) -> None:
+    wait_until(lambda: seen(local_cluster, component)["pid"], f"{component} to run")
+    pid = process(local_cluster, component)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: seen(local_cluster, component)["stopped"], f"{component} to be seen as stopped")
+        assert "stopped by a signal" in reports.as_text(lifecycle.status(local_cluster.name))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: not seen(local_cluster, component)["stopped"], f"{component} to go on")
