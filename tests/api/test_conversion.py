@@ -177,7 +177,7 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
             },
             "weight": 3,
             "quotas": [
-                {"guaranteed": "1.5", "limit": 4, "lendable": "500m"},
+                {"guaranteed": "1.5", "limit": 4, "lendable": "0.5"},
                 {"gpuClass": "H100", "zone": "eu-1a", "limit": "0.25", "memoryLimit": "1610612735"},
             ],
             "protectedRuntime": "1h30m",

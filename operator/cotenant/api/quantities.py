@@ -15,6 +15,7 @@ MIB: Final = 1024 * 1024
 
 # At most three decimals: the smallest amount is one thousandth.
 DECIMAL: Final = r"^((0|[1-9][0-9]{0,6})(\.[0-9]{1,3})?|(0|[1-9][0-9]{0,9})m)$"
+GPUS: Final = r"^(0|[1-9][0-9]{0,6})(\.[0-9]{1,3})?$"
 MEMORY: Final = r"^(0|[1-9][0-9]{0,14})(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|k|M|G|T)?$"
 FRACTION: Final = r"^0\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9])$"
 DURATION: Final = r"^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,8}s)?$"
@@ -45,10 +46,17 @@ class QuantityError(ValueError):
 
 
 def parse_decimal(value: str | int) -> int:
-    """Thousandths: "0.4" → 400, "500m" → 500, 2 → 2000. For CPUs, GPUs and GPU-hours."""
+    """Thousandths: "0.4" → 400, "500m" → 500, 2 → 2000. For CPUs and GPU-hours."""
     text = _well_formed(value, DECIMAL)
-    if text.endswith("m"):
-        return int(text[:-1])
+    return int(text[:-1]) if text.endswith("m") else _thousandths(text)
+
+
+def parse_gpus(value: str | int) -> int:
+    """Thousandths: "0.4" → 400, 2 → 2000. GPUs have no unit."""
+    return _thousandths(_well_formed(value, GPUS))
+
+
+def _thousandths(text: str) -> int:
     whole, _, decimals = text.partition(".")
     return int(whole) * MILLI + int(decimals.ljust(3, "0"))
 
@@ -154,6 +162,8 @@ def _mistake(text: str, grammar: str) -> str:
         return "asks for nothing"
     if grammar == FRACTION and re.fullmatch(r"[0-9]+(\.[0-9]*)?", text):
         return "is not below 1"
+    if grammar == GPUS and re.fullmatch(r"[0-9]+m", text):
+        return f"has a unit; write {show_decimal(int(text[:-1]))!r}"
     if grammar == DURATION and text.isdigit():
         return "has no unit"
     return "is not well formed"

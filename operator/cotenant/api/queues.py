@@ -104,13 +104,13 @@ class QuotaLine(Model):
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "limit",
-            "!has(self.limit) || quantity(string(self.guaranteed)).compareTo(quantity(string(self.limit))) <= 0",
+            "!has(self.limit) || double(self.guaranteed) <= double(self.limit)",
             "limit is less than guaranteed",
             lambda it: it.limit is None or it.guaranteed <= it.limit,
         ),
         Rule(
             "lendable",
-            "!has(self.lendable) || quantity(string(self.lendable)).compareTo(quantity(string(self.guaranteed))) <= 0",
+            "!has(self.lendable) || double(self.lendable) <= double(self.guaranteed)",
             "lendable is more than guaranteed: a queue can lend only what is its own",
             lambda it: it.lendable is None or it.lendable <= it.guaranteed,
         ),

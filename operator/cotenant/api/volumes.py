@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, ClassVar, TypeAlias
 
-from cotenant.api.amounts import HostMemory
+from cotenant.api.amounts import VolumeSize
 from cotenant.api.fields import Bool, ObjectName, Str, cel_text, text
 from cotenant.api.rules import Model, Rule
 
@@ -40,7 +40,7 @@ class ClaimSource(Model):
 
 
 class EmptyDirSource(Model):
-    size_limit: HostMemory | None = None
+    size_limit: VolumeSize | None = None
     """The pod is evicted when it puts more into it. Default: what the node has."""
 
 
