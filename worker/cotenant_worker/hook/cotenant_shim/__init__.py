@@ -10,8 +10,8 @@ is what catches those.
 
 from __future__ import annotations
 
+from .first_words import begin
 from .imports import watch_imports
-from .main_process import begin
 
 __all__ = ["begin", "install"]
 

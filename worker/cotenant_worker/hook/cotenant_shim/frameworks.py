@@ -7,7 +7,7 @@ import os
 import time
 
 from .beats import pulse
-from .main_process import begin
+from .first_words import begin
 
 
 def after_jax_distributed(module):

@@ -25,12 +25,3 @@ def is_main_process():
                 return False
             _main_process[pid] = True
     return _main_process[pid]
-
-
-def begin():
-    """A rank's process has begun: say which GPUs it sees. Called at interpreter start, and after a fork by `warm`."""
-    if "COTENANT_RESTART" in os.environ and "RANK" in os.environ and is_main_process():
-        from .beats import pulse
-
-        seen = [part for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part]
-        pulse.sees(seen)
