@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help demo test test-plain test-frameworks check format crds lock clean setup bench
+.PHONY: help demo test test-plain test-oldest test-frameworks check format crds lock clean setup bench
 
 help: ## list the ways in
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -19,6 +19,9 @@ test: check ## everything: lint, types, contracts, plain tests, tests on the loc
 
 test-plain: setup ## the tests that need no cluster: seconds
 	@$(PY) -m pytest -m "not cluster and not sandbox and not ray and not frameworks and not containers and not gpu"
+
+test-oldest: setup ## what the API server is asked, on the oldest Kubernetes that is promised (builds it once)
+	@$(PY) -m pytest --oldest tests/api tests/chart tests/controller
 
 test-frameworks: setup ## the examples of the heavy frameworks, each in an environment of its own
 	@$(PY) -m pytest -m frameworks

@@ -12,6 +12,19 @@ if TYPE_CHECKING:
 NODES, GPUS = 2, 4
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--oldest", action="store_true", help="cluster tests that need no nodes: on the oldest Kubernetes")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--oldest`: what is asked of the API server alone, documents, policies, jobs on nodes that are played."""
+    if config.getoption("--oldest"):
+        asks = [item for item in items if {"api_server", "local_cluster"} & set(getattr(item, "fixturenames", ()))]
+        kept = [item for item in asks if "local_cluster" not in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+
+
 @pytest.fixture(scope="session")
 def local_cluster(request: pytest.FixtureRequest) -> Iterator["Cluster"]:
     """A real cluster of two nodes with four simulated GPUs each: `.kubeconfig`, `.kubectl(...)`, `.command(...)`."""
@@ -20,14 +33,19 @@ def local_cluster(request: pytest.FixtureRequest) -> Iterator["Cluster"]:
 
 @pytest.fixture(scope="session")
 def api_server(request: pytest.FixtureRequest) -> Iterator["Cluster"]:
-    """A real API server, scheduler and controllers; nodes only if another test of this run needs `local_cluster`."""
-    if any("local_cluster" in getattr(item, "fixturenames", ()) for item in request.session.items):
+    """A real API server, scheduler and controllers; nodes only if another test of this run needs `local_cluster`.
+
+    With `--oldest` they are of the oldest Kubernetes that Cotenant promises to run on.
+    """
+    if request.config.getoption("--oldest"):
+        yield from _cluster(0, oldest=True)
+    elif any("local_cluster" in getattr(item, "fixturenames", ()) for item in request.session.items):
         yield request.getfixturevalue("local_cluster")
     else:
         yield from _cluster(0)
 
 
-def _cluster(nodes: int) -> Iterator["Cluster"]:
+def _cluster(nodes: int, *, oldest: bool = False) -> Iterator["Cluster"]:
     from cotenant_local import lifecycle, spec
 
     for left in set(lifecycle.known()) - set(lifecycle.running()):
@@ -35,6 +53,7 @@ def _cluster(nodes: int) -> Iterator["Cluster"]:
             lifecycle.down(left)
     name = f"test-{os.getpid()}"
     wanted = spec.uniform(nodes, gpus=GPUS, gpu_class="H100", gpu_memory="80Gi")
+    wanted = wanted.model_copy(update={"oldest": oldest})
     cluster = lifecycle.up(name, wanted, attached=True)
     try:
         yield cluster

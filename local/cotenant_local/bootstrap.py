@@ -26,11 +26,13 @@ METRICS_PORTS = [{"name": "https", "port": metrics.PORT, "protocol": "TCP"}]
 Document = dict[str, Any]
 
 
-def everything(api: Api, pki: Path) -> None:
+def everything(api: Api, pki: Path, *, measured: bool) -> None:
+    """`measured`: the metrics API as well."""
     dns(api)
     network_policies(api)
     volumes(api)
-    metrics_api(api, pki)
+    if measured:
+        metrics_api(api, pki)
 
 
 def dns(api: Api) -> None:

@@ -4,7 +4,8 @@ Called by `lifecycle` (before a cluster starts), by the runtime and by tests. Ev
 hash of what it is built from, by an atomic rename, under a lock; an interrupted build leaves nothing that looks done.
 
 `programs()` returns the folder with `controlplane` (every component, kubectl and Helm: the first argument chooses),
-`forward` and `apifaults`. `stubs_path()` returns a folder for sys.path with two packages:
+`forward` and `apifaults`; `oldest()` the one with `oldest`: the control plane of the oldest Kubernetes that Cotenant
+promises to run on, for tests. `stubs_path()` returns a folder for sys.path with two packages:
 `cotenant_cri.api_pb2`/`api_pb2_grpc` (CRI v1) and `cotenant_device_plugin.api_pb2`/`api_pb2_grpc` (device plugins
 v1beta1). `kwok()` is for the benchmark only.
 """
@@ -41,25 +42,33 @@ KEEP_SECONDS = 30 * 24 * 3600
 
 
 def programs() -> Path:
-    source = folders.controlplane_source()
+    helm = f"-X helm.sh/helm/v4/internal/version.version={HELM_VERSION}"
+    return _go_programs("programs", folders.controlplane_source(), PACKAGES, what=", CoreDNS and Helm", flags=(helm,))
+
+
+def oldest() -> Path:
+    return _go_programs("oldest", folders.oldest_source(), (".",), what="'s control plane")
+
+
+def _go_programs(kind: str, source: Path, packages: tuple[str, ...], *, what: str, flags: tuple[str, ...] = ()) -> Path:
     files = sorted(f for f in source.rglob("*") if f.suffix in {".go", ".mod", ".sum"})
     version = _kubernetes_version(source)
-    flags = [
+    linker = [
         "-s -w",  # no debug tables: a third smaller
         # Tools parse the server's version, and the default is a template.
         *(f"-X k8s.io/{p}/version.gitVersion={version}" for p in ("component-base", "client-go/pkg")),
-        f"-X helm.sh/helm/v4/internal/version.version={HELM_VERSION}",
+        *flags,
     ]
     contents = [part for f in files for part in (str(f.relative_to(source)).encode(), f.read_bytes())]
-    key = _digest(*contents, *(flag.encode() for flag in flags))
+    key = _digest(*contents, *(flag.encode() for flag in linker))
 
     def make(folder: Path, progress: Progress) -> None:
         toolchain = golang.find(folders.cache(), progress.say)
-        command = ["build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", " ".join(flags), "-o", f"{folder}/"]
-        progress.say(f"building Kubernetes {version}, CoreDNS and Helm with Go {toolchain.version} (once)")
-        _go_build(toolchain, [*command, *PACKAGES], source, progress)
+        command = ["build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", " ".join(linker), "-o", f"{folder}/"]
+        progress.say(f"building Kubernetes {version}{what} with Go {toolchain.version} (once)")
+        _go_build(toolchain, command, packages, source, progress)
 
-    return _once("programs", key, make)
+    return _once(kind, key, make)
 
 
 def stubs_path() -> Path:
@@ -178,11 +187,13 @@ def _kubernetes_version(source: Path) -> str:
     raise LocalError(f"{source / 'go.mod'} does not require k8s.io/kubernetes.")
 
 
-def _go_build(toolchain: golang.Toolchain, command: list[str], source: Path, progress: Progress) -> None:
-    listing = _run([toolchain.program, "list", "-deps", *PACKAGES], source, toolchain.environment)
+def _go_build(
+    toolchain: golang.Toolchain, command: list[str], packages: tuple[str, ...], source: Path, progress: Progress
+) -> None:
+    listing = _run([toolchain.program, "list", "-deps", *packages], source, toolchain.environment)
     total = len(listing.split())
     process = subprocess.Popen(
-        [toolchain.program, *command],
+        [toolchain.program, *command, *packages],
         cwd=source,
         env=toolchain.environment,
         stderr=subprocess.PIPE,

@@ -12,6 +12,8 @@ from cotenant_local.state import Plan, State
 
 API_PORT, FAULTY_PORT = 6443, 6444
 DOMAIN = "cluster.local"
+OLDEST = {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+"""What an old control plane is made of; etcd and CoreDNS belong to no version of Kubernetes."""
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -183,6 +185,8 @@ def write_configuration(state: State) -> None:
 
 
 def program(plan: Plan, component: str) -> list[str]:
+    if plan.oldest and component in OLDEST:
+        return [str(plan.oldest / "oldest"), component]
     return [str(plan.programs / "controlplane"), component]
 
 

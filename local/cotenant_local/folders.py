@@ -45,6 +45,14 @@ def checkout() -> Path:
     return Path(__file__).resolve().parents[2]
 
 
+def oldest_source() -> Path:
+    """The Go module of the oldest Kubernetes: for tests, so in a checkout only."""
+    folder = checkout() / "local" / "oldest"
+    if not (folder / "go.mod").is_file():
+        raise LocalError(f"{folder} is not there: only a checkout of cotenant has it.")
+    return folder
+
+
 def controlplane_source() -> Path:
     """The Go module: beside this package in a checkout, inside it in an installed wheel."""
     package = Path(__file__).resolve().parent

@@ -87,6 +87,7 @@ def up(
     if os.geteuid() and (why := user_ids.why_one()):
         progress.say(f"all containers run as one user: {why}")
     programs, stubs = build.programs(), build.stubs_path()
+    oldest = build.oldest() if spec.oldest else None
     cgroups.sweep()
     state = ownership.claim(name, keep_in)
     with ownership.held(state, name) as lock, contextlib.ExitStack() as on_failure, _group(name) as group:
@@ -94,7 +95,7 @@ def up(
             on_failure.callback(ownership.forget, name, state)
         ownership.clear(state, kept=keep_in is not None)
         ownership.check_room(state)
-        places = planning.Places(state, programs, stubs, group.parent if group else None)
+        places = planning.Places(state, programs, stubs, oldest, group.parent if group else None)
         if group is None:
             progress.say(f"limits of CPU and memory are not enforced: {cgroups.why_none()}")
         plan, listeners = planning.plan(name, spec, places)

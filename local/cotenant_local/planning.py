@@ -31,6 +31,7 @@ class Places:
     state: State
     programs: Path
     stubs: Path
+    oldest: Path | None
     cgroup: str | None
 
 
@@ -45,6 +46,7 @@ def plan(name: str, spec: ClusterSpec, places: Places) -> tuple[Plan, list[socke
         name=name,
         programs=places.programs,
         stubs=places.stubs,
+        oldest=places.oldest,
         python=Path(sys.executable),
         catalogue=places.state.catalogue,
         nodes=nodes,

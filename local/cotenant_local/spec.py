@@ -117,6 +117,8 @@ class ClusterSpec(Strict):
     images: dict[Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._/:-]*[a-z0-9]$")], Image] = {}
     """Repository → image, beside this project's own. Any tag of the repository is this image."""
     forwards: tuple[Forward, ...] = ()
+    oldest: bool = False
+    """The control plane of the oldest Kubernetes that Cotenant promises to run on. Such a cluster has no nodes."""
     api_port: int = Field(default=0, ge=0, le=65535)
     """Of the API server on 127.0.0.1; 0 takes a free one."""
 
@@ -128,6 +130,8 @@ class ClusterSpec(Strict):
         images = [repository(name) for name in self.images]
         if twice := sorted({name for name in images if images.count(name) > 1}):
             raise ValueError(f"images: {', '.join(twice)}: named more than once; any tag is the same image")
+        if names and self.oldest:
+            raise ValueError("nodes: a cluster of the oldest Kubernetes has a control plane and no nodes")
         if len(names) > MAX_NODES:
             raise ValueError(f"nodes: {len(names)} are more than {MAX_NODES}")
         return self

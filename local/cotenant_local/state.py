@@ -94,6 +94,8 @@ class Plan:
     name: str
     programs: Path
     stubs: Path
+    oldest: Path | None
+    """Where the control plane comes from instead, when it is to be of the oldest version."""
     python: Path
     catalogue: Path
     nodes: tuple[NodePlan, ...]
@@ -111,4 +113,5 @@ class Plan:
         nodes = tuple(NodePlan(**node) for node in document.pop("nodes"))
         forwards = tuple((service, port) for service, port in document.pop("forwards"))
         paths = {key: Path(document.pop(key)) for key in ("programs", "stubs", "python", "catalogue")}
-        return cls(nodes=nodes, forwards=forwards, **{**document, **paths})
+        oldest = document.pop("oldest")
+        return cls(nodes=nodes, forwards=forwards, oldest=Path(oldest) if oldest else None, **{**document, **paths})

@@ -61,7 +61,7 @@ def test_count_makes_numbered_nodes() -> None:
 
 
 def places(folder: Path) -> planning.Places:
-    return planning.Places(State(folder), programs=folder, stubs=folder, cgroup=None)
+    return planning.Places(State(folder), programs=folder, stubs=folder, oldest=None, cgroup=None)
 
 
 def test_a_node_carries_its_zone_inventory_and_taints_from_the_start(tmp_path: Path) -> None:
