@@ -24,6 +24,8 @@ from cotenant_worker.supervision import Command, Finish, Save, Start, State, Sto
 from cotenant_worker.worlds import World
 
 _TICK_S = 0.1
+HANG_TIMEOUT_S = 600
+"""As long as torch lets NCCL wait: what trains under torchrun, one rank evaluating alone say, trains here."""
 QUIET_S = 6.0
 """A pod that lives answers at least every five seconds (`actor`)."""
 _PORTS = range(24000, 30000)
@@ -120,7 +122,7 @@ class Conductor:
         supervisor = self.supervisor
         if supervisor.state is not State.RUNNING:
             return
-        patience = float(self.contract.platform.get("hangTimeoutSeconds", 300))
+        patience = float(self.contract.platform.get("hangTimeoutSeconds", HANG_TIMEOUT_S))
         beats = [beat for beat in self._beats.values() if beat.generation == supervisor.generation]
         ended, now, first_s = set(supervisor.exits), self.clock(), min(30.0, patience)
         ranks = [member.rank for member in supervisor.members]

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, TypeAlias
 from pydantic import Field
 
 from cotenant.api import environment
-from cotenant.api.amounts import CpuAmount, HostMemory
+from cotenant.api.amounts import CpuAmount, Duration, HostMemory
 from cotenant.api.fields import Bool, ObjectName, Str, bounded, cel_text, keyed_by, text, whole
 from cotenant.api.rules import Model, Rule
 from cotenant.api.volumes import Code, SubPath, Volume
@@ -209,6 +209,8 @@ class Runtime(Model):
     gpu_visibility: GPUVisibility | None = None
     """What a worker's program sees: its own GPUs, or those of all workers in its pod, to be chosen by LOCAL_RANK.
     Default: Pod for a command that begins with torchrun where every worker has one GPU of its own, else Rank."""
+    hang_timeout: Duration | None = None
+    """How long workers may wait in a collective for one that does not come before the job is hung. Default: 10m."""
     tracking: Tracking | None = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
@@ -247,6 +249,12 @@ class Runtime(Model):
             "!self.rayTrain || !has(self.gpuVisibility)",
             "Ray Train's workers get their GPUs from Ray; leave gpuVisibility out",
             lambda it: not it.ray_train or it.gpu_visibility is None,
+        ),
+        Rule(
+            "hangTimeout",
+            "!self.rayTrain || !has(self.hangTimeout)",
+            "a Ray Train driver watches its own workers; leave hangTimeout out",
+            lambda it: not it.ray_train or it.hang_timeout is None,
         ),
         Rule(
             "volumes",

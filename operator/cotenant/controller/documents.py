@@ -89,6 +89,8 @@ def _platform(runtime: Runtime) -> dict[str, Any]:
         chosen["parameterServer"] = runtime.parameter_server.to_document()
     if runtime.gpu_visibility is not None:
         chosen["gpuVisibility"] = runtime.gpu_visibility.value
+    if runtime.hang_timeout is not None:
+        chosen["hangTimeoutSeconds"] = runtime.hang_timeout
     if runtime.tracking is not None:
         chosen["tracking"] = runtime.tracking.to_document()
     return chosen
