@@ -12,8 +12,9 @@ from cotenant import contract, names
 from cotenant.api.conversion import to_placement
 from cotenant.api.jobstatus import PlacementStatus
 from cotenant.api.quantities import mib_up
-from cotenant.api.runtime import EnvVar, Runtime
+from cotenant.api.runtime import Runtime
 from cotenant.api.trainingjobs import Checkpoint, TrainingJob
+from cotenant.api.variables import EnvVar
 from cotenant.api.volumes import ClaimSource, Code, Volume
 from cotenant.controller.attempt import Attempt, GpuFacts, Program
 from cotenant.controller.settings import Settings
