@@ -138,6 +138,15 @@ class World:
     async def pods(self) -> list[Document]:
         return list((await self.kube.list(PODS, self.namespace, labels=OURS)).items)
 
+    async def empty(self) -> bool:
+        return not await self.jobs() and not await self.pods()
+
+    async def clear(self) -> None:
+        """Delete all jobs, and wait until they and their pods are gone."""
+        for job in await self.jobs():
+            await self.kube.delete(TRAINING_JOBS, job["metadata"]["name"], self.namespace)
+        await self.wait(self.empty, what="the jobs of this test and their pods are gone")
+
     async def wait(self, until: Callable[[], Any], *, seconds: float = 90.0, what: str) -> Any:
         """The first true answer of the coroutine function `until`."""
         deadline = time.monotonic() + seconds

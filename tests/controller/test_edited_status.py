@@ -32,13 +32,7 @@ async def running(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory)
 @pytest_asyncio.fixture(loop_scope="module")
 async def world(running: World) -> AsyncIterator[World]:
     yield running
-    for job in await running.jobs():
-        await running.kube.delete(TRAINING_JOBS, job["metadata"]["name"], running.namespace)
-
-    async def nothing_left() -> bool:
-        return not await running.jobs() and not await running.pods()
-
-    await running.wait(nothing_left, what="the jobs of this test and their pods are gone")
+    await running.clear()
 
 
 async def write(world: World, name: str, status: dict[str, Any]) -> Reply:

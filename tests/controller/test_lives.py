@@ -58,13 +58,7 @@ async def running(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory)
 async def world(running: World) -> AsyncIterator[World]:
     """The same, with no job left over from the test before."""
     yield running
-    for job in await running.jobs():
-        await running.kube.delete(TRAINING_JOBS, job["metadata"]["name"], running.namespace)
-    await running.wait(lambda: nothing_left(running), what="the jobs of this test and their pods are gone")
-
-
-async def nothing_left(world: World) -> bool:
-    return not await world.jobs() and not await world.pods()
+    await running.clear()
 
 
 async def pods_of(world: World, job: str) -> list[str]:
@@ -209,7 +203,7 @@ async def test_a_job_that_is_deleted_while_it_starts_leaves_nothing(world: World
     await world.submit("long-5", workers=8)
     await world.wait(admitted, what="long-5 is admitted")
     await world.kube.delete(TRAINING_JOBS, "long-5", world.namespace)
-    await world.wait(lambda: nothing_left(world), what="its pods are gone")
+    await world.wait(world.empty, what="its pods are gone")
     await world.submit("short-6", workers=8)
     await world.wait_phase("short-6", "Succeeded")
 
