@@ -113,5 +113,5 @@ class Plan:
         nodes = tuple(NodePlan(**node) for node in document.pop("nodes"))
         forwards = tuple((service, port) for service, port in document.pop("forwards"))
         paths = {key: Path(document.pop(key)) for key in ("programs", "stubs", "python", "catalogue")}
-        oldest = document.pop("oldest")
+        oldest = document.pop("oldest", None)  # plans of earlier versions do not say
         return cls(nodes=nodes, forwards=forwards, oldest=Path(oldest) if oldest else None, **{**document, **paths})
