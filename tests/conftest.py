@@ -1,5 +1,6 @@
 """Fixtures for the whole run. A cluster starts at most once, on first use, and ends with the run."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -23,6 +24,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = [item for item in asks if "local_cluster" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what clusters are made of before the first test: that takes many minutes once, a test has five.
+
+    Said on the terminal itself, as the build goes on: a quarter of an hour of silence would look like a hang.
+    """
+    needs = any(item.get_closest_marker(name) for item in session.items for name in ("cluster", "sandbox"))
+    if not needs or session.config.option.collectonly:
+        return
+    from cotenant_local import build
+
+    capture = session.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        build.programs()
+        build.stubs_path()
+        if session.config.getoption("--oldest"):
+            build.oldest()
 
 
 @pytest.fixture(scope="session")
