@@ -102,6 +102,20 @@ def test_a_hanging_collective_is_found_and_the_missing_rank_and_its_line_are_nam
     assert "rank 1 stands at hangs.py:11 in <module> after collective" in termination.message
 
 
+def test_a_program_that_trains_in_processes_of_its_own_is_watched_in_those() -> None:
+    job = contract([2], command=("python", "spawned.py"), platform={"hangTimeoutSeconds": 5})
+    with World(job, PROGRAMS) as world:
+        [pod] = world.start_all()
+        until(lambda: pod.progress().step == 20, START_S, "the steps of rank 0's child")
+        seen = pod.progress()
+        code = pod.wait(START_S)
+        termination = pod.termination()
+        logs = world.logs()
+    assert (seen.state, sorted(seen.observed_gpus)) == ("training", ["0", "1"])
+    assert (code, termination.reason, termination.rank, termination.step) == (1, "HungCollective", 1, 20), logs
+    assert "rank 1 stands at spawned.py:23 in train after collective" in termination.message
+
+
 def test_a_rank_that_freezes_before_it_meets_the_others_is_found_and_named() -> None:
     job = contract([2], command=("python", "freezes.py"), platform={"hangTimeoutSeconds": 5})
     with World(job, PROGRAMS) as world:

@@ -131,6 +131,8 @@ def rank_environment(contract: Contract, world: World, member: Member, *, interf
         "TORCHELASTIC_MAX_RESTARTS": "0",
         "TORCHELASTIC_RUN_ID": contract.uid,
         "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in gpus),
+        "COTENANT_RANK": str(member.rank),
+        "COTENANT_MASTER": f"{world.master_addr}:{world.master_port}",
         "COTENANT_POD_RANK": str(member.local_rank),
         "COTENANT_POD_RANKS": str(len(local)),
         "COTENANT_NODES": str(len(pods)),
@@ -174,7 +176,10 @@ def train_driver_environment(contract: Contract, ray: Mapping[str, str], ip: str
     }
 
 
-TRAIN_OWN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "ROLE_RANK")
+TRAIN_OWN = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "ROLE_RANK"),
+    *("COTENANT_RANK", "COTENANT_MASTER"),
+)
 """Ray Train sets these in its workers; its driver has none."""
 
 

@@ -2,7 +2,7 @@
 
 Every rank counts the collectives that it has entered. In a healthy world the counts differ for moments only. When the
 ranks that are ahead have stood still for long, those are missing who have entered fewer, and those who have entered as
-many but have not been heard of for many but have not been heard of for as long: frozen in the middle of it.
+many but have not been heard of for as long: frozen in the middle of it.
 
 Before that, ranks wait for each other in `init_process_group`. While none has come there, all of them may be loading
 data and nobody waits; once some have, those are missing who have not.

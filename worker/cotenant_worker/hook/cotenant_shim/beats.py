@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from .main_process import is_main_process
+from .main_process import rank, trains
 
 _BEAT_S = 0.5
 _WORDS = ("calls", "stop_at", "step", "sequence", "saved_step")
@@ -40,7 +40,7 @@ class Pulse:
 
     @property
     def rank(self):
-        return int(os.environ.get("RANK", "0"))
+        return rank()
 
     def cell(self):
         """The words shared with the launcher; None outside a rank."""
@@ -104,8 +104,8 @@ class Pulse:
             self.send(message)
 
     def start(self, asked=False):
-        """The side thread; once per process, and in a rank's children only when they report by themselves."""
-        if self._thread is None and (asked or is_main_process()):
+        """The side thread; once per process. Of a rank's children in the one that trains, and in those that report."""
+        if self._thread is None and (asked or trains()):
             self._thread = threading.Thread(target=self._run, name="cotenant", daemon=True)
             self._thread.start()
             atexit.register(self.last_words)

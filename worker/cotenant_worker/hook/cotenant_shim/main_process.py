@@ -1,27 +1,47 @@
-"""Which Python process of a rank is the rank itself. Imports next to nothing: every process asks at its start."""
+"""Which Python process of a rank is the rank itself, and which one trains for it.
+
+Both are settled by who comes first, across processes that know nothing of each other: a file that is made once.
+Imports next to nothing, because every process asks at its start.
+"""
 
 from __future__ import annotations
 
 import os
 
-_main_process = {}  # type: ignore[var-annotated]
+_answers = {}  # type: ignore[var-annotated]
+"""(pid, what) → whether this process is it. A fork has another pid and asks again."""
+
+
+def rank():
+    """This rank's number in the job. Programs that start their own processes often give each of them another RANK."""
+    return int(os.environ.get("COTENANT_RANK") or os.environ.get("RANK") or "0")
 
 
 def is_main_process():
     """The first Python process of this rank; DataLoader workers and other children are not it."""
-    pid = os.getpid()
-    if pid not in _main_process:
-        _main_process.clear()
-        _main_process[pid] = False
+    return _first_to("main")
+
+
+def trains():
+    """This process trains for its rank: the main one, or else the first child that comes to where training shows.
+
+    Only to be asked there (a process group, an optimizer's step): asking is coming.
+    """
+    return is_main_process() or _first_to("trains")
+
+
+def _first_to(what):
+    key = (os.getpid(), what)
+    if key not in _answers:
+        _answers[key] = False
         generation = os.environ.get("COTENANT_RESTART")
         state = os.environ.get("COTENANT_STATE_DIR")
-        rank = os.environ.get("RANK")
-        if generation is not None and state and rank is not None:
-            flag = os.path.join(state, f"rank-{rank}.main-{generation}")
+        if generation is not None and state and "RANK" in os.environ:
+            flag = os.path.join(state, f"rank-{rank()}.{what}-{generation}")
             try:
                 with open(flag, "x") as file:
-                    file.write(str(pid))
+                    file.write(str(key[0]))
             except OSError:
                 return False
-            _main_process[pid] = True
-    return _main_process[pid]
+            _answers[key] = True
+    return _answers[key]

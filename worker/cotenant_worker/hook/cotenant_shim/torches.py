@@ -10,7 +10,7 @@ import time
 
 from .beats import pulse
 from .imports import complain
-from .main_process import is_main_process
+from .main_process import is_main_process, trains
 
 
 def substitute_backend(backend):
@@ -29,6 +29,8 @@ def after_distributed(c10d):
             if is_main_process():
                 complain(f"backend {backend!r} cannot work here (see the job's progress); using {chosen!r}")
             kwargs.pop("device_id", None)
+        if not (is_main_process() or (_meets_the_job(*args, **kwargs) and trains())):
+            return original(chosen, *args, **kwargs)
         with pulse.meeting():
             result = original(chosen, *args, **kwargs)
         with contextlib.suppress(Exception):
@@ -43,6 +45,13 @@ def after_distributed(c10d):
     c10d.init_process_group = init_process_group
 
 
+def _meets_the_job(init_method=None, _timeout=None, _world_size=-1, _rank=-1, store=None, *_args, **_kwargs):
+    """Whether a child meets the other ranks there. A group of siblings alone may go on and stand as it likes."""
+    env = os.environ
+    address = f"{env.get('MASTER_ADDR')}:{env.get('MASTER_PORT')}"
+    return store is None and init_method in (None, "env://") and address == env.get("COTENANT_MASTER")
+
+
 def preflight(c10d):
     """Before step 0: is the all-reduce right, how fast is it, how fast is this rank by itself? Some milliseconds.
 
@@ -55,7 +64,7 @@ def preflight(c10d):
     import torch
 
     cuda = "nccl" in str(c10d.get_backend())
-    if not is_main_process() or (cuda and torch.cuda.device_count() != int(env.get("LOCAL_WORLD_SIZE", "1"))):
+    if cuda and (not is_main_process() or torch.cuda.device_count() != int(env.get("LOCAL_WORLD_SIZE", "1"))):
         return
     kind = "cuda" if cuda else "cpu"
     device = f"cuda:{env.get('LOCAL_RANK', '0')}" if cuda else "cpu"
@@ -160,7 +169,7 @@ def after_optimizer(module):
 
     def stepped(optimizer, _args, _kwargs):
         if not first:
-            if not is_main_process():
+            if not trains():
                 first.append(None)
                 return
             first.append(id(optimizer))
