@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 from podlike import until
 
 FIRST, LATER = "colorsys", "this"
+GATED = "module_behind_a_gate"
 PROGRAM = f"""
 import gc, os, sys
 print([name in sys.modules for name in ("{FIRST}", "{LATER}")], gc.isenabled(), gc.get_freeze_count(),
@@ -28,13 +29,18 @@ class Server:
         self.control.settimeout(60)
         assert json.loads(self.control.recv(1 << 16)).keys() == {"ready"}
 
-    def rank(self) -> str:
-        """What a rank prints that it forks now."""
+    def ahead(self) -> None:
+        """Say that the ranks have stepped."""
+        self.control.send(b'{"ahead": true}')
+
+    def rank(self, meanwhile: Callable[[], object] = lambda: None) -> str:
+        """What a rank prints that it forks now; it is asked for before `meanwhile`."""
         (self.directory / "program.py").write_text(PROGRAM)
         read_end, write_end = os.pipe()
         request = {"env": dict(os.environ), "cwd": str(self.directory), "kind": "script", "argv": ["program.py"]}
         socket.send_fds(self.control, [json.dumps(request).encode()], [write_end])
         os.close(write_end)
+        meanwhile()
         assert json.loads(self.control.recv(1 << 16))["pid"]
         with os.fdopen(read_end) as output:
             return output.read().splitlines()[-1]
@@ -64,7 +70,7 @@ def environment_of(entry: Path) -> bytes:
 def server(directory: Path, later: str = LATER) -> Iterator[Server]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-P", "-m", "cotenant_worker.warm", str(theirs.fileno()), FIRST, later]
-    env = {**os.environ, "MARK": str(directory)}
+    env = {**os.environ, "MARK": str(directory), "PYTHONPATH": str(directory)}
     process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env, stdout=subprocess.DEVNULL)
     theirs.close()
     try:
@@ -78,6 +84,16 @@ def until_the_successor_serves(found: Server) -> str:
     until(lambda: len(found.family()) == 2, 30, "a successor")  # asking for a rank would put it off
     said: str = until(lambda: (line := found.rank()).startswith("[True, True]") and line, 60, "the successor")
     return said
+
+
+def test_a_rank_that_is_asked_for_while_the_successor_imports_comes_from_the_successor(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    (tmp_path / f"{GATED}.py").write_text('import os; open(os.environ["MARK"] + "/gate").read()')
+    with server(tmp_path, later=f"{GATED},{LATER}") as found:
+        found.ahead()
+        until(lambda: len(found.family()) == 2, 30, "a successor")
+        said = found.rank(meanwhile=lambda: (tmp_path / "gate").write_bytes(b""))
+    assert said.startswith("[True, True] True 0 "), said
 
 
 def test_a_rank_begins_as_after_an_ordinary_import(tmp_path: Path) -> None:

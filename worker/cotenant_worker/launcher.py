@@ -56,7 +56,9 @@ class Launcher:
     def __post_init__(self) -> None:
         self.ranks = LocalRanks(self.contract, self.nursery, self.env, self._emit, self._mark)
         self.ray = RayRuntime(self.contract, self.nursery, self.env, self.ip)
-        self.switchboard = Switchboard(self.board, self.head, self._mark, self._obey, self.ray.has_joined)
+        self.switchboard = Switchboard(
+            self.board, self.head, self._mark, self._obey, self.ray.has_joined, self.ranks.look_ahead
+        )
         self.preemption = Preemption(self.contract, self.ranks, self.ray, self.board, self._emit)
         self.verdict = asyncio.get_running_loop().create_future()
 

@@ -110,6 +110,12 @@ class LocalRanks:
         ours.setblocking(False)
         self._warm = Warm(child, ours)
 
+    def look_ahead(self) -> None:
+        """The ranks train: from now on the warm process may take CPU time to be ready for the next start."""
+        if self._warm is not None and self._warm.ready:
+            with contextlib.suppress(OSError):  # it has ended: the next start finds that out
+                self._warm.control.send(json.dumps({"ahead": True}).encode())
+
     async def _fork(self, request: dict[str, Any], output: int) -> int | None:
         """The pid of a rank forked from the warm process; None when there is none or it failed."""
         warm = self._warm

@@ -33,6 +33,8 @@ class Switchboard:
     """A command for this pod's launcher."""
     attached: Callable[[], None]
     """The actor has come: this pod is part of the cluster."""
+    stepped: Callable[[], None]
+    """A rank has done its first step: it has imported all that a step needs."""
     _relay: Channel | None = None
     """The actor: our way to the conductor."""
     _reports: deque[Message] = field(default_factory=lambda: deque(maxlen=_REPORTS))
@@ -97,6 +99,8 @@ class Switchboard:
             return
         if message["op"] == "mark":
             self.mark(message["what"])
+            if message.get("stepped"):
+                self.stepped()
             return
         message["now"] = time.time()
         self.board.take(message, message["now"])

@@ -3,7 +3,8 @@
 Importing torch takes seconds; it happens here while Ray forms the cluster, once for all ranks of the pod, and a rank
 that was killed starts again in milliseconds. A rank is forked twice, so that it becomes a child of the launcher and
 not of this process. CUDA is not touched before the fork. Ranks wait for the modules FIRST (separated by commas).
-When nobody has asked for a rank for some seconds, a successor imports LATER and then takes over: no rank waits for it.
+What a rank imports later anyway, LATER, is imported by a successor, which then takes over: once the ranks have stepped,
+or nobody has asked for one for some seconds. A rank that is asked for meanwhile waits for it: it would not be quicker.
 """
 
 from __future__ import annotations
@@ -26,18 +27,38 @@ _IDLE_S = 3.0
 """By then the ranks of a first start have imported LATER themselves, and leave the CPUs to others for a moment."""
 
 
-class Succession:
-    """The pipe between a server and the successor that it has started."""
+_PATIENCE_S = 10.0
+"""For a successor, where a rank is asked for."""
 
-    def __init__(self) -> None:
+
+class Succession:
+    """The modules that a successor imports, and the pipe between it and the server that started it."""
+
+    def __init__(self, later: list[str]) -> None:
+        self.later = later
+        """Empty once a successor was started."""
         self.server_end = -1
         """In the server: readable once the successor is ready, or gone."""
         self.successor_end = -1
         """In the successor, which holds it for life."""
         self._pid = 0
+        self._began = 0.0
 
-    def begin(self, later: list[str]) -> None:
-        """Returns at once in the server, and once LATER is imported in the successor."""
+    @property
+    def under_way(self) -> bool:
+        return self.server_end >= 0 and time.monotonic() < self._began + _PATIENCE_S
+
+    @property
+    def next_s(self) -> float | None:
+        """How long the server may sleep when nobody asks for anything."""
+        return _IDLE_S if self.later else _PATIENCE_S if self.under_way else None
+
+    def begin(self) -> None:
+        """Returns at once in the server, and once LATER is imported in the successor. The second time does nothing."""
+        later, self.later = self.later, []
+        if not later:
+            return
+        self._began = time.monotonic()
         self.server_end, self.successor_end = os.pipe()
         self._pid = os.fork()
         if self._pid:
@@ -66,13 +87,13 @@ class Succession:
 
 def serve(control: socket.socket, later: list[str]) -> dict[str, Any]:
     """Fork a rank per request. Returns only in a rank, with its request; the server itself ends with its launcher."""
-    succession = Succession()
+    succession = Succession(later)
     while True:
-        waiting = [control.fileno()] + [end for end in (succession.server_end,) if end >= 0]
-        found = select.select(waiting, [], [], _IDLE_S if later else None)[0]
+        waiting = [] if succession.under_way else [control.fileno()]
+        waiting += [end for end in (succession.server_end,) if end >= 0]
+        found = select.select(waiting, [], [], succession.next_s)[0]
         if not found:
-            succession.begin(later)
-            later = []
+            succession.begin()
             continue
         if succession.server_end in found:
             succession.follow()
@@ -84,6 +105,9 @@ def serve(control: socket.socket, later: list[str]) -> dict[str, Any]:
         if not data:
             os._exit(0)
         request: dict[str, Any] = json.loads(data)
+        if "ahead" in request:
+            succession.begin()
+            continue
         read_end, write_end = os.pipe()
         middle = os.fork()
         if middle == 0:

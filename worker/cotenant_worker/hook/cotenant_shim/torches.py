@@ -173,7 +173,7 @@ def after_optimizer(module):
                 first.append(None)
                 return
             first.append(id(optimizer))
-            pulse.send({"op": "mark", "what": f"first step of rank {pulse.rank}"})
+            pulse.send({"op": "mark", "what": f"first step of rank {pulse.rank}", "stepped": True})
             pulse.start()
         if first[0] == id(optimizer):
             count[0] += 1
