@@ -44,7 +44,10 @@ def uuid_of(name: str) -> str:
 
 
 def contract(pods: Sequence[int], **fields: Any) -> Contract:
-    """A contract for pods with so many ranks each; every rank has a simulated 0.4 share of a GPU of its own."""
+    """A contract for pods with so many ranks each; every rank has a simulated 0.4 share of a GPU of its own.
+
+    `servers` are the host names of parameter servers, whose pods come after these.
+    """
     ranks = iter(range(sum(pods)))
     grants = tuple(
         PodGrant(
@@ -151,9 +154,9 @@ class World:
         run(*inside, "link", "add", "br0", "type", "bridge")
         run(*inside, "link", "set", "br0", "up")
         hosts = "127.0.0.1 localhost\n"
-        hosts += "".join(f"10.77.0.{index + 1} {pod.host}\n" for index, pod in enumerate(self.contract.pods))
+        hosts += "".join(f"10.77.0.{index + 1} {host}\n" for index, host in enumerate(self.hosts))
         (self.base / "hosts").write_text(hosts)
-        for index in range(len(self.contract.pods)):
+        for index in range(len(self.hosts)):
             name = f"{self._bridge}{index}"
             run("ip", "netns", "add", name)
             run("ip", "-n", name, "link", "set", "lo", "up")
@@ -208,8 +211,13 @@ class World:
             f" && mkdir -p {CHECKOUT} && mount --bind {kept} {CHECKOUT}"
         )
 
+    @property
+    def hosts(self) -> list[str]:
+        """By node rank."""
+        return [*(pod.host for pod in self.contract.pods), *self.contract.servers]
+
     def start_all(self) -> list[Pod]:
-        return [self.start(index) for index in range(len(self.contract.pods))]
+        return [self.start(index) for index in range(len(self.hosts))]
 
     def cut(self, index: int) -> None:
         """Take the pod's network away, as a broken cable would: no packet says so to anybody."""
@@ -221,7 +229,7 @@ class World:
     def left(self) -> list[str]:
         """Processes that still live in a pod's network although the pod has ended."""
         found: list[str] = []
-        for index in range(len(self.contract.pods)):
+        for index in range(len(self.hosts)):
             command = ["ip", "netns", "pids", f"{self._bridge}{index}"]
             found += subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
         return found
@@ -237,7 +245,7 @@ class World:
                     pod.process.wait(5)
                 pod.process.kill()
                 pod.process.wait(5)
-        for index in range(len(self.contract.pods)):
+        for index in range(len(self.hosts)):
             run("ip", "netns", "del", f"{self._bridge}{index}", check=False)
         run("ip", "netns", "del", self._bridge, check=False)
         shutil.rmtree(self.base, ignore_errors=True)

@@ -69,6 +69,7 @@ class Contract:
     attempt: int
     node_rank: int
     pods: tuple[PodGrant, ...]
+    """Those of the ranks."""
     mode: Mode
     command: tuple[str, ...] = ()
     """Modes `command` and `rayTrain`: the program and its arguments."""
@@ -84,6 +85,9 @@ class Contract:
     rendezvous_timeout_s: int = 120
     workers_min: int = 0
     """Elastic jobs: the smallest world that may go on. 0 means: exactly the ranks of `pods`."""
+    servers: tuple[str, ...] = ()
+    """Host names of the parameter servers' pods, which have no rank and no GPU. Server i has the node rank after
+    those of `pods`, plus i."""
     platform: dict[str, Any] = field(default_factory=dict)
     """Reserved for options of the launcher (preflight, telemetry sinks)."""
     version: int = 1
@@ -92,8 +96,17 @@ class Contract:
     def world_size(self) -> int:
         return sum(len(pod.ranks) for pod in self.pods)
 
+    @property
+    def server(self) -> int | None:
+        """Which parameter server this pod is; None in a pod of ranks."""
+        index = self.node_rank - len(self.pods)
+        return index if index >= 0 else None
+
     def to_json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        document = asdict(self)
+        if not self.servers:
+            del document["servers"]  # an image from before there were such pods reads every other job
+        return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -116,6 +129,7 @@ class Contract:
                 for pod in raw["pods"]
             )
             raw["command"] = tuple(raw.get("command", ()))
+            raw["servers"] = tuple(raw.get("servers", ()))
             if raw.get("checkpoint") is not None:
                 raw["checkpoint"] = CheckpointSpec(**raw["checkpoint"])
             return cls(**raw)

@@ -17,9 +17,13 @@ LABEL_JOB_UID: Final = f"{GROUP}/job-uid"
 LABEL_ATTEMPT: Final = f"{GROUP}/attempt"
 LABEL_NODE_RANK: Final = f"{GROUP}/node-rank"
 LABEL_QUEUE: Final = f"{GROUP}/queue"
+LABEL_SERVER: Final = f"{GROUP}/server"
+"""On the pod of a parameter server: which one. Such a pod holds no GPU."""
 
 # Labels on nodes.
 LABEL_GPU_CLASS: Final = f"{GROUP}/gpu-class"
+LABEL_NVIDIA_PRESENT: Final = "nvidia.com/gpu.present"
+"""By NVIDIA's feature discovery, where that is installed."""
 LABEL_ZONE: Final = "topology.kubernetes.io/zone"
 LABEL_RACK: Final = "topology.kubernetes.io/rack"
 

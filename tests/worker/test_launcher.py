@@ -3,75 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import signal
-import subprocess
-import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from podlike import contract, until, uuid_of
+from tests.worker.processes import behave, launched
 
-from cotenant.contract import CheckpointSpec, Contract, Progress, RankGrant, Termination
-
-PROGRAMS = Path(__file__).parent / "programs"
-
-
-@dataclass
-class Started:
-    process: subprocess.Popen[str]
-    directory: Path
-    address: str
-
-    def finish(self, deadline_s: float = 30) -> tuple[int, str, Termination]:
-        log, _ = self.process.communicate(timeout=deadline_s)
-        return self.process.returncode, log, Termination.from_json((self.directory / "termination").read_text())
-
-    def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://{self.address}:8099{path}", timeout=5) as answer:
-            text: str = answer.read().decode()
-        return text
-
-    def progress(self) -> Progress:
-        return Progress.from_json(self.get("/progress"))
-
-
-@contextmanager
-def launched(directory: Path, document: str, **env: str) -> Iterator[Started]:
-    # An address of its own on the loopback network: 8099 is fixed.
-    address = f"127.{random.randrange(1, 250)}.{random.randrange(250)}.{random.randrange(1, 250)}"
-    (directory / "termination").touch()
-    own = {
-        "COTENANT_CONTRACT": document,
-        "COTENANT_STATE_DIR": str(directory / "state"),
-        "COTENANT_TERMINATION_LOG": str(directory / "termination"),
-        "POD_IP": address,
-        "PATH": os.environ["PATH"],
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "cotenant_worker"],
-        env={**own, **env},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        yield Started(process, directory, address)
-    finally:
-        process.kill()
-        process.wait()
-
-
-def behave(*words: str, **fields: Any) -> Contract:
-    job = contract([1], command=("python", "behave.py", *words), **fields)
-    return replace(job, platform={"codePath": str(PROGRAMS), **job.platform})
+from cotenant.contract import CheckpointSpec, Contract, RankGrant
 
 
 @pytest.mark.parametrize(
@@ -264,12 +206,3 @@ def test_health_progress_and_metrics_are_answered_and_nothing_else(tmp_path: Pat
         assert pod.get("/metrics").startswith("# HELP cotenant_worker_step ")
         with pytest.raises(urllib.error.HTTPError, match="404"):
             pod.get("/etc/passwd")
-
-
-def test_a_world_of_one_may_have_parameter_servers(tmp_path: Path) -> None:
-    job = replace(behave(), command=("python", "servers.py"), strategy="ParameterServer")
-    job = replace(job, platform={**job.platform, "parameterServer": {"servers": 2}})
-    with launched(tmp_path, job.to_json(), RAY_AUTH_TOKEN="of this attempt") as pod:
-        code, log, termination = pod.finish(120)
-    assert code == 0, log
-    assert float(termination.results["error"]) < 0.01

@@ -6,15 +6,15 @@ import contextlib
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from podlike import contract
 
 from cotenant_worker import parameter_server
-from cotenant_worker.environment import rank_environment
-from cotenant_worker.parameter_server import ParameterServer, Shard, serve
+from cotenant_worker.environment import rank_environment, server_environment
+from cotenant_worker.handshake import secret_of
+from cotenant_worker.parameter_server import ParameterServer, Shard, Starts, serve
 from cotenant_worker.worlds import World, members_of
 
 SECRET = "of this attempt"
@@ -38,17 +38,27 @@ class Parameter:
         self.values[key] = values  # type: ignore[index]
 
 
-def started(servers: int, workers: int, *, synchronous: bool) -> list[str]:
+def started(servers: int, *, synchronous: bool) -> list[str]:
     addresses = []
     for _ in range(servers):
         listener = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=serve, args=(listener, Shard(workers, synchronous), SECRET), daemon=True).start()
+        threading.Thread(target=serve, args=(listener, Starts(synchronous), SECRET), daemon=True).start()
         addresses.append(f"127.0.0.1:{listener.getsockname()[1]}")
     return addresses
 
 
-def worker(rank: int, addresses: list[str], monkeypatch: pytest.MonkeyPatch, start: list[float]) -> ParameterServer:
+def worker(
+    rank: int,
+    addresses: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    start: list[float],
+    *,
+    workers: int = 1,
+    generation: int = 0,
+) -> ParameterServer:
     monkeypatch.setenv("COTENANT_PS_ADDRS", ",".join(addresses))
+    monkeypatch.setenv("COTENANT_RESTART", str(generation))
+    monkeypatch.setenv("WORLD_SIZE", str(workers))
     monkeypatch.setenv("RANK", str(rank))
     monkeypatch.setenv("COTENANT_SECRET", SECRET)
     return ParameterServer([Parameter(start), Parameter([9.0])], lr=0.5, momentum=0.5)
@@ -58,9 +68,9 @@ def worker(rank: int, addresses: list[str], monkeypatch: pytest.MonkeyPatch, sta
 def test_synchronous_steps_are_those_of_sgd_with_the_mean_gradient(
     monkeypatch: pytest.MonkeyPatch, servers: int
 ) -> None:
-    addresses = started(servers, 2, synchronous=True)
+    addresses = started(servers, synchronous=True)
     # Rank 0's values win, whatever the others start with.
-    both = [worker(0, addresses, monkeypatch, [1.0, 2.0]), worker(1, addresses, monkeypatch, [7.0, 7.0])]
+    both = [worker(rank, addresses, monkeypatch, [[1.0, 2.0], [7.0, 7.0]][rank], workers=2) for rank in range(2)]
 
     def train(rank: int) -> list[float]:
         for _ in range(2):
@@ -76,8 +86,8 @@ def test_synchronous_steps_are_those_of_sgd_with_the_mean_gradient(
 
 
 def test_asynchronous_steps_wait_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    addresses = started(2, 2, synchronous=False)
-    alone = worker(0, addresses, monkeypatch, [1.0, 2.0])
+    addresses = started(2, synchronous=False)
+    alone = worker(0, addresses, monkeypatch, [1.0, 2.0], workers=2)
     for parameter in alone._parameters:
         parameter.grad = np.ones(parameter.shape, np.float32)
     alone.step()
@@ -96,7 +106,7 @@ def test_a_worker_that_stays_away_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     "said", [b"", b"x" * 32, b"GET / HTTP/1.1\r\n\r\n" + b" " * 14], ids=["nothing", "32 bytes", "HTTP"]
 )
 def test_a_stranger_is_turned_away_and_the_workers_never_notice(monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
-    addresses = started(1, 1, synchronous=True)
+    addresses = started(1, synchronous=True)
     with socket.create_connection(("127.0.0.1", int(addresses[0].rpartition(":")[2]))) as stranger:
         stranger.sendall(said)
         stranger.shutdown(socket.SHUT_WR)
@@ -117,12 +127,35 @@ def test_without_the_strategy_the_program_is_told_what_to_set(monkeypatch: pytes
         ParameterServer([], lr=0.1)
 
 
-def test_servers_are_spread_over_the_pods_and_every_rank_knows_them() -> None:
-    job = replace(contract([1, 1], platform={"parameterServer": {"servers": 3, "update": "Asynchronous"}}))
-    job = replace(job, strategy="ParameterServer")
+def test_a_later_start_of_the_ranks_begins_anew_with_its_own_number_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses = started(2, synchronous=True)
+    earlier = worker(0, addresses, monkeypatch, [1.0, 2.0], workers=2)
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(earlier.step)  # for a second rank, which has gone
+        again = worker(0, addresses, monkeypatch, [5.0, 6.0], workers=1, generation=1)
+        with pytest.raises(ConnectionError):
+            waits.result(60)
+    again.step()
+    assert [float(value) for parameter in again._parameters for value in parameter.values] == [5.0, 6.0, 9.0]
+    with pytest.raises(ConnectionError):
+        worker(1, addresses, monkeypatch, [1.0, 2.0], workers=2)  # of the earlier start, and late
+
+
+def test_every_rank_knows_all_servers_by_the_names_of_their_pods() -> None:
+    job = contract([1, 1], strategy="ParameterServer", servers=("train-1-s0.train", "train-1-s1.train"))
     world = World(0, members_of(job, {0: "10.0.0.1", 1: "10.0.0.2"}), "10.0.0.1", 24000, 24001)
     for member in world.members:
         env = rank_environment(job, world, member)
-        assert env["COTENANT_PS_ADDRS"] == "10.0.0.1:23500,10.0.0.2:23501,10.0.0.1:23502"
-        assert env["COTENANT_PS_UPDATE"] == "Asynchronous"
-    assert "COTENANT_PS_ADDRS" not in rank_environment(replace(job, strategy="AllReduce"), world, world.members[0])
+        assert env["COTENANT_PS_ADDRS"] == "train-1-s0.train:23500,train-1-s1.train:23500"
+    assert "COTENANT_PS_ADDRS" not in rank_environment(contract([1, 1]), world, world.members[0])
+
+
+def test_a_servers_process_gets_what_it_needs_and_neither_the_token_nor_the_contract() -> None:
+    job = contract([1], servers=("s",), platform={"parameterServer": {"update": "Asynchronous"}})
+    inherited = {"PATH": "/bin", "RAY_AUTH_TOKEN": "secret", "COTENANT_CONTRACT": "{}"}
+    env = server_environment(inherited, job)
+    assert env == {
+        "PATH": "/bin",
+        "COTENANT_PS_UPDATE": "Asynchronous",
+        "COTENANT_SECRET": secret_of("secret", job.uid, job.attempt),
+    }

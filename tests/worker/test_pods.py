@@ -127,15 +127,31 @@ def test_a_rank_that_freezes_before_it_meets_the_others_is_found_and_named() -> 
     assert "init_process_group for 1 that did not come: rank 1 has not reached it" in termination.message
 
 
-def test_parameter_servers_train_over_two_pods() -> None:
-    job = contract([1, 1], command=("python", "servers.py"), platform={"parameterServer": {"servers": 2}})
-    with World(replace(job, strategy="ParameterServer"), PROGRAMS) as world:
+SERVED = contract([1, 1], command=("python", "servers.py"), strategy="ParameterServer", servers=("s0", "s1"))
+
+
+def test_two_pods_train_with_parameter_servers_in_two_others_and_a_killed_rank_comes_back_to_them() -> None:
+    with World(replace(SERVED, command=("python", "servers.py", "once")), PROGRAMS) as world:
         pods = world.start_all()
         codes = [pod.wait(START_S) for pod in pods]
         results = pods[0].termination().results
         logs = world.logs()
-    assert codes == [0, 0], logs
+    assert codes == [0, 0, 0, 0], logs
     assert float(results["error"]) < 0.01
+    assert "rank 1 was ended by SIGKILL" in logs
+
+
+def test_a_lost_pod_of_a_server_ends_the_attempt_in_every_pod_as_the_platforms_fault() -> None:
+    with World(replace(SERVED, command=("python", "servers.py", "forever")), PROGRAMS) as world:
+        head, other, lost, server = world.start_all()
+        until(lambda: head.progress().step > 5, START_S, "training")
+        lost.kill()
+        codes = [pod.wait(60) for pod in (head, other, server)]
+        terminations = [pod.termination() for pod in (head, other, server)]
+        logs = world.logs()
+    assert codes == [82, 82, 82], logs
+    said = "the pod of parameter server 0 (s0) was lost: its connection ended"
+    assert [each.message for each in terminations] == [said] * 3, logs
 
 
 def test_a_wrong_token_is_refused_and_the_missing_pod_is_named() -> None:

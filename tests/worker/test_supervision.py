@@ -49,6 +49,43 @@ def test_a_pod_that_does_not_come_is_named() -> None:
     ]
 
 
+def test_ranks_start_once_every_server_is_there_too_whoever_comes_last() -> None:
+    job = contract([1], servers=("s0", "s1"))
+    ranks_first, servers_first = Supervisor(job, 0.0), Supervisor(job, 0.0)
+    assert ranks_first.pod_ready(0, "10.0.0.1", 1.0) + ranks_first.server_ready(1, 1.0) == []
+    assert ranks_first.server_ready(0, 2.0) == [Start(0, members(0), 0)]
+    assert servers_first.server_ready(0, 1.0) + servers_first.server_ready(1, 1.0) == []
+    assert servers_first.pod_ready(0, "10.0.0.1", 2.0) == [Start(0, members(0), 0)]
+    assert servers_first.server_ready(1, 3.0) == []  # said again by an actor that took another's place
+
+
+def test_a_server_that_does_not_come_or_went_again_is_named() -> None:
+    supervisor = Supervisor(contract([1], servers=("s0", "s1"), rendezvous_timeout_s=60), 0.0)
+    supervisor.server_ready(1, 1.0)
+    assert supervisor.server_lost(1, "its connection ended", 2.0) == []
+    supervisor.pod_ready(0, "10.0.0.1", 3.0)
+    said = "the pod of parameter server 0 (s0), the pod of parameter server 1 (s1) did not join within 60 s"
+    assert supervisor.tick(61.0) == [Finish(80, "RendezvousTimeout", said)]
+
+
+@pytest.mark.parametrize("workers_min", [0, 1], ids=["fixed", "elastic"])
+def test_a_lost_server_ends_the_attempt_and_not_the_rank_that_noticed_it_first(workers_min: int) -> None:
+    supervisor = Supervisor(contract([1], servers=("s0",), workers_min=workers_min), 0.0)
+    supervisor.pod_ready(0, "10.0.0.1", 0.0)
+    supervisor.server_ready(0, 0.0)
+    assert supervisor.rank_exited(ended(0, 1, tail=("ConnectionResetError: closed by peer",)), 1.0) == []
+    lost = "the pod of parameter server 0 (s0) was lost: its connection ended"
+    assert supervisor.server_lost(0, "its connection ended", 2.0) == [Stop(0), Finish(82, "PeerLost", lost)]
+
+
+def test_ranks_that_blame_a_server_that_stays_are_the_cause_themselves() -> None:
+    supervisor = Supervisor(contract([1], servers=("s0",)), 0.0)
+    supervisor.pod_ready(0, "10.0.0.1", 0.0)
+    supervisor.server_ready(0, 0.0)
+    assert supervisor.rank_exited(ended(0, 1, tail=("ConnectionResetError: closed by peer",)), 1.0) == []
+    assert [type(command) for command in supervisor.tick(21.0)] == [Stop, Finish]
+
+
 def test_the_end_of_all_ranks_is_the_end() -> None:
     supervisor = running()
     assert supervisor.rank_exited(ended(1), 1.0) == []

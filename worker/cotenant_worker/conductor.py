@@ -93,6 +93,10 @@ class Conductor:
                 await self._agree_on_stop()
             case "lost":
                 await self._carry_out(supervisor.pod_lost(pod, event["why"], now))
+            case "server-ready":
+                await self._carry_out(supervisor.server_ready(event["server"], now))
+            case "server-lost":
+                await self._carry_out(supervisor.server_lost(event["server"], event["why"], now))
             case _:
                 self.pods.tell_head(event | {"pod": pod})
 

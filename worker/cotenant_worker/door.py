@@ -10,6 +10,7 @@ from cotenant import names
 from cotenant.contract import Contract, ContractError, Termination, needs_ray
 from cotenant_worker import layout
 from cotenant_worker.launcher import Launcher
+from cotenant_worker.server_pod import ServerPod
 from cotenant_worker.verdicts import say, write_termination
 
 
@@ -18,7 +19,8 @@ def own_ip(env: Mapping[str, str]) -> str:
 
 
 async def _run(contract: Contract, env: Mapping[str, str]) -> int:
-    return await Launcher(contract, env, own_ip(env)).run()
+    pod = Launcher if contract.server is None else ServerPod
+    return await pod(contract, env, own_ip(env)).run()
 
 
 def main() -> int:
@@ -42,8 +44,11 @@ def check(contract: Contract, env: Mapping[str, str]) -> None:
     """What a contract must also be, beyond its shape. Raises ContractError that names the field."""
     if not contract.pods or not all(pod.ranks for pod in contract.pods):
         raise ContractError("pods: every pod needs at least one rank")
-    if not 0 <= contract.node_rank < len(contract.pods):
-        raise ContractError(f"node_rank: {contract.node_rank} is not one of the {len(contract.pods)} pods")
+    pods = len(contract.pods) + len(contract.servers)
+    if not 0 <= contract.node_rank < pods:
+        raise ContractError(f"node_rank: {contract.node_rank} is not one of the {pods} pods")
+    if (contract.strategy == "ParameterServer") != bool(contract.servers):
+        raise ContractError(f"servers: strategy {contract.strategy} has {len(contract.servers)} of them")
     ranks = [rank.rank for pod in contract.pods for rank in pod.ranks]
     if ranks != list(range(len(ranks))):
         raise ContractError(f"pods: ranks must be 0 to {len(ranks) - 1} in order, not {ranks}")
@@ -54,7 +59,8 @@ def check(contract: Contract, env: Mapping[str, str]) -> None:
         raise ContractError(f"entrypoint: {contract.entrypoint!r} is not module:function")
     if contract.mode not in ("command", "entrypoint", "rayTrain"):
         raise ContractError(f"mode: {contract.mode!r} is not command, entrypoint or rayTrain")
-    if needs_ray(contract.mode, contract.world_size) and not env.get(names.ENV_RAY_TOKEN):
-        raise ContractError(f"{names.ENV_RAY_TOKEN} is not set: the job's Ray cluster would be open to everybody")
-    if len(contract.pods) > 1 and not env.get(names.ENV_POD_IP):
+    secret = contract.servers or needs_ray(contract.mode, contract.world_size)
+    if secret and not env.get(names.ENV_RAY_TOKEN):
+        raise ContractError(f"{names.ENV_RAY_TOKEN} is not set: the job's processes would be open to everybody")
+    if pods > 1 and not env.get(names.ENV_POD_IP):
         raise ContractError(f"{names.ENV_POD_IP} is not set: the pods could not find each other")

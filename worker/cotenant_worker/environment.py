@@ -142,7 +142,8 @@ def rank_environment(contract: Contract, world: World, member: Member, *, interf
         layout.ENV_GPU_MEM: str(min((gpu.memory_mib for gpu in grant.gpus), default=0) << 20),
         layout.ENV_RESUME_FROM: world.resume_from,
     }
-    env |= _parameter_servers(contract, world)
+    if contract.servers:
+        env["COTENANT_PS_ADDRS"] = ",".join(f"{host}:{layout.SERVER_PORT}" for host in contract.servers)
     if sees_pod(contract, pod):
         env["JAX_LOCAL_DEVICE_IDS"] = str(member.local_rank)  # else every process of a pod would take all of its GPUs
     env |= dialects.tensorflow(world, member) | dialects.jax(contract, world, member) | dialects.horovod(env, world)
@@ -183,20 +184,9 @@ TRAIN_OWN = (
 """Ray Train sets these in its workers; its driver has none."""
 
 
-def servers_of(contract: Contract, world: World) -> tuple[tuple[int, str], ...]:
-    """(pod, address) of every parameter server; none with the strategy `AllReduce`."""
-    if contract.strategy != "ParameterServer":
-        return ()
-    pods = {member.pod: member.ip for member in world.members}
-    count = int((contract.platform.get("parameterServer") or {}).get("servers", 1))
-    order = sorted(pods)
-    chosen = [order[index % len(order)] for index in range(count)]
-    return tuple((pod, f"{pods[pod]}:{layout.SERVER_PORT + index}") for index, pod in enumerate(chosen))
-
-
-def _parameter_servers(contract: Contract, world: World) -> dict[str, str]:
-    servers = servers_of(contract, world)
-    if not servers:
-        return {}
-    update = str((contract.platform.get("parameterServer") or {}).get("update", "Synchronous"))
-    return {"COTENANT_PS_ADDRS": ",".join(address for _, address in servers), "COTENANT_PS_UPDATE": update}
+def server_environment(inherited: Mapping[str, str], contract: Contract) -> dict[str, str]:
+    """For the process of a parameter server, which runs no code of the tenant."""
+    env = {key: value for key, value in inherited.items() if not key.startswith(_DROP)}
+    env[layout.ENV_SECRET] = secret_of(inherited.get(names.ENV_RAY_TOKEN, ""), contract.uid, contract.attempt)
+    env["COTENANT_PS_UPDATE"] = str((contract.platform.get("parameterServer") or {}).get("update", "Synchronous"))
+    return env

@@ -9,6 +9,7 @@ is not encrypted; the job's NetworkPolicy keeps other pods away from it.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import os
 import socket
@@ -53,6 +54,23 @@ def introduce(connection: socket.socket, secret: str) -> None:
     if len(nonce) < _NONCE:
         raise ConnectionResetError("closed before the handshake")
     connection.sendall(_proof(secret, nonce))
+
+
+async def admit_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> None:
+    """`admit` for asyncio. IncompleteReadError, which is an EOFError, when the other side leaves."""
+    nonce = os.urandom(_NONCE)
+    writer.write(nonce)
+    async with asyncio.timeout(_PATIENCE_S):
+        answer = await reader.readexactly(_DIGEST)
+    if not hmac.compare_digest(answer, _proof(secret, nonce)):
+        raise StrangerError("somebody who does not know this job's secret tried to connect")
+
+
+async def introduce_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> None:
+    """`introduce` for asyncio."""
+    async with asyncio.timeout(_PATIENCE_S):
+        nonce = await reader.readexactly(_NONCE)
+    writer.write(_proof(secret, nonce))
 
 
 def new_nonce() -> bytes:

@@ -9,7 +9,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cotenant import names
@@ -21,6 +21,7 @@ from cotenant_worker.children import Nursery, kill_all
 from cotenant_worker.conductor import Conductor
 from cotenant_worker.environment import choose_collective, train_driver_environment
 from cotenant_worker.limits import limits_of
+from cotenant_worker.links import Links
 from cotenant_worker.preemption import Preemption
 from cotenant_worker.ranks import LocalRanks
 from cotenant_worker.runtime import RayRuntime
@@ -44,6 +45,8 @@ class Launcher:
     ray: RayRuntime = field(init=False)
     switchboard: Switchboard = field(init=False)
     preemption: Preemption = field(init=False)
+    links: Links = field(init=False)
+    """To the pods of parameter servers; in rank 0's pod only."""
     verdict: asyncio.Future[Finish] = field(init=False)
     conductor: Conductor | None = None
     """Only where the world is one rank; else it runs in the driver."""
@@ -60,6 +63,7 @@ class Launcher:
             self.board, self.head, self._mark, self._obey, self.ray.has_joined, self.ranks.look_ahead
         )
         self.preemption = Preemption(self.contract, self.ranks, self.ray, self.board, self._emit)
+        self.links = Links(self.contract, self.env, self._emit)
         self.verdict = asyncio.get_running_loop().create_future()
 
     @property
@@ -139,6 +143,8 @@ class Launcher:
             self.conductor = Conductor(self.contract, self)
             self._spawn(self._conduct(self.conductor))
         self._emit({"op": "ready", "ip": self.ip})
+        if self.head and self.contract.servers:
+            await self.links.open(self.ip)
 
     async def _conduct(self, conductor: Conductor) -> None:
         self._end(await conductor.run())
@@ -233,6 +239,10 @@ class Launcher:
 
     async def _leave(self, finish: Finish) -> int:
         await self.ranks.stop(1 << 30)
+        preempted = self.preemption.begun
+        code = names.EXIT_PREEMPTED if preempted else finish.code
+        reason = "Preempted" if preempted else finish.reason
+        await self.links.finish(replace(finish, code=code, reason=reason))
         if self.head and not self.solo:
             # The driver still tells the others, also a pod that just has no actor (`driver.TOLD_S`); then it ends.
             await self.ray.driver_done(3.0 if self.preemption.begun else 18.0)
@@ -240,9 +250,6 @@ class Launcher:
             task.cancel()
         self.ranks.retire_warm()
         await kill_all()
-        preempted = self.preemption.begun
-        code = names.EXIT_PREEMPTED if preempted else finish.code
-        reason = "Preempted" if preempted else finish.reason
         self.board.state = "done"
         if self._sinks:
             await asyncio.to_thread(self._close_sinks, code == 0)

@@ -30,7 +30,9 @@ TF_PORT: Final = 23000
 """TensorFlow wants every worker's port before it starts: this plus the rank's index in its pod."""
 
 SERVER_PORT: Final = 23500
-"""Parameter server s listens on this plus s. Below the ports that `conductor` hands out for rendezvous."""
+"""Of a parameter server, in its own pod. Below the ports that `conductor` hands out for rendezvous."""
+LINK_PORT: Final = 23501
+"""In rank 0's pod: where the pods of the parameter servers report (`links`)."""
 
 HOOK_DIR: Final = Path(__file__).parent / "hook"
 """On PYTHONPATH of every rank: its sitecustomize limits memory before the first line of user code."""

@@ -1,10 +1,11 @@
 """Strategy `ParameterServer`: servers hold the parameters, workers push gradients and pull what became of them.
 
-`python -m cotenant_worker.parameter_server INDEX` is one server; the launchers start them on the CPUs of the pods,
-server s in pod s mod n. The parameters are one float32 vector cut into equal pieces, one per server. Synchronous: a
+`python -m cotenant_worker.parameter_server FD` is one server, on a socket that listens already; `server_pod` starts it
+in a pod of its own. The parameters are one float32 vector cut into equal pieces, one per server. Synchronous: a
 server waits for the gradients of every worker, steps once with their mean (the same numbers as all-reduce).
-Asynchronous: it steps at every push, so nobody waits and gradients may be stale. A program uses `ParameterServer`
-where it had its optimizer. Only who knows the attempt's secret is answered (`handshake`).
+Asynchronous: it steps at every push, so nobody waits and gradients may be stale. When the ranks start again, with the
+same number or another, each server begins anew with what rank 0 brings. A program uses `ParameterServer` where it had
+its optimizer. Only who knows the attempt's secret is answered (`handshake`).
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float32]
 
-_HEADER = struct.Struct("<BIffQ")
-"""Operation, worker, learning rate, momentum, bytes that follow."""
+_HELLO = struct.Struct("<III")
+"""Which start of the ranks this is, how many there are, which of them speaks."""
+_HEADER = struct.Struct("<BffQ")
+"""Operation, learning rate, momentum, bytes that follow."""
 _LENGTH = struct.Struct("<Q")
 _INIT, _PUSH = 0, 1
 _JOIN_S = 120.0
@@ -49,6 +52,7 @@ class Shard:
     _sum: Vector | None = None
     _arrived: set[int] = field(default_factory=set)
     _round: int = 0
+    _over: bool = False
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def begin(self, worker: int, values: Vector) -> Vector:
@@ -57,18 +61,16 @@ class Shard:
             if worker == 0 and self.values is None:
                 self.values = values.copy()
                 self._changed.notify_all()
-            if not self._changed.wait_for(lambda: self.values is not None, _JOIN_S):
+            if not self._changed.wait_for(lambda: self.values is not None or self._over, _JOIN_S):
                 raise PeerGoneError(f"parameter server: rank 0 did not bring its parameters within {_JOIN_S:.0f} s")
-            assert self.values is not None
-            return self.values.copy()
+            return self._now()
 
     def push(self, worker: int, gradient: Vector, rate: float, momentum: float) -> Vector:
         """The parameters after this gradient took effect."""
         with self._changed:
-            assert self.values is not None
             if not self.synchronous:
                 self._step(gradient, rate, momentum)
-                return self.values.copy()
+                return self._now()
             self._sum = gradient.copy() if self._sum is None else self._sum + gradient
             self._arrived.add(worker)
             mine = self._round
@@ -76,10 +78,21 @@ class Shard:
                 self._step(self._sum / np.float32(self.workers), rate, momentum)
                 self._sum, self._arrived, self._round = None, set(), self._round + 1
                 self._changed.notify_all()
-            elif not self._changed.wait_for(lambda: self._round > mine, _WAIT_S):
+            elif not self._changed.wait_for(lambda: self._round > mine or self._over, _WAIT_S):
                 missing = sorted(set(range(self.workers)) - self._arrived)
                 raise PeerGoneError(f"parameter server: ranks {missing} sent no gradient for {_WAIT_S:.0f} s")
-            return self.values.copy()
+            return self._now()
+
+    def close(self) -> None:
+        """The ranks that it served are no more: nobody waits on, and its numbers go nowhere."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+    def _now(self) -> Vector:
+        if self._over or self.values is None:
+            raise PeerGoneError("parameter server: the ranks of this start are no more")
+        return self.values.copy()
 
     def _step(self, gradient: Vector, rate: float, momentum: float) -> None:
         assert self.values is not None
@@ -89,20 +102,43 @@ class Shard:
         self.values -= np.float32(rate) * gradient
 
 
-def serve(listener: socket.socket, shard: Shard, secret: str) -> None:
+@dataclass(slots=True)
+class Starts:
+    """The shard of the newest start of the ranks. What an earlier one left in its own would mislead this one."""
+
+    synchronous: bool
+    _newest: int = -1
+    _shard: Shard | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def shard(self, start: int, workers: int) -> Shard:
+        """PeerGoneError to who belongs to an earlier start."""
+        with self._lock:
+            if start > self._newest:
+                if self._shard is not None:
+                    self._shard.close()
+                self._newest, self._shard = start, Shard(workers, self.synchronous)
+            if start < self._newest or self._shard is None:
+                raise PeerGoneError("parameter server: a rank of an earlier start came late")
+            return self._shard
+
+
+def serve(listener: socket.socket, starts: Starts, secret: str) -> None:
     """A thread per worker, until the process is ended by its launcher."""
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=_answer, args=(connection, shard, secret), daemon=True).start()
+        threading.Thread(target=_answer, args=(connection, starts, secret), daemon=True).start()
 
 
-def _answer(connection: socket.socket, shard: Shard, secret: str) -> None:
+def _answer(connection: socket.socket, starts: Starts, secret: str) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection:
         try:
             admit(connection, secret)
+            start, workers, worker = _HELLO.unpack(receive(connection, _HELLO.size))
+            shard = starts.shard(start, workers)
             while header := connection.recv(_HEADER.size, socket.MSG_WAITALL):
-                operation, worker, rate, momentum, size = _HEADER.unpack(header)
+                operation, rate, momentum, size = _HEADER.unpack(header)
                 data = np.frombuffer(receive(connection, size), dtype=np.float32)
                 done = shard.begin(worker, data) if operation == _INIT else shard.push(worker, data, rate, momentum)
                 connection.sendall(_LENGTH.pack(done.nbytes))
@@ -123,7 +159,9 @@ class ParameterServer:
         addresses = [part for part in os.environ.get("COTENANT_PS_ADDRS", "").split(",") if part]
         if not addresses:
             raise RuntimeError("there are no parameter servers: set runtime.strategy to ParameterServer")
-        self._servers = [_connect(address) for address in addresses]
+        start, workers = int(os.environ.get(layout.ENV_GENERATION, "0")), int(os.environ.get("WORLD_SIZE", "1"))
+        hello = _HELLO.pack(start, workers, self._rank)
+        self._servers = [_connect(address, hello) for address in addresses]
         self._write(self._exchange(_INIT, self._flat([_array(parameter) for parameter in self._parameters])))
 
     def zero_grad(self) -> None:
@@ -149,7 +187,7 @@ class ParameterServer:
         order = [(self._rank + turn) % len(self._servers) for turn in range(len(self._servers))]
         for index in order:
             piece = np.ascontiguousarray(pieces[index])
-            self._servers[index].sendall(_HEADER.pack(operation, self._rank, self.lr, self.momentum, piece.nbytes))
+            self._servers[index].sendall(_HEADER.pack(operation, self.lr, self.momentum, piece.nbytes))
             self._servers[index].sendall(piece.data)
         for index in order:
             (size,) = _LENGTH.unpack(receive(self._servers[index], _LENGTH.size))
@@ -178,7 +216,7 @@ def _assign(parameter: Any, values: Vector) -> None:
         parameter[...] = values
 
 
-def _connect(address: str) -> socket.socket:
+def _connect(address: str, hello: bytes) -> socket.socket:
     host, _, port = address.rpartition(":")
     deadline = time.monotonic() + _JOIN_S
     while True:
@@ -192,14 +230,13 @@ def _connect(address: str) -> socket.socket:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.settimeout(_WAIT_S + 10)
         introduce(connection, own_secret())
+        connection.sendall(hello)
         return connection
 
 
 def main() -> None:
-    index = int(sys.argv[1])
-    shard = Shard(int(os.environ["WORLD_SIZE"]), os.environ.get("COTENANT_PS_UPDATE") != "Asynchronous")
-    with socket.create_server((os.environ["POD_IP"], layout.SERVER_PORT + index), backlog=256) as listener:
-        serve(listener, shard, own_secret())
+    with socket.socket(fileno=int(sys.argv[1])) as listener:
+        serve(listener, Starts(os.environ.get("COTENANT_PS_UPDATE") != "Asynchronous"), own_secret())
 
 
 if __name__ == "__main__":

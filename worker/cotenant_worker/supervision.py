@@ -86,6 +86,8 @@ class Supervisor:
     members: tuple[Member, ...] = ()
     exits: dict[int, RankExit] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
+    servers: set[int] = field(default_factory=set)
+    """Parameter servers that are there."""
     _until: float = 0.0
     _next: Command | None = None
     """What follows when the running generation has stopped."""
@@ -95,8 +97,8 @@ class Supervisor:
     def pod_ready(self, pod: int, ip: str, now: float) -> list[Command]:
         self.addresses[pod] = ip
         self.lost.pop(pod, None)
-        if self.state is State.FORMING and len(self.addresses) == len(self.contract.pods):
-            return self._start(now, "")
+        if self.state is State.FORMING:
+            return self._begin(now)
         if self.state is State.RUNNING and pod not in {member.pod for member in self.members}:
             self._until = now + max(5.0, self.contract.grace_s - 5.0)
             return self._stop_for(
@@ -119,6 +121,18 @@ class Supervisor:
         if 0 in self.addresses and 0 < self.contract.workers_min <= len(left):
             return self._stop_for(self._planned_start(f"pod {pod} was lost ({why}); the world shrinks"), now)
         message = f"pod {pod} ({self.contract.pods[pod].host}) was lost: {why}"
+        return self._stop_for(Finish(names.EXIT_PEER_LOST, "PeerLost", message), now)
+
+    def server_ready(self, server: int, now: float) -> list[Command]:
+        self.servers.add(server)
+        return self._begin(now) if self.state is State.FORMING else []
+
+    def server_lost(self, server: int, why: str, now: float) -> list[Command]:
+        """What it held is gone: the ranks go on from the last checkpoint, in a new attempt."""
+        self.servers.discard(server)
+        if self.state in (State.FORMING, State.PREEMPTING, State.DONE):
+            return []
+        message = f"the pod of parameter server {server} ({self.contract.servers[server]}) was lost: {why}"
         return self._stop_for(Finish(names.EXIT_PEER_LOST, "PeerLost", message), now)
 
     def members_gone(self, pod: int, now: float) -> None:
@@ -161,13 +175,23 @@ class Supervisor:
     def tick(self, now: float) -> list[Command]:
         if self.state is State.FORMING and now > self.started_at + self.contract.rendezvous_timeout_s:
             return self._finish(self._rendezvous_failed())
-        if self.state is State.SETTLING and (now >= self._until or len(self.exits) == len(self.members)):
+        if self.state is State.SETTLING and (now >= self._until or self._all_said()):
             return self._after(first_cause(list(self.exits.values())), now)
         if self.state in (State.STOPPING, State.PREEMPTING):
             return self._settle(now)
         return []
 
     # -- rules ------------------------------------------------------------------------------------------------
+
+    def _begin(self, now: float) -> list[Command]:
+        """The first start, once everybody has come."""
+        everybody = len(self.addresses) == len(self.contract.pods) and len(self.servers) == len(self.contract.servers)
+        return self._start(now, "") if everybody else []
+
+    def _all_said(self) -> bool:
+        """Every rank has ended; but where all of them blame a peer, that may be a server, whose loss is told soon."""
+        blame_a_server = bool(self.contract.servers) and all(each.collateral for each in self.exits.values())
+        return len(self.exits) == len(self.members) and not blame_a_server
 
     def _start(self, now: float, why: str) -> list[Command]:
         self.members = members_of(self.contract, self.addresses)
@@ -217,6 +241,10 @@ class Supervisor:
     def _rendezvous_failed(self) -> Finish:
         missing = [
             f"pod {pod} ({grant.host})" for pod, grant in enumerate(self.contract.pods) if pod not in self.addresses
+        ] + [
+            f"the pod of parameter server {server} ({host})"
+            for server, host in enumerate(self.contract.servers)
+            if server not in self.servers
         ]
         return Finish(
             names.EXIT_RENDEZVOUS_TIMEOUT,

@@ -130,8 +130,10 @@ def to_placement(status: PlacementStatus) -> core.Placement:
     )
 
 
-def from_placement(placement: core.Placement, *, admitted_at: float, isolation: Isolation) -> PlacementStatus:
-    """What the commit of an admission writes; `to_placement` reads the same back."""
+def from_placement(
+    placement: core.Placement, *, admitted_at: float, isolation: Isolation, servers: int = 0
+) -> PlacementStatus:
+    """What the commit of an admission writes; `to_placement` reads the nodes back."""
     return PlacementStatus(
         nodes=tuple(
             NodeStatus(
@@ -152,6 +154,7 @@ def from_placement(placement: core.Placement, *, admitted_at: float, isolation: 
         admitted_at=admitted_at,
         workers=placement.workers,
         isolation=isolation,
+        servers=servers or None,
     )
 
 

@@ -53,6 +53,8 @@ def cel_text(value: str) -> str:
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 LABEL_VALUE = r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+_SELECTED_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
 
 Label: TypeAlias = Annotated[
     Str,
@@ -69,6 +71,13 @@ LabelValue: TypeAlias = Annotated[
     *text(LABEL_VALUE, "must be a label value: letters, digits, '-', '_' and '.', at most 63", longest=63),
 ]
 """A GPU class, a zone, a rack: what can stand in a node's label."""
+LabelKey: TypeAlias = Annotated[
+    Str, *text(LABEL_KEY, "must be a label key, such as team or example.com/team", longest=317)
+]
+SelectedValue: TypeAlias = Annotated[
+    Str, *text(_SELECTED_VALUE, "must be a label value: letters, digits, '-', '_' and '.', at most 63", longest=63)
+]
+"""What a selector compares a label with: nothing is a value too."""
 
 
 def bounded(longest: int, *, shortest: int = 0) -> Any:

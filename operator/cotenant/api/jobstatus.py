@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from cotenant.api.fields import Timestamp, keyed_by
 from cotenant.api.rules import StatusModel
+from cotenant.api.runtime import MAX_SERVERS
 from cotenant.core.lifecycle import Phase
 
 
@@ -75,6 +76,8 @@ class PlacementStatus(StatusModel):
     workers: int = Field(ge=1)
     """Ranks in all."""
     isolation: Isolation = Isolation.NONE
+    servers: int | None = Field(default=None, ge=0, le=MAX_SERVERS)
+    """Pods of parameter servers beside those of the nodes: the kube-scheduler places them, and they hold no GPU."""
 
 
 class PendingStatus(StatusModel):

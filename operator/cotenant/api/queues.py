@@ -9,18 +9,22 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from cotenant.api.amounts import Duration, GpuAmount, GpuHours, PooledMemory
-from cotenant.api.fields import DNS_LABEL, Label, LabelValue, Str, Timestamp, cel_text, keyed_by, text, whole
+from cotenant.api.fields import (
+    DNS_LABEL,
+    LABEL_KEY,
+    Label,
+    LabelKey,
+    LabelValue,
+    SelectedValue,
+    Str,
+    Timestamp,
+    cel_text,
+    keyed_by,
+    whole,
+)
 from cotenant.api.jobstatus import Condition
 from cotenant.api.metadata import ObjectMeta
 from cotenant.api.rules import Model, Rule, StatusModel
-
-_LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-_LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
-
-LabelKey = Annotated[Str, *text(_LABEL_KEY, "must be a label key, such as team or example.com/team", longest=317)]
-SelectedValue = Annotated[
-    Str, *text(_LABEL_VALUE, "must be a label value: letters, digits, '-', '_' and '.', at most 63", longest=63)
-]
 
 
 class Operator(StrEnum):
@@ -59,9 +63,9 @@ class NamespaceSelector(Model):
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "matchLabels",
-            f"!has(self.matchLabels) || self.matchLabels.all(key, key.matches({cel_text(_LABEL_KEY)}))",
+            f"!has(self.matchLabels) || self.matchLabels.all(key, key.matches({cel_text(LABEL_KEY)}))",
             "every key must be a label key, such as team or example.com/team",
-            lambda it: all(re.fullmatch(_LABEL_KEY, key) is not None for key in it.match_labels),
+            lambda it: all(re.fullmatch(LABEL_KEY, key) is not None for key in it.match_labels),
         ),
     )
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from cotenant.api.amounts import CpuAmount, Duration, HostMemory
-from cotenant.api.fields import Bool, Str, bounded, keyed_by, text, whole
+from cotenant.api.fields import (
+    LABEL_KEY,
+    Bool,
+    SelectedValue,
+    Str,
+    bounded,
+    cel_text,
+    keyed_by,
+    text,
+    whole,
+)
 from cotenant.api.rules import Model, Rule
 from cotenant.api.variables import EnvVar
 from cotenant.api.volumes import Code, SubPath, Volume
@@ -16,6 +27,7 @@ from cotenant.api.volumes import Code, SubPath, Volume
 MAX_ARGUMENTS = 256
 MAX_ENV = 128
 MAX_VOLUMES = 32
+MAX_SERVERS = 64
 
 
 class Framework(StrEnum):
@@ -54,11 +66,36 @@ class Update(StrEnum):
     ASYNCHRONOUS = "Asynchronous"
 
 
+class ServerResources(Model):
+    """Of the node, per server: what its pod's requests and limits are made of."""
+
+    cpu: CpuAmount = 1000
+    """CPUs per server."""
+    memory: HostMemory = 4 * 1024**3
+    """Memory per server."""
+
+
 class ParameterServer(Model):
-    servers: Annotated[int, *whole(1, 64)] = 1
-    """Server processes among which the parameters are divided."""
+    """Each server is a pod of its own, without a GPU; the kube-scheduler finds it a node."""
+
+    servers: Annotated[int, *whole(1, MAX_SERVERS)] = 1
+    """Servers among which the parameters are divided."""
     update: Update = Update.SYNCHRONOUS
     """Whether a server waits for every worker's gradients before it steps."""
+    resources: ServerResources = ServerResources()
+    node_selector: Annotated[dict[Str, SelectedValue], Field(max_length=16, default_factory=dict)]
+    """Labels that a server's node must carry, all of them. Default: any node; one without GPUs is preferred."""
+    tolerate_gpu_taints: Bool = False
+    """True: servers may also run on nodes that are tainted for GPU work, as the workers' pods may."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "nodeSelector",
+            f"!has(self.nodeSelector) || self.nodeSelector.all(key, key.matches({cel_text(LABEL_KEY)}))",
+            "every key must be a label key, such as pool or example.com/pool",
+            lambda it: all(re.fullmatch(LABEL_KEY, key) is not None for key in it.node_selector),
+        ),
+    )
 
 
 class TensorBoard(Model):
@@ -131,7 +168,7 @@ class Runtime(Model):
     strategy: Strategy = Strategy.ALL_REDUCE
     """How gradients come together: all-reduce among the workers, or by parameter servers."""
     parameter_server: ParameterServer | None = None
-    """Of strategy ParameterServer."""
+    """Of strategy ParameterServer, which starts one server where nothing is said."""
     collective: Collective = Collective.AUTO
     """`gloo` also lets two workers of the job share one GPU, which NCCL refuses."""
     precision: Precision = Precision.FP32
@@ -142,6 +179,13 @@ class Runtime(Model):
     hang_timeout: Duration | None = None
     """How long workers may wait in a collective for one that does not come before the job is hung. Default: 10m."""
     tracking: Tracking | None = None
+
+    @property
+    def servers(self) -> ParameterServer | None:
+        """What the strategy needs beside the workers; nothing with AllReduce."""
+        if self.strategy is not Strategy.PARAMETER_SERVER:
+            return None
+        return self.parameter_server or ParameterServer.model_validate({})
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(

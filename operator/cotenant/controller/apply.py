@@ -85,7 +85,7 @@ class Applier:
         message = f"admitted: {workers} worker{'' if workers == 1 else 's'} on {_some(nodes)}"
         message += last_resort(action.placement, self.world.mirror.gpu_nodes)
         status = record.status.model_copy(update={"observed_generation": record.generation, "gpus": _asks(record)})
-        status = statuses.admitted(status, action.placement, isolation, message, now)
+        status = statuses.admitted(status, action.placement, isolation, message, now, servers=record.servers)
         if not await self._commit(record, action, status):
             return Done(now + AGAIN_S)
         self._say(record, Note(reason="Admitted", message=message))
@@ -117,6 +117,7 @@ class Applier:
             message=action.message,
             milli=self.world.fleet.milli(before) if before else 0,
             now=now,
+            servers=record.servers,
         )
         return await self._make_leave(record, action, status, Note(reason="Resized", message=action.message))
 

@@ -15,6 +15,16 @@ from cotenant.core.model import GpuGrant, NodePlacement, Placement, RankPlacemen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Servers:
+    """What the pod of a parameter server asks for, each."""
+
+    cpu_milli: int
+    memory_mib: int
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerate_gpu_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """What runs in every pod, as the tenant wrote it."""
 
@@ -33,6 +43,7 @@ class Program:
     code: Mapping[str, Any] | None = None
     """Mounted read-only at names.CODE_PATH: `source`, a volume source, and perhaps `subPath`."""
     workers_min: int = 0
+    servers: Servers | None = None
     platform: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -60,9 +71,11 @@ class Attempt:
     grace_s: int = 30
     """Seconds between SIGTERM and SIGKILL."""
     gpus: Mapping[str, GpuFacts] = field(default_factory=dict)
+    servers: int = 0
+    """Pods of parameter servers: their node ranks come after those of the nodes."""
 
     def pod_name(self, node_rank: int) -> str:
-        return f"{self.job}-{self.number}-{node_rank}"
+        return pod_name(self.job, self.number, node_rank, nodes=len(self.placement.nodes))
 
     @property
     def secret_name(self) -> str:
@@ -71,6 +84,16 @@ class Attempt:
     @property
     def needs_ray(self) -> bool:
         return contract.needs_ray(self.program.mode, self.placement.workers)
+
+    @property
+    def needs_token(self) -> bool:
+        """Ray's, and what the secret is made from that servers know their ranks by."""
+        return self.needs_ray or self.servers > 0
+
+    @property
+    def needs_names(self) -> bool:
+        """Pods of one need none to find each other by."""
+        return len(self.placement.nodes) + self.servers > 1
 
     def metadata(self, name: str) -> dict[str, Any]:
         """Owned by the TrainingJob: what is made here goes when the job goes."""
@@ -93,6 +116,11 @@ class Attempt:
                 }
             ],
         }
+
+
+def pod_name(job: str, attempt: int, node_rank: int, *, nodes: int) -> str:
+    """`train-1-0` has the ranks of the first node, `train-1-s0` is the first parameter server."""
+    return f"{job}-{attempt}-{node_rank}" if node_rank < nodes else f"{job}-{attempt}-s{node_rank - nodes}"
 
 
 def placement_to_json(placement: NodePlacement) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from cotenant.controller import manifests, side_objects
+from cotenant.controller import manifests, server_pods, side_objects
 from cotenant.controller.attempt import Attempt
 from cotenant.controller.documents import attempt_of
 from cotenant.controller.kube import NETWORK_POLICIES, PODS, SECRETS, SERVICES, Document, Kube, Outcome, Reply, Resource
@@ -82,11 +82,11 @@ class Births:
         return born
 
     def _around(self, attempt: Attempt, trouble: _Trouble) -> list[Coroutine[Any, Any, Born]]:
-        """Pods of one need no names to find each other by, and a single rank no Ray: each object costs a write."""
+        """As far as needed: each object costs a write."""
         calls = [self._one(NETWORK_POLICIES, side_objects.network_policy(attempt, self.settings), trouble)]
-        if len(attempt.placement.nodes) > 1:
+        if attempt.needs_names:
             calls.append(self._one(SERVICES, side_objects.service(attempt), trouble))
-        if attempt.needs_ray:
+        if attempt.needs_token:
             secret = side_objects.token_secret(attempt, secrets.token_hex(32))
             calls.append(self._one(SECRETS, secret, trouble))
         return calls
@@ -98,7 +98,9 @@ class Births:
             if attempt.pod_name(rank) not in there:
                 document = manifests.pod(attempt, rank, self.settings, self.world.fleet.path(node.node))
                 calls.append(self._one(PODS, document, trouble))
-        return calls
+        servers = (server_pods.pod(attempt, index, self.settings) for index in range(attempt.servers))
+        missing = [document for document in servers if document["metadata"]["name"] not in there]
+        return calls + [self._one(PODS, document, trouble) for document in missing]
 
     async def _one(self, resource: Resource, document: Document, trouble: _Trouble) -> Born:
         if not self.leads():

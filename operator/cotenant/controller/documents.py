@@ -16,7 +16,7 @@ from cotenant.api.runtime import Runtime
 from cotenant.api.trainingjobs import Checkpoint, TrainingJob
 from cotenant.api.variables import EnvVar
 from cotenant.api.volumes import ClaimSource, Code, Volume
-from cotenant.controller.attempt import Attempt, GpuFacts, Program
+from cotenant.controller.attempt import Attempt, GpuFacts, Program, Servers
 from cotenant.controller.settings import Settings
 
 CHECKPOINT_VOLUME = "cotenant-checkpoints"
@@ -38,6 +38,7 @@ def attempt_of(
         memory_mib=mib_up(spec.resources.memory),
         grace_s=spec.grace_period,
         gpus=gpus,
+        servers=placement.servers or 0,
     )
 
 
@@ -64,7 +65,19 @@ def program_of(job: TrainingJob, settings: Settings) -> Program:
         mounts=tuple(mounts),
         code=_code(runtime.code),
         workers_min=job.spec.min_workers or 0,
+        servers=_servers(runtime),
         platform=_platform(runtime),
+    )
+
+
+def _servers(runtime: Runtime) -> Servers | None:
+    if runtime.servers is None:
+        return None
+    return Servers(
+        cpu_milli=runtime.servers.resources.cpu,
+        memory_mib=mib_up(runtime.servers.resources.memory),
+        node_selector=dict(runtime.servers.node_selector),
+        tolerate_gpu_taints=runtime.servers.tolerate_gpu_taints,
     )
 
 
@@ -86,8 +99,8 @@ def _checkpoint(checkpoint: Checkpoint | None, job: str) -> contract.CheckpointS
 def _platform(runtime: Runtime) -> dict[str, Any]:
     """Options of the launcher that have no field of their own in the contract."""
     chosen: dict[str, Any] = {}
-    if runtime.parameter_server is not None:
-        chosen["parameterServer"] = runtime.parameter_server.to_document()
+    if runtime.servers is not None:
+        chosen["parameterServer"] = {"update": runtime.servers.update.value}
     if runtime.gpu_visibility is not None:
         chosen["gpuVisibility"] = runtime.gpu_visibility.value
     if runtime.hang_timeout is not None:

@@ -63,9 +63,10 @@ def judge(pods: Mapping[int, PodFacts], size: int, now: float) -> Ending | WaitU
 
 
 def lost(pod_name: str, node: str, now: float) -> Ending:
-    """A pod of a running gang is simply not there any more."""
-    message = f"pod {pod_name} on node {node} disappeared while the job was running"
-    return Ending(kind=End.LEFT, exit=ExitStatus(code=-1, reason="PodLost", message=message, node=node, at=now))
+    """A pod of a running gang is simply not there any more. `node` may be empty: nobody knows where a server was."""
+    where = f" on node {node}" if node else ""
+    message = f"pod {pod_name}{where} disappeared while the job was running"
+    return Ending(kind=End.LEFT, exit=ExitStatus(code=-1, reason="PodLost", message=message, node=node or None, at=now))
 
 
 def exit_status(pod: PodFacts) -> ExitStatus:
@@ -77,7 +78,7 @@ def exit_status(pod: PodFacts) -> ExitStatus:
         return ExitStatus(
             code=pod.exit.code,
             reason=pod.exit.reason or "Error",
-            message=_unexplained(pod.name, pod.exit.code, pod.exit.reason),
+            message=_unexplained(pod, pod.exit.code, pod.exit.reason),
             node=pod.node,
             at=at,
         )
@@ -93,12 +94,13 @@ def exit_status(pod: PodFacts) -> ExitStatus:
     )
 
 
-def _unexplained(name: str, code: int, reason: str) -> str:
+def _unexplained(pod: PodFacts, code: int, reason: str) -> str:
     if reason == "OOMKilled":
-        return f"pod {name} used more memory than it has; ask for more in spec.resources.memory"
+        of = "spec.runtime.parameterServer.resources" if pod.worker and pod.worker.server else "spec.resources"
+        return f"pod {pod.name} used more memory than it has; ask for more in {of}.memory"
     if code == -1:
-        return f"pod {name} was ended by the platform ({reason})"
-    return f"pod {name} ended with {code} and left no message"
+        return f"pod {pod.name} was ended by the platform ({reason})"
+    return f"pod {pod.name} ended with {code} and left no message"
 
 
 def _code(pod: PodFacts) -> int:

@@ -47,7 +47,7 @@ def holding(s: Situation, settings: Settings) -> Step:
         )
     judged = judge(s.gang, s.size, s.now)
     if isinstance(judged, Ending):
-        return end(s, judged, settings)
+        return end(s, _with_what_held_it_up(s, judged), settings)
     step = _running(s, settings) if s.phase is Phase.RUNNING else _starting(s, settings)
     if lost_at is not None:
         step = replace(step, look_again_at=min(lost_at, step.look_again_at or lost_at))
@@ -87,7 +87,9 @@ def _starting(s: Situation, settings: Settings) -> Step:
     admitted_at = (unix_seconds(s.status.placement.admitted_at) if s.status.placement else None) or s.now
     late_at = admitted_at + settings.start_timeout_s
     if len(gang) == s.size and all(pod.ready or pod.exit is not None for pod in gang.values()):
-        message = f"{counted(s.workers, 'worker')} running in {counted(s.size, 'pod')}"
+        message = f"{counted(s.workers, 'worker')} running in {counted(s.nodes, 'pod')}"
+        if s.servers:
+            message += f", {counted(s.servers, 'parameter server')} beside them"
         fields = {} if s.status.started_at else {"started_at": statuses.moment(s.now)}
         changed = statuses.moved(s.status, Event.WORKERS_READY, reason="Running", message=message, now=s.now, **fields)
         return Step(status=changed, note=Note(reason="Running", message=message), look_again_at=_deadline(s))
@@ -108,18 +110,33 @@ def _held_up(s: Situation) -> tuple[str, str]:
     for pod in sorted(s.gang.values(), key=lambda pod: pod.name):
         if pod.waiting and not pod.ready and pod.exit is None:
             reason = pod.waiting.partition(":")[0]
-            return SAME.get(reason, reason), f"pod {pod.name} does not start: {pod.waiting[:LONGEST]}"
+            server = "server " if pod.worker and pod.worker.server else ""
+            return SAME.get(reason, reason), f"{server}pod {pod.name} does not start: {pod.waiting[:LONGEST]}"
     return ("NotCreated", s.delay[:LONGEST]) if s.delay else ("", "")
 
 
+def _with_what_held_it_up(s: Situation, ending: Ending) -> Ending:
+    """Pods that waited for another in vain know that it did not come; the kube-scheduler or a kubelet knows why."""
+    why = _held_up(s)[1] if ending.exit.reason == "RendezvousTimeout" else ""
+    if not why:
+        return ending
+    return replace(ending, exit=ending.exit.model_copy(update={"message": f"{ending.exit.message}; {why}"}))
+
+
 def _too_late(s: Situation, settings: Settings) -> Step:
-    """Some pod is not up: the gang goes elsewhere, and keeps away from the nodes that failed it."""
-    blamed: dict[str, str] = {}
-    for node_rank, node in enumerate(s.status.placement.nodes if s.status.placement else ()):
+    """Some pod is not up: the gang goes elsewhere, and keeps away from the nodes that failed it.
+
+    A server names itself and no node: the kube-scheduler found it none, or may find it another the next time.
+    """
+    late: dict[int, str] = {}
+    for node_rank in range(s.size):
         pod = s.gang.get(node_rank)
         if pod is None or not (pod.ready or pod.exit is not None):
-            blamed[node.node] = (pod.waiting if pod else s.delay) or "the pod did not become ready"
-    why = "; ".join(f"{node}: {reason}" for node, reason in sorted(blamed.items()))
+            late[node_rank] = (pod.waiting if pod else s.delay) or "the pod did not become ready"
+    nodes = [node.node for node in s.status.placement.nodes] if s.status.placement else []
+    blamed = {nodes[node_rank]: reason for node_rank, reason in late.items() if node_rank < len(nodes)}
+    servers = [f"server pod {s.pod_name(rank)}: {reason}" for rank, reason in late.items() if rank >= len(nodes)]
+    why = "; ".join([*(f"{node}: {reason}" for node, reason in sorted(blamed.items())), *servers])
     message = f"not all pods were up within {settings.start_timeout_s:.0f} s ({why})"
     faults = s.status.faults + 1
     if faults > settings.platform_retries:
@@ -132,8 +149,8 @@ def _too_late(s: Situation, settings: Settings) -> Step:
 def _running(s: Situation, settings: Settings) -> Step:
     missing = sorted(set(range(s.size)) - set(s.gang))
     if missing and s.status.placement is not None:
-        node = s.status.placement.nodes[missing[0]].node
-        return end(s, lost(f"{s.name}-{s.status.attempts}-{missing[0]}", node, s.now), settings)
+        node = s.status.placement.nodes[missing[0]].node if missing[0] < s.nodes else ""
+        return end(s, lost(s.pod_name(missing[0]), node, s.now), settings)
     deadline = _deadline(s)
     if deadline is not None and s.now >= deadline and s.spec is not None:
         message = f"spec.maxRuntime ({s.spec.max_runtime} s) is over"

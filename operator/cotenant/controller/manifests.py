@@ -1,4 +1,5 @@
 """Pure builders of pods: one attempt of a job → one pod per node of its placement. No clock, no randomness, no client.
+`server_pods` makes those of parameter servers in the same frame.
 
 Pods get nodeAffinity instead of nodeName, so that the kube-scheduler still checks CPU, memory, taints and volumes.
 They keep the restricted Pod Security profile and carry no service-account token. Names are deterministic and all is
@@ -25,13 +26,25 @@ USER = 65532
 def pod(attempt: Attempt, node_rank: int, settings: Settings, path: IsolationPath) -> Document:
     """The pod of one node, GPUs included."""
     placement = attempt.placement.nodes[node_rank]
+    made = frame(attempt, node_rank, settings)
+    made["metadata"]["annotations"] = {names.ANNOTATION_PLACEMENT: placement_to_json(placement)}
+    made["spec"] |= {
+        "affinity": {"nodeAffinity": _only_on(placement.node)},
+        "tolerations": settings.toleration_list,
+        "containers": [_container(attempt, node_rank, settings)],
+        "volumes": _volumes(attempt, node_rank, settings),
+    }
+    return path.render(placement, made).pod
+
+
+def frame(attempt: Attempt, node_rank: int, settings: Settings) -> Document:
+    """What all pods of an attempt have in common; containers, volumes and where it may go are still to come."""
     metadata = attempt.metadata(attempt.pod_name(node_rank))
     metadata["labels"] |= {
         names.LABEL_ATTEMPT: str(attempt.number),
         names.LABEL_NODE_RANK: str(node_rank),
         names.LABEL_QUEUE: attempt.queue,
     }
-    metadata["annotations"] = {names.ANNOTATION_PLACEMENT: placement_to_json(placement)}
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "hostname": attempt.pod_name(node_rank),
@@ -39,8 +52,6 @@ def pod(attempt: Attempt, node_rank: int, settings: Settings, path: IsolationPat
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": attempt.grace_s,
-        "affinity": {"nodeAffinity": _only_on(placement.node)},
-        "tolerations": settings.toleration_list,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": USER,
@@ -48,15 +59,13 @@ def pod(attempt: Attempt, node_rank: int, settings: Settings, path: IsolationPat
             "fsGroup": USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(attempt, node_rank, settings)],
-        "volumes": _volumes(attempt, node_rank, settings),
     }
     if settings.pod_priority_class:
         spec["priorityClassName"] = settings.pod_priority_class
     pull_secrets = [name.strip() for name in settings.image_pull_secrets.split(",") if name.strip()]
     if pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in pull_secrets]
-    return path.render(placement, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}).pod
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contract.Contract:
@@ -89,6 +98,9 @@ def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contrac
         checkpoint=program.checkpoint,
         grace_s=attempt.grace_s,
         workers_min=program.workers_min,
+        servers=tuple(
+            f"{attempt.pod_name(len(attempt.placement.nodes) + index)}.{domain}" for index in range(attempt.servers)
+        ),
         platform=dict(program.platform),
     )
 
@@ -105,12 +117,20 @@ def _grant(attempt: Attempt, gpu: GpuGrant) -> contract.GpuGrant:
 
 
 def _container(attempt: Attempt, node_rank: int, settings: Settings) -> dict[str, Any]:
+    return launcher(attempt) | {
+        "workingDir": names.CODE_PATH,
+        "env": _env(attempt, node_rank, settings),
+        "resources": _resources(attempt, node_rank, settings),
+        "volumeMounts": _mounts(attempt),
+    }
+
+
+def launcher(attempt: Attempt) -> dict[str, Any]:
+    """The container of every pod: our launcher is its first process."""
     return {
         "name": names.CONTAINER,
         "image": attempt.program.image,
         "command": ["python", "-P", "-m", "cotenant_worker"],
-        "workingDir": names.CODE_PATH,
-        "env": _env(attempt, node_rank, settings),
         "ports": [{"name": "progress", "containerPort": names.PROGRESS_PORT}],
         "readinessProbe": {
             "httpGet": {"path": "/healthz", "port": names.PROGRESS_PORT},
@@ -118,13 +138,11 @@ def _container(attempt: Attempt, node_rank: int, settings: Settings) -> dict[str
             "timeoutSeconds": 2,
             "failureThreshold": 3,
         },
-        "resources": _resources(attempt, node_rank, settings),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": _mounts(attempt),
         "terminationMessagePath": names.TERMINATION_PATH,
         "terminationMessagePolicy": "File",
     }
@@ -137,6 +155,13 @@ def _env(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str,
     return [
         *theirs,
         *home,  # the root file system is read-only, and caches go to the home directory
+        *told(attempt, node_rank, settings),
+    ]
+
+
+def told(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str, Any]]:
+    """What every launcher is told: its contract, the attempt's token, its own address."""
+    return [
         {"name": names.ENV_CONTRACT, "value": contract_of(attempt, node_rank, settings).to_json()},
         {"name": "RAY_AUTH_MODE", "value": "token"},
         *_token(attempt),
@@ -145,7 +170,7 @@ def _env(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str,
 
 
 def _token(attempt: Attempt) -> list[dict[str, Any]]:
-    if not attempt.needs_ray:
+    if not attempt.needs_token:
         return []
     key = {"name": attempt.secret_name, "key": names.SECRET_TOKEN_KEY}
     return [{"name": names.ENV_RAY_TOKEN, "valueFrom": {"secretKeyRef": key}}]

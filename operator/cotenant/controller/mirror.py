@@ -52,7 +52,7 @@ class Changed:
 
 @dataclass(slots=True)
 class NodeLoad:
-    """What pods that are not ours have requested on one node."""
+    """What pods that no placement speaks of have requested on one node: other people's, and parameter servers."""
 
     cpu_milli: int = 0
     memory_mib: int = 0
@@ -187,15 +187,16 @@ class Mirror:
             self.workers.setdefault(pod.worker.job_uid, {})[pod.name] = pod
             self.changed.uids.add(pod.worker.job_uid)
             self.changed.jobs.add(f"{pod.namespace}/{pod.worker.job}")
-        else:
+        if pod.worker is None or pod.worker.server:
             self._add_load(pod, 1)
 
     def _drop_pod(self, key: str) -> None:
         pod = self._pods.pop(key, None)
         if pod is None:
             return
-        if pod.worker is None:
+        if pod.worker is None or pod.worker.server:
             self._add_load(pod, -1)
+        if pod.worker is None:
             return
         uid = pod.worker.job_uid
         self.workers[uid].pop(pod.name, None)

@@ -1,6 +1,7 @@
 """What the operator needs to know of a pod, decoded once when it is seen; kept in the mirror, judged by `steps`.
 
-Pods that are not ours matter for one thing only: the CPU and memory that they take from their node.
+Pods that are not ours, and parameter servers, matter to the core for one thing only: the CPU and memory that they take
+from their node.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class Worker:
     node_rank: int
     queue: str
     placement: NodePlacement | None
+    server: bool = False
+    """A parameter server's: it has no ranks, and no placement speaks of what it takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,7 @@ def _worker(metadata: Mapping[str, Any]) -> Worker | None:
         node_rank=node_rank,
         queue=labels.get(names.LABEL_QUEUE, ""),
         placement=placement_from_json(annotation),
+        server=names.LABEL_SERVER in labels,
     )
 
 

@@ -38,6 +38,12 @@ class JobRecord:
     def name(self) -> str:
         return self.key.split("/", 1)[1]
 
+    @property
+    def servers(self) -> int:
+        """How many pods of parameter servers its spec asks for."""
+        wanted = self.job.spec.runtime.servers if self.job else None
+        return wanted.servers if wanted else 0
+
 
 def read_job(document: Document) -> JobRecord:
     metadata, raw_status = document["metadata"], document.get("status") or {}

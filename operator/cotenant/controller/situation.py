@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from cotenant.api.gpunodes import Violation
 from cotenant.api.jobstatus import ProgressStatus, TrainingJobStatus
 from cotenant.api.trainingjobs import TrainingJobSpec
+from cotenant.controller.attempt import pod_name
 from cotenant.controller.pods import PodFacts
 from cotenant.core.lifecycle import Phase
 
@@ -74,8 +75,21 @@ class Situation:
         return self.status.placement.workers if self.status.placement else 0
 
     @property
-    def size(self) -> int:
+    def nodes(self) -> int:
+        """How many pods have ranks."""
         return len(self.status.placement.nodes) if self.status.placement else 0
+
+    @property
+    def servers(self) -> int:
+        return (self.status.placement.servers or 0) if self.status.placement else 0
+
+    @property
+    def size(self) -> int:
+        """How many pods the gang has: those of the ranks, then the parameter servers."""
+        return self.nodes + self.servers
+
+    def pod_name(self, node_rank: int) -> str:
+        return pod_name(self.name, self.status.attempts, node_rank, nodes=self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,7 @@ def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
 
 
 def admitted(
-    status: TrainingJobStatus, placement: Placement, isolation: Isolation, message: str, now: float
+    status: TrainingJobStatus, placement: Placement, isolation: Isolation, message: str, now: float, *, servers: int = 0
 ) -> TrainingJobStatus:
     """The commit of an admission: from here on the job holds its GPUs."""
     return moved(
@@ -89,7 +89,7 @@ def admitted(
         reason="Admitted",
         message=message,
         now=now,
-        placement=from_placement(placement, admitted_at=now, isolation=isolation),
+        placement=from_placement(placement, admitted_at=now, isolation=isolation, servers=servers),
         pending=None,
         isolation=isolation,
         attempts=status.attempts + 1,
@@ -99,7 +99,14 @@ def admitted(
 
 
 def resized(
-    status: TrainingJobStatus, placement: Placement, *, isolation: Isolation, message: str, milli: int, now: float
+    status: TrainingJobStatus,
+    placement: Placement,
+    *,
+    isolation: Isolation,
+    message: str,
+    milli: int,
+    now: float,
+    servers: int = 0,
 ) -> TrainingJobStatus:
     """An elastic job gets other GPUs: the next attempt begins, without ever having waited again."""
     return moved(
@@ -108,7 +115,7 @@ def resized(
         reason="Resized",
         message=message,
         now=now,
-        placement=from_placement(placement, admitted_at=now, isolation=isolation),
+        placement=from_placement(placement, admitted_at=now, isolation=isolation, servers=servers),
         usage=charged(status, now, milli=milli),
         isolation=isolation,
         attempts=status.attempts + 1,

@@ -185,14 +185,23 @@ class World:
         placement = to_placement(record.status.placement)
         gang = [pod for pod in self.mirror.pods_of(record.uid).values() if _is_of_now(pod, record)]
         job = self.readable(record, now).job
-        said = (job and misshapen(job, placement)) or contradicted(placement, gang)
-        if said or record.status.phase is Phase.RUNNING or len(gang) >= len(placement.nodes):
+        said = (job and (misshapen(job, placement) or _miscounted(record))) or contradicted(placement, gang)
+        ranks = [pod for pod in gang if pod.worker and not pod.worker.server]
+        if said or record.status.phase is Phase.RUNNING or len(ranks) >= len(placement.nodes):
             return said
         self.claims.put(record.key, self._standing(record, now))  # it may have been committed since the last flush
         nodes = {part.node: self.fleet.node(part.node) for part in placement.nodes}
         return self.claims.conflict(
             record.key, placement, {name: node for name, node in nodes.items() if node is not None}
         )
+
+
+def _miscounted(record: JobRecord) -> str:
+    """An attempt of a version that put servers into the pods of the ranks has none of their own, and is left alone."""
+    held = (record.status.placement.servers or 0) if record.status.placement else 0
+    return (
+        f"it has {held} parameter servers, and the job has {record.servers}" if held not in {0, record.servers} else ""
+    )
 
 
 def _is_earlier(pod: PodFacts, record: JobRecord) -> bool:

@@ -1,0 +1,106 @@
+"""The end of a server's link in rank 0's pod: who is let in, and what the conductor hears. Real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from podlike import contract
+from tests.worker.processes import address_of_its_own
+
+from cotenant_worker import layout, links
+from cotenant_worker.channel import Channel
+from cotenant_worker.handshake import introduce_stream, secret_of
+from cotenant_worker.links import Links
+from cotenant_worker.supervision import Finish
+
+JOB = contract([1], servers=("s0", "s1"))
+SECRET = secret_of("token", JOB.uid, JOB.attempt)
+
+
+class Head:
+    def __init__(self) -> None:
+        self.address = address_of_its_own()
+        self.events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.links = Links(JOB, {"RAY_AUTH_TOKEN": "token"}, self.events.put_nowait)
+
+    async def joined_by(self, server: int, secret: str = SECRET) -> Channel:
+        reader, writer = await asyncio.open_connection(self.address, layout.LINK_PORT)
+        await introduce_stream(reader, writer, secret)
+        channel = Channel(reader, writer)
+        channel.send({"op": "hello", "server": server})
+        return channel
+
+    async def next(self) -> dict[str, Any]:
+        return await asyncio.wait_for(self.events.get(), 60)
+
+
+@pytest.fixture
+async def head() -> Head:
+    made = Head()
+    await made.links.open(made.address)
+    return made
+
+
+async def said_to(channel: Channel) -> list[str]:
+    """What the other side says until it goes."""
+    return [message["op"] async for message in channel]
+
+
+async def test_a_server_is_there_until_its_connection_ends(head: Head) -> None:
+    link = await head.joined_by(1)
+    assert await head.next() == {"op": "server-ready", "server": 1}
+    link.close()
+    assert await head.next() == {"op": "server-lost", "server": 1, "why": "its connection ended"}
+
+
+async def test_a_server_may_say_why_it_goes_and_that_it_was_asked_to(head: Head) -> None:
+    link = await head.joined_by(0)
+    link.send({"op": "preempt"})
+    link.send({"op": "gone", "why": "out of memory"})
+    link.close()
+    assert [await head.next() for _ in range(3)] == [
+        {"op": "server-ready", "server": 0},
+        {"op": "preempt"},
+        {"op": "server-lost", "server": 0, "why": "out of memory"},
+    ]
+
+
+async def test_a_server_that_is_silent_is_lost_though_its_connection_stands(
+    head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "SILENT_S", 0.2)
+    link = await head.joined_by(0)
+    assert (await head.next())["op"] == "server-ready"
+    assert (await head.next())["why"].startswith("it has not been heard of for")
+    link.close()
+
+
+async def test_a_stranger_is_turned_away_and_nobody_hears_of_him(head: Head) -> None:
+    stranger = await head.joined_by(0, secret="guessed")
+    assert await said_to(stranger) == []
+    await head.joined_by(1)
+    assert await head.next() == {"op": "server-ready", "server": 1}
+
+
+async def test_a_second_one_of_a_name_is_turned_away(head: Head) -> None:
+    first = await head.joined_by(0)
+    assert (await head.next())["op"] == "server-ready"
+    assert await said_to(await head.joined_by(0)) == []
+    await head.links.finish(Finish(0, "Completed", ""))
+    first.close()
+    assert head.events.empty()
+
+
+async def test_the_verdict_is_told_and_who_leaves_then_is_not_lost(head: Head) -> None:
+    link = await head.joined_by(0)
+    assert (await head.next())["op"] == "server-ready"
+    await head.links.finish(Finish(3, "UserError", "rank 0 has had enough"))
+    async for message in link:
+        if message["op"] == "finish":
+            assert message["verdict"]["code"] == 3
+            break
+    link.close()
+    await head.joined_by(1)
+    assert await head.next() == {"op": "server-ready", "server": 1}
