@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -113,6 +114,7 @@ def pod(
     deleting: bool = False,
     waiting: str = "",
 ) -> PodFacts:
+    """A pod of ranks."""
     return PodFacts(
         namespace="red",
         name=f"train-{attempt}-{rank}",
@@ -129,15 +131,23 @@ def pod(
     )
 
 
+def server(index: int = 0, *, nodes: int, attempt: int = 1, node: str = "cpu", **facts: Any) -> PodFacts:
+    """The pod of a parameter server beside those of so many nodes."""
+    made = pod(nodes + index, attempt=attempt, node=node, **facts)
+    assert made.worker is not None
+    worker = replace(made.worker, placement=None, server=True)
+    return replace(made, name=f"train-{attempt}-s{index}", uid=f"pod-{attempt}-s{index}", worker=worker)
+
+
 def left(code: int, at: float = T0 + 100, **told: Any) -> Exit:
     """An exit; with `told`, the launcher's own words."""
     fields = {"node_rank": 0, "attempt": 1, "code": code, "reason": "UserError", **told}
     return Exit(code=code, reason="Error", at=at, termination=contract.Termination(**fields) if told else None)
 
 
-def holding(phase: Phase, *nodes: tuple[str, int], **changes: Any) -> TrainingJobStatus:
+def holding(phase: Phase, *nodes: tuple[str, int], servers: int = 0, **changes: Any) -> TrainingJobStatus:
     """The status of a job that was admitted at T0 and, for Running, ran from T0 + 10."""
-    status = statuses.admitted(TrainingJobStatus(), placed(*nodes), Isolation.NONE, "admitted", T0)
+    status = statuses.admitted(TrainingJobStatus(), placed(*nodes), Isolation.NONE, "admitted", T0, servers=servers)
     if phase is not Phase.STARTING:
         status = statuses.moved(status, Event.WORKERS_READY, reason="Running", message="", now=T0 + 10)
     if phase is Phase.EVICTING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from tests.controller.builders import T0, left, pod
+from tests.controller.builders import T0, left, pod, server
 
 from cotenant import names
 from cotenant.controller.ends import SETTLE_S, End, Ending, WaitUntil, judge
@@ -89,3 +89,10 @@ def test_what_the_kernel_did_is_said_in_words() -> None:
     ending = judge({0: pod(0, ended=Exit(code=137, reason="OOMKilled", at=T0))}, 1, T0)
     assert isinstance(ending, Ending)
     assert ending.exit.message == "pod train-1-0 used more memory than it has; ask for more in spec.resources.memory"
+
+
+def test_a_server_has_memory_of_its_own_to_ask_for() -> None:
+    killed = server(nodes=1, ended=Exit(code=137, reason="OOMKilled", at=T0))
+    ending = judge({0: pod(0, ended=left(PEER_LOST)), 1: killed}, 2, T0)
+    assert isinstance(ending, Ending)
+    assert ending.exit.message.endswith("ask for more in spec.runtime.parameterServer.resources.memory")

@@ -36,8 +36,9 @@ def kind(pod: Document) -> str:
 
 
 def seconds(pod: Document) -> float:
-    """By the job's name: `short-…` and `fails-…` end by themselves, all others run until they are ended."""
-    return 1.0 if kind(pod) in {"short", "fails"} else FOREVER
+    """By the job's name: ranks of `short-…` and `fails-…` end by themselves, all else runs until it is ended."""
+    serves = names.LABEL_SERVER in pod["metadata"]["labels"]
+    return 1.0 if kind(pod) in {"short", "fails"} and not serves else FOREVER
 
 
 def code(pod: Document) -> int:
@@ -59,6 +60,12 @@ async def world(running: World) -> AsyncIterator[World]:
     """The same, with no job left over from the test before."""
     yield running
     await running.clear()
+
+
+def served(servers: int, **chosen: Any) -> dict[str, Any]:
+    """A runtime with so many parameter servers."""
+    asked = {"servers": servers, "resources": {"cpu": "100m", "memory": "64Mi"}, **chosen}
+    return {"entrypoint": "train:main", "strategy": "ParameterServer", "parameterServer": asked}
 
 
 async def pods_of(world: World, job: str) -> list[str]:
@@ -97,8 +104,9 @@ async def test_a_job_runs_to_its_end_and_says_so(world: World) -> None:
         ("long-one-rank", {}, {"NetworkPolicy", "Pod"}),
         ("long-two-ranks", {"workers": 2}, {"NetworkPolicy", "Pod", "Secret"}),
         ("long-two-pods", {"workers": 6}, {"NetworkPolicy", "Pod", "Secret", "Service"}),
+        ("long-served", {"runtime": served(1)}, {"NetworkPolicy", "Pod", "Secret", "Service"}),
     ],
-    ids=["one rank", "two ranks in one pod", "two pods"],
+    ids=["one rank", "two ranks in one pod", "two pods", "one rank and a parameter server"],
 )
 async def test_a_job_has_around_it_what_it_needs_and_owns_all_of_it(
     world: World, name: str, spec: dict[str, Any], kinds: set[str]
@@ -267,6 +275,51 @@ async def test_a_pod_that_somebody_deletes_costs_the_job_an_attempt_but_no_retry
     await world.kube.delete(PODS, victim, world.namespace)
     status = await world.wait(again, what="long-9 runs again")
     assert (status["failures"], await pods_of(world, "long-9")) == (0, ["long-9-2-0", "long-9-2-1"])
+
+
+async def test_servers_come_and_go_with_their_attempt_and_hold_no_gpu(world: World) -> None:
+    await world.submit("long-served-1", workers=6, runtime=served(2))
+    status = await world.wait_phase("long-served-1", "Running")
+    pods = await pods_of(world, "long-served-1")
+    assert pods == [f"long-served-1-1-{name}" for name in ("0", "1", "s0", "s1")]
+    assert (status["placement"]["servers"], status["placement"]["workers"]) == (2, 6)
+    await world.submit("short-served-1", workers=2, runtime=served(1))  # the last two GPUs
+    await world.wait_phase("short-served-1", "Succeeded")
+    await world.wait(lambda: only_ended(world, "short-served-1"), what="the server of a job that is done is ended")
+    await edit(world, "long-served-1", {"suspend": True})
+    await world.wait_phase("long-served-1", "Suspended")
+    assert await pods_of(world, "long-served-1") == []
+
+
+async def only_ended(world: World, job: str) -> bool:
+    pods = [pod for pod in await world.pods() if pod["metadata"]["labels"][names.LABEL_JOB] == job]
+    return all(pod["status"]["phase"] == "Succeeded" for pod in pods)
+
+
+async def test_a_lost_server_costs_the_job_an_attempt_but_no_retry(world: World) -> None:
+    async def again() -> dict[str, Any]:
+        status = await world.status("long-served-2")
+        return status if status.get("phase") == "Running" and status["attempts"] == 2 else {}
+
+    await world.submit("long-served-2", runtime=served(2))
+    await world.wait_phase("long-served-2", "Running")
+    await world.kube.delete(PODS, "long-served-2-1-s1", world.namespace)
+    status = await world.wait(again, what="long-served-2 runs again")
+    assert (status["failures"], status["lastExit"]["reason"]) == (0, "PodLost")
+    assert await pods_of(world, "long-served-2") == [f"long-served-2-2-{name}" for name in ("0", "s0", "s1")]
+
+
+async def test_a_server_that_no_node_can_take_is_named_at_the_job_with_the_schedulers_words(world: World) -> None:
+    async def told() -> dict[str, Any]:
+        status = await world.status("long-served-3")
+        return status if status.get("reason") == "Unschedulable" else {}
+
+    await world.submit("long-served-3", runtime=served(1, nodeSelector={"pool": "absent"}))
+    status = await world.wait(told, what="the job says why it does not start")
+    assert status["phase"] == "Starting"
+    said = "server pod long-served-3-1-s0 does not start: Unschedulable: 0/"
+    assert status["message"].startswith(said), status["message"]
+    assert "node(s) didn't match Pod's node affinity/selector" in status["message"]
 
 
 async def test_a_higher_priority_takes_the_place_and_the_lower_comes_back(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from tests.controller.builders import UID, attempt, job_document, placed
 from cotenant import contract, names
 from cotenant.api.conversion import from_placement, parse_job, to_placement
 from cotenant.api.jobstatus import Isolation
-from cotenant.controller.attempt import GpuFacts, Program, placement_from_json, placement_to_json
+from cotenant.controller import server_pods
+from cotenant.controller.attempt import Attempt, GpuFacts, Program, Servers, placement_from_json, placement_to_json
 from cotenant.controller.documents import attempt_of
 from cotenant.controller.isolation import NodeIsolation, RuntimePath, level
 from cotenant.controller.manifests import contract_of, pod
@@ -156,6 +158,167 @@ def test_the_contract_tells_every_pod_the_whole_world_and_its_own_place_in_it() 
         entrypoint="train:main",
         grace_s=45,
     )
+
+
+SERVERS = Servers(cpu_milli=500, memory_mib=1024)
+
+
+def served(servers: int = 2, wanted: Servers = SERVERS, *nodes: tuple[str, int]) -> Attempt:
+    program = Program(
+        image="example.com/worker:1",
+        mode="command",
+        command=("python", "x.py"),
+        strategy="ParameterServer",
+        env=({"name": "DATA", "value": "theirs"},),
+        volumes=({"name": "data", "persistentVolumeClaim": {"claimName": "d"}},),
+        mounts=({"name": "data", "mountPath": "/data"},),
+        code={"source": {"configMap": {"name": "code"}}},
+        servers=wanted,
+    )
+    return attempt(*nodes, program=program, servers=servers)
+
+
+def test_the_pod_of_a_server_has_no_gpu_no_rank_and_nothing_of_the_program() -> None:
+    made = server_pods.pod(served(), 1, SETTINGS)
+    told = made["spec"]["containers"][0]["env"][1].pop("value")
+    assert made == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "train-3-s1",
+            "namespace": "red",
+            "labels": {
+                **OWNED["labels"],
+                "cotenant.dev/attempt": "3",
+                "cotenant.dev/node-rank": "3",
+                "cotenant.dev/queue": "red",
+                "cotenant.dev/server": "1",
+            },
+            "ownerReferences": OWNED["ownerReferences"],
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "hostname": "train-3-s1",
+            "subdomain": "train",
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 45,
+            "affinity": {
+                "nodeAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {
+                            "weight": 100,
+                            "preference": {
+                                "matchExpressions": [
+                                    {"key": "cotenant.dev/gpu-class", "operator": "DoesNotExist"},
+                                    {"key": "nvidia.com/gpu.present", "operator": "DoesNotExist"},
+                                ]
+                            },
+                        }
+                    ]
+                }
+            },
+            "topologySpreadConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "kubernetes.io/hostname",
+                    "whenUnsatisfiable": "ScheduleAnyway",
+                    "labelSelector": {
+                        "matchLabels": {"cotenant.dev/job-uid": UID, "cotenant.dev/attempt": "3"},
+                        "matchExpressions": [{"key": "cotenant.dev/server", "operator": "Exists"}],
+                    },
+                }
+            ],
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65532,
+                "runAsGroup": 65532,
+                "fsGroup": 65532,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "worker",
+                    "image": "example.com/worker:1",
+                    "command": ["python", "-P", "-m", "cotenant_worker"],
+                    "env": [
+                        {"name": "HOME", "value": "/tmp"},
+                        {"name": "COTENANT_CONTRACT"},
+                        {"name": "RAY_AUTH_MODE", "value": "token"},
+                        {
+                            "name": "RAY_AUTH_TOKEN",
+                            "valueFrom": {"secretKeyRef": {"name": "train-3", "key": "auth_token"}},
+                        },
+                        {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
+                        {"name": "CUDA_VISIBLE_DEVICES", "value": ""},
+                    ],
+                    "ports": [{"name": "progress", "containerPort": 8099}],
+                    "readinessProbe": {
+                        "httpGet": {"path": "/healthz", "port": 8099},
+                        "periodSeconds": 2,
+                        "timeoutSeconds": 2,
+                        "failureThreshold": 3,
+                    },
+                    "resources": {"requests": {"memory": "1408Mi", "cpu": "500m"}, "limits": {"memory": "1408Mi"}},
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "readOnlyRootFilesystem": True,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                    "volumeMounts": [{"name": "cotenant-tmp", "mountPath": "/tmp"}],
+                    "terminationMessagePath": "/dev/termination-log",
+                    "terminationMessagePolicy": "File",
+                }
+            ],
+            "volumes": [{"name": "cotenant-tmp", "emptyDir": {}}],
+        },
+    }
+    assert contract.Contract.from_json(told) == contract_of(served(), 3, SETTINGS)
+
+
+def test_every_pod_is_told_the_names_of_the_servers_and_a_server_which_it_is() -> None:
+    told = [contract_of(served(), node_rank, SETTINGS) for node_rank in range(4)]
+    domain = "train.red.svc.cluster.local"
+    assert {each.servers for each in told} == {(f"train-3-s0.{domain}", f"train-3-s1.{domain}")}
+    assert [each.server for each in told] == [None, None, 0, 1]
+
+
+def test_a_contract_without_servers_is_one_that_images_from_before_them_read() -> None:
+    assert "servers" not in json.loads(contract_of(attempt(), 0, SETTINGS).to_json())
+
+
+def test_a_server_goes_where_the_job_says_and_to_tainted_gpu_nodes_only_if_it_says_so() -> None:
+    wanted = replace(SERVERS, node_selector={"pool": "cpu"}, tolerate_gpu_taints=True)
+    spec = server_pods.pod(served(1, wanted), 0, SETTINGS)["spec"]
+    assert (spec["nodeSelector"], spec["tolerations"]) == ({"pool": "cpu"}, SETTINGS.toleration_list)
+    assert not {"nodeSelector", "tolerations"} & server_pods.pod(served(), 0, SETTINGS)["spec"].keys()
+
+
+@pytest.mark.parametrize(
+    ("made", "token", "names_"),
+    [
+        (attempt(("n1", 1)), False, False),
+        (attempt(("n1", 2)), True, False),
+        (attempt(("n1", 1), ("n2", 1)), True, True),
+        (served(1, SERVERS, ("n1", 1)), True, True),
+    ],
+    ids=["one rank", "two ranks in a pod", "two pods", "one rank and a server"],
+)
+def test_pods_get_a_token_and_names_as_far_as_they_have_somebody_to_talk_to(
+    made: Attempt, token: bool, names_: bool
+) -> None:
+    assert (made.needs_token, made.needs_names) == (token, names_)
+
+
+def test_what_a_job_says_of_its_servers_reaches_their_pods() -> None:
+    chosen = {"servers": 3, "update": "Asynchronous", "resources": {"cpu": "2", "memory": "8Gi"}}
+    runtime = {"entrypoint": "a:b", "strategy": "ParameterServer", "parameterServer": chosen}
+    job = parse_job(job_document(runtime=runtime))
+    status = from_placement(placed(("n1", 2)), admitted_at=0, isolation=Isolation.NONE, servers=3)
+    made = attempt_of(job, status, 1, {}, SETTINGS)
+    assert (made.servers, made.program.servers) == (3, Servers(cpu_milli=2000, memory_mib=8192))
+    assert contract_of(made, 0, SETTINGS).platform == {"parameterServer": {"update": "Asynchronous"}}
 
 
 def test_a_whole_gpu_is_said_to_be_whole() -> None:

@@ -100,6 +100,24 @@ def test_a_pod_that_only_says_it_is_ours_is_not(forged: dict[str, Any]) -> None:
     assert read_pod(document).worker is None
 
 
+def test_a_server_of_ours_takes_its_requests_from_its_node_as_no_placement_speaks_of_them() -> None:
+    mirror = Mirror()
+    ranks, server = pod_document(0), pod_document(1)
+    server["metadata"]["labels"][names.LABEL_SERVER] = "0"
+    del server["metadata"]["annotations"]
+    for document in (ranks, server):
+        mirror.take(PODS, document)
+    assert (mirror.load["n1"].cpu_milli, mirror.load["n1"].memory_mib) == (2000, 1024)
+    assert {one.worker.server for one in mirror.pods_of(UID).values() if one.worker} == {False, True}
+    server["status"] = terminated(0)
+    server["metadata"]["resourceVersion"] = "11"
+    mirror.take(PODS, server)
+    mirror.take(PODS, ranks, deleted=True)
+    assert (mirror.load["n1"].cpu_milli, len(mirror.pods_of(UID))) == (0, 1)
+    mirror.take(PODS, server, deleted=True)
+    assert (mirror.load["n1"].cpu_milli, len(mirror.pods_of(UID))) == (0, 0)
+
+
 def test_pods_of_others_take_their_requests_from_the_node_until_they_end() -> None:
     mirror = Mirror()
     foreign = pod_document()

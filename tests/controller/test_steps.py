@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from tests.controller.builders import T0, holding, left, pod, situation
+from tests.controller.builders import T0, holding, left, pod, server, situation
 
 from cotenant import contract, names
 from cotenant.api.gpunodes import Violation
@@ -166,6 +166,78 @@ STARTING = [
         "a job that is suspended before it has pods is suspended in the same step",
         situation(holding(Phase.STARTING, *ONE), spec={"suspend": True}),
         phase=Phase.SUSPENDED, reason="Suspended", holds=False,
+    ),
+]  # fmt: skip
+
+SERVED = {"runtime": {"entrypoint": "a:b", "strategy": "ParameterServer", "parameterServer": {"servers": 2}}}
+NOWHERE = "Unschedulable: 0/3 nodes are available: 3 Insufficient cpu."
+WITH_SERVERS = [
+    Case(
+        "the pods of servers are made with those of the ranks",
+        situation(holding(Phase.STARTING, *ONE, servers=2), pod(0, ready=True), server(0, nodes=1)),
+        create=True, again=T0 + 300,
+    ),
+    Case(
+        "it runs when the servers are ready too",
+        situation(holding(Phase.STARTING, *ONE, servers=1), pod(0, ready=True), server(nodes=1, ready=True)),
+        phase=Phase.RUNNING, reason="Running", says="2 workers running in 1 pod, 1 parameter server beside them",
+    ),
+    Case(
+        "a server that no node can take says so at the job",
+        situation(holding(Phase.STARTING, *ONE, servers=1), pod(0, ready=True), server(nodes=1, waiting=NOWHERE)),
+        phase=Phase.STARTING, reason="Unschedulable", says=f"server pod train-1-s0 does not start: {NOWHERE}",
+        again=T0 + 300,
+    ),
+    Case(
+        "GPUs are not held for ever for a server that no node can take",
+        situation(holding(Phase.STARTING, *ONE, servers=1), pod(0, ready=True), server(nodes=1, waiting=NOWHERE),
+                  now=T0 + 300),
+        phase=Phase.EVICTING, reason="StartTimeout", says=f"(server pod train-1-s0: {NOWHERE})",
+        delete=("train-1-0", "train-1-s0"),
+    ),
+    Case(
+        "and after several times the job fails with the scheduler's words",
+        situation(holding(Phase.STARTING, *ONE, servers=1, faults=2), pod(0, ready=True),
+                  server(nodes=1, waiting=NOWHERE), now=T0 + 300),
+        phase=Phase.FAILED, reason="StartTimeout", says=NOWHERE, delete=("train-1-0", "train-1-s0"), holds=False,
+    ),
+    Case(
+        "ranks that gave a server up do not know what the scheduler knows",
+        situation(holding(Phase.STARTING, *ONE, servers=1), server(nodes=1, waiting=NOWHERE),
+                  pod(0, ended=left(80, at=T0, reason="RendezvousTimeout", message="no s0"))),
+        phase=Phase.EVICTING, reason="RendezvousTimeout",
+        says=f"no s0; server pod train-1-s0 does not start: {NOWHERE}",
+        delete=("train-1-s0",),
+    ),
+    Case(
+        "a server that is lost takes the gang with it",
+        situation(holding(Phase.RUNNING, *TWO, servers=2), pod(0, ready=True), pod(1, ready=True),
+                  server(0, nodes=2, ready=True)),
+        phase=Phase.EVICTING, reason="PodLost", says="pod train-1-s1 disappeared",
+        delete=("train-1-0", "train-1-1", "train-1-s0"),
+    ),
+    Case(
+        "a server that died explains the ranks that lost it",
+        situation(holding(Phase.RUNNING, *ONE, servers=1), pod(0, ended=left(82, at=T0 + 91, reason="PeerLost")),
+                  server(nodes=1, ended=left(137, at=T0 + 90, reason="OutOfMemory", message="ask for more"))),
+        phase=Phase.FAILED, reason="OutOfMemory", says="the job on node cpu ended with 137 (OutOfMemory): ask for more",
+        holds=False,
+    ),
+    Case(
+        "a node with nothing but a server that does not answer is left as well",
+        situation(holding(Phase.RUNNING, *ONE, servers=1), pod(0, ready=True), server(nodes=1, ready=True),
+                  dead_nodes={"cpu": T0}),
+        phase=Phase.EVICTING, reason="NodeLost", says="cpu has not answered", delete=("train-1-0", "train-1-s0"),
+    ),
+    Case(
+        "servers that stay behind when all ranks are done are ended",
+        situation(holding(Phase.RUNNING, *ONE, servers=1), pod(0, ended=left(0, at=T0 + 90)),
+                  server(nodes=1, ready=True)),
+        phase=Phase.SUCCEEDED, reason="Completed", delete=("train-1-s0",), holds=False,
+    ),
+    Case(
+        "an attempt whose servers were in the pods of its ranks goes on as it is",
+        situation(holding(Phase.RUNNING, *ONE), pod(0, ready=True), spec=SERVED),
     ),
 ]  # fmt: skip
 
@@ -339,7 +411,9 @@ FINISHED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [*WAITING, *STARTING, *RUNNING, *LEAVING, *FINISHED], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [*WAITING, *STARTING, *RUNNING, *WITH_SERVERS, *LEAVING, *FINISHED], ids=lambda case: case.name
+)
 def test_the_next_step(case: Case) -> None:
     step = next_step(case.given, SETTINGS)
     after = step.status or case.given.status
@@ -356,7 +430,7 @@ def test_the_next_step(case: Case) -> None:
 
 
 def test_a_step_that_is_written_is_not_taken_twice() -> None:
-    for case in [*WAITING, *STARTING, *RUNNING, *LEAVING]:
+    for case in [*WAITING, *STARTING, *RUNNING, *WITH_SERVERS, *LEAVING]:
         first = next_step(case.given, SETTINGS)
         if first.status is not None and first.status.phase is not Phase.EVICTING and not case.holds:
             gone = Situation(
@@ -377,6 +451,14 @@ def test_the_node_that_failed_a_gang_is_avoided_for_a_while_and_the_others_are_n
     step = next_step(given, SETTINGS)
     assert step.status is not None
     assert [(one.node, one.until.timestamp()) for one in step.status.excluded_nodes] == [("n2", T0 + 1200)]
+
+
+def test_a_server_that_no_node_can_take_is_not_blamed_on_the_nodes_of_the_ranks() -> None:
+    waits = server(nodes=1, node="", waiting=NOWHERE)
+    given = situation(holding(Phase.STARTING, *ONE, servers=1), pod(0, ready=True), waits, now=T0 + 300)
+    step = next_step(given, SETTINGS)
+    assert step.status is not None
+    assert step.status.excluded_nodes == ()
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,25 @@ def test_a_job_whose_spec_cannot_be_read_any_more_keeps_what_it_holds() -> None:
     assert held(seen) == {"red/train": ["GPU-n1-0"]}
 
 
+SERVED = {"entrypoint": "a:b", "strategy": "ParameterServer"}
+
+
+@pytest.mark.parametrize(
+    ("servers", "runtime", "wrong"),
+    [
+        (1, SERVED, ""),
+        (0, SERVED, ""),
+        (2, SERVED, "it has 2 parameter servers, and the job asks for 1"),
+        (1, {"entrypoint": "a:b"}, "it has 1 parameter server, and the job asks for 0"),
+    ],
+    ids=["as many", "none: in the pods of the ranks, by an earlier version", "too many", "another strategy"],
+)
+def test_a_placement_has_the_servers_that_the_job_asks_for(servers: int, runtime: dict[str, str], wrong: str) -> None:
+    seen = world()
+    told(seen, holding(Phase.RUNNING, ("n1", 2), servers=servers), gpu={"count": 1}, runtime=runtime)
+    assert seen.impossible(seen.mirror.jobs["red/train"], T0 + 100) == wrong
+
+
 def test_a_job_avoids_a_node_only_as_long_as_it_was_told_to() -> None:
     seen = world()
     status = TrainingJobStatus.model_validate(

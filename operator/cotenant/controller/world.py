@@ -26,6 +26,7 @@ from cotenant.core.model import Job, JobKey, Placement
 from cotenant.core.plan import Action
 from cotenant.core.snapshot import Snapshot
 from cotenant.core.state import ClusterState
+from cotenant.core.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +200,9 @@ class World:
 def _miscounted(record: JobRecord) -> str:
     """An attempt of a version that put servers into the pods of the ranks has none of their own, and is left alone."""
     held = (record.status.placement.servers or 0) if record.status.placement else 0
-    return (
-        f"it has {held} parameter servers, and the job has {record.servers}" if held not in {0, record.servers} else ""
-    )
+    if held in {0, record.servers}:
+        return ""
+    return f"it has {counted(held, 'parameter server')}, and the job asks for {record.servers}"
 
 
 def _is_earlier(pod: PodFacts, record: JobRecord) -> bool:
