@@ -1,8 +1,9 @@
 """What strategy `ParameterServer` costs a step, against all-reduce: `python bench/parameter_server.py`. Root, no Ray.
 
 Four workers, each in a network namespace whose card is slowed down in both directions, so that the network is the
-bottleneck and not this machine's CPUs. Servers live where Cotenant puts them: server s beside worker s mod 4. All kinds
-take turns at every size in one run. Beside the times: how long the busiest card needs for the bytes alone.
+bottleneck and not this machine's CPUs. Servers live where Cotenant puts them: each in a pod, and here a namespace, of
+its own. All kinds take turns at every size in one run. Beside the times: how long the busiest card needs for the bytes
+alone.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -25,6 +27,14 @@ SERVERS = (1, 2, 4)
 SIZES = (1 << 20, 4 << 20)
 PORT = 23500
 SECRET = "of this benchmark"
+
+
+def server() -> None:
+    """One server, until it is killed."""
+    from cotenant_worker.parameter_server import Starts, serve
+
+    with socket.create_server((os.environ["POD_IP"], PORT), backlog=256) as listener:
+        serve(listener, Starts(synchronous=True), SECRET)
 
 
 def child(rank: int) -> None:
@@ -73,18 +83,18 @@ class Network:
     world: podlike.World
     workers: list[subprocess.Popen[str]]
 
-    def spawn(self, index: int, *command: str, **env: str) -> subprocess.Popen[str]:
+    def spawn(self, index: int, *command: str) -> subprocess.Popen[str]:
         inside = ["ip", "netns", "exec", f"{self.world._bridge}{index}", sys.executable, "-P", *command]
         own = {"POD_IP": address(index), "OMP_NUM_THREADS": "1", "COTENANT_SECRET": SECRET, "RANK": str(index)}
         where = {"GLOO_SOCKET_IFNAME": "eth0", "MASTER_ADDR": address(0), "MASTER_PORT": "24000"}
         path = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
-        everything = {**os.environ, **where, **own, "PYTHONPATH": path, **env}
+        everything = {**os.environ, **where, **own, "PYTHONPATH": path, "WORLD_SIZE": str(WORKERS)}
         pipe = subprocess.PIPE
         return subprocess.Popen(inside, env=everything, stdin=pipe, stdout=pipe, text=True)
 
     def slow_down(self, mbit: int) -> None:
         shape = ["root", "tbf", "rate", f"{mbit}mbit", "burst", "64kb", "latency", "200ms"]
-        for index in range(WORKERS):
+        for index in range(len(self.world.hosts)):
             podlike.run("tc", "-n", f"{self.world._bridge}{index}", "qdisc", "add", "dev", "eth0", *shape)
             podlike.run("tc", "-n", self.world._bridge, "qdisc", "add", "dev", f"p{index}", *shape)
 
@@ -101,12 +111,10 @@ class Network:
 
     def with_servers(self, count: int, size: int, steps: int) -> float:
         """Fresh servers: a server keeps the parameters that it was given first."""
-        started = [
-            self.spawn(index, "-m", "cotenant_worker.parameter_server", str(index), WORLD_SIZE=str(WORKERS))
-            for index in range(count)
-        ]
+        indices = range(WORKERS, WORKERS + count)
+        started = [self.spawn(index, __file__, "--server") for index in indices]
         try:
-            where = ",".join(f"{address(index)}:{PORT + index}" for index in range(count))
+            where = ",".join(f"{address(index)}:{PORT}" for index in indices)
             return self.ask(f"servers {where} {size} {steps}")
         finally:
             for server in started:
@@ -119,19 +127,20 @@ def address(index: int) -> str:
 
 
 def bytes_of_the_busiest_card(servers: int, size: int) -> float:
-    """That one card must carry one after the other in a step. A server reaches the worker beside it without its card.
+    """That one card must carry one after the other in a step.
 
-    All-reduce: what a rank sends. Servers: first all gradients come in, then all parameters go out.
+    All-reduce: what a rank sends. Servers: first all gradients come in, then all parameters go out; a worker sends all
+    of its gradients and gets all parameters.
     """
     if not servers:
         return 2 * (WORKERS - 1) / WORKERS * size
-    at_a_server = (WORKERS - 1) / servers * size
-    at_a_worker_without = size if servers < WORKERS else 0.0
-    return 2 * max(at_a_server, at_a_worker_without)
+    return 2 * max(WORKERS / servers, 1.0) * size
 
 
 def measure(rounds: int, steps: int, mbit: int) -> list[dict[str, Any]]:
-    with podlike.World(podlike.contract([1] * WORKERS, command=("x",)), Path(__file__).parent) as world:
+    names = tuple(f"server-{index}" for index in range(max(SERVERS)))
+    pods = podlike.contract([1] * WORKERS, command=("x",), servers=names)
+    with podlike.World(pods, Path(__file__).parent) as world:
         network = Network(world, [])
         try:
             for rank in range(WORKERS):
@@ -164,7 +173,10 @@ def main() -> int:
     parser.add_argument("--mbit", type=int, default=100, help="of every card, each way")
     parser.add_argument("--json", default="bench/results/parameter_server.json")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--server", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    if chosen.server:
+        server()
     if chosen.child is not None:
         child(chosen.child)
         return 0
