@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -161,25 +162,43 @@ def test_over_torch_a_tensor_is_copied_unless_it_may_be_changed() -> None:
 
 
 @pytest.mark.usefixtures("group")
-@pytest.mark.parametrize("length", [0, 1, 2, 3, 7])
-@pytest.mark.parametrize("in_place", [False, True])
-def test_over_torch_pieces_add_up_to_the_whole(length: int, in_place: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("value", "op", "world", "want"),
+    [
+        pytest.param(np.ones(8192), "mean", 1, True, id="a large array"),
+        pytest.param(np.ones(8191), "mean", 1, False, id="a small one"),
+        pytest.param(np.ones(8192, np.int64), "mean", 1, False, id="whole numbers whose mean is not"),
+        pytest.param(np.ones(8192, np.int64), "sum", 1, True, id="whole numbers"),
+        pytest.param(np.ones(8192, np.complex128), "sum", 1, False, id="a kind that torch reduces in its own way"),
+        pytest.param([1.0] * 8192, "sum", 1, False, id="neither array nor tensor"),
+        pytest.param(np.ones(8192), "mean", 2, False, id="a process group of other ranks than the job's"),
+    ],
+)
+def test_large_values_on_the_cpu_go_over_the_ring(value: Any, op: Op, world: int, want: bool) -> None:
     import torch
-    import torch.distributed as dist
 
-    calls: list[list[float]] = []
-    original = dist.all_reduce
-    monkeypatch.setattr(dist, "all_reduce", lambda part, **how: (calls.append(part.tolist()), original(part, **how))[1])
-    monkeypatch.setattr(over_torch, "PIECE", 8)
-    monkeypatch.setattr(over_torch, "_OWN_PAGES", 1)
-    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
-    tensor = torch.arange(float(length))
-    found = collectives.all_reduce(tensor, "mean", in_place=in_place)
-    assert found.tolist() == [index / 2 for index in range(length)]  # two ranks, of which this is the only one
-    assert (found is tensor) is in_place
-    assert tensor.tolist() == (found.tolist() if in_place else [float(index) for index in range(length)])
-    # The same calls either way: ranks may differ in that.
-    assert calls == ([[float(i) for i in range(at, min(at + 2, length))] for at in range(0, length, 2)] or [[]])
+    assert over_torch.rather_ring(torch, value, op, rank=0, world=world) is want
+    if isinstance(value, np.ndarray):
+        assert over_torch.rather_ring(torch, torch.from_numpy(value), op, rank=0, world=world) is want
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_tensor_keeps_its_kind_on_its_way_over_the_ring(monkeypatch: pytest.MonkeyPatch, in_place: bool) -> None:
+    import torch
+
+    tensors = [torch.arange(20_000.0).reshape(100, 200).T * (rank + 1) for rank in range(2)]  # not contiguous
+    sources = [tensor.clone() for tensor in tensors]
+
+    def work(ring: Ring) -> Any:
+        monkeypatch.setattr(collectives, "_ring", lambda: rings[threading.get_ident()])
+        rings[threading.get_ident()] = ring
+        return collectives._with_ring(tensors[ring.rank], "mean", in_place)
+
+    rings: dict[int, Ring] = {}
+    for rank, found in enumerate(on_ring(2, work)):
+        assert torch.equal(found, sources[0] * 1.5)
+        assert (found is tensors[rank]) is in_place
+        assert torch.equal(tensors[rank], found if in_place else sources[rank])
 
 
 @pytest.mark.usefixtures("group")

@@ -321,10 +321,19 @@ def beat(rank: int, sequence: int, *, moved: float = 0.0, seen: float = 100.0, w
             id="who has left",
         ),
         pytest.param([beat(0, 5), beat(1, 4)], (0,), None, id="the ones ahead have left: nobody waits"),
+        pytest.param(
+            [replace(beat(0, 1), met=True)],
+            (),
+            "1 rank(s) have waited 100 s in collective 1 for 1 that did not come:"
+            " rank 1 has not been heard of for 100 s (not since it started)",
+            id="who froze before its first beat",
+        ),
+        pytest.param([beat(0, 1)], (), None, id="one that says no beats, in a job whose ranks never met"),
+        pytest.param([replace(beat(0, 1), met=True)], (1,), None, id="one that left before its first beat"),
     ],
 )
 def test_a_hanging_collective_names_who_is_missing(beats: list[Beat], left: tuple[int, ...], want: str | None) -> None:
-    found = find_hang(beats, left, 100.0, 30.0)
+    found = find_hang(beats, range(2), left, 100.0, 30.0)
     assert (found.message if found else None) == want
 
 
@@ -332,7 +341,7 @@ def meeting(rank: int, entered: int = 1, *, inside: bool = True, seen: float = 9
     return Beat(rank, 0, -1 if inside else 7, "train.py:9 in main", seen, moved, entered, inside)
 
 
-WAITED = "rank(s) have waited 40 s in init_process_group for 1 that did not come"
+WAITED = "rank(s) have waited 40 s in init_process_group or a first all_reduce for 1 that did not come"
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,11 @@ from cotenant_worker import checkpoints
 from cotenant_worker.causes import RankExit
 from cotenant_worker.cells import stop_count
 from cotenant_worker.channel import Message
-from cotenant_worker.hangs import Beat, find_absent, find_hang
+from cotenant_worker.hangs import Beat, find_absent, find_hang, patience_of
 from cotenant_worker.supervision import Command, Finish, Save, Start, State, Stop, Supervisor
 from cotenant_worker.worlds import World
 
 _TICK_S = 0.1
-HANG_TIMEOUT_S = 600
-"""As long as torch lets NCCL wait: what trains under torchrun, one rank evaluating alone say, trains here."""
 QUIET_S = 6.0
 """A pod that lives answers at least every five seconds (`actor`)."""
 _PORTS = range(24000, 30000)
@@ -126,11 +124,11 @@ class Conductor:
         supervisor = self.supervisor
         if supervisor.state is not State.RUNNING:
             return
-        patience = float(self.contract.platform.get("hangTimeoutSeconds", HANG_TIMEOUT_S))
+        patience = patience_of(self.contract)
         beats = [beat for beat in self._beats.values() if beat.generation == supervisor.generation]
         ended, now, first_s = set(supervisor.exits), self.clock(), min(30.0, patience)
         ranks = [member.rank for member in supervisor.members]
-        hang = find_hang(beats, ended, now, first_s) or find_absent(beats, ranks, ended, now, first_s)
+        hang = find_hang(beats, ranks, ended, now, first_s) or find_absent(beats, ranks, ended, now, first_s)
         if hang is None:
             if self._reported_hang is not None:
                 self.pods.tell_head({"op": "warning", "key": "hang", "text": ""})

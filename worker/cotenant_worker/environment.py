@@ -14,6 +14,7 @@ from cotenant import names
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
 from cotenant_worker import dialects, layout
 from cotenant_worker.handshake import secret_of
+from cotenant_worker.hangs import patience_of
 from cotenant_worker.programs import TORCH_LAUNCHERS, unwrap
 from cotenant_worker.worlds import Member, World
 
@@ -90,6 +91,8 @@ def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: 
     env[layout.ENV_PRECISION] = contract.precision
     env[layout.ENV_STATE] = str(layout.state_dir())
     env[layout.ENV_PREEMPT_FILE] = str(layout.preempt_file())
+    # Who finds a hang names the rank; the ring itself would name its neighbours, so it waits a little longer.
+    env.setdefault("COTENANT_REDUCE_TIMEOUT_S", f"{patience_of(contract) + 60:.0f}")
     env["COTENANT_PREFLIGHT"] = str(int(contract.platform.get("preflight", True)))
     env["ACCELERATE_MIXED_PRECISION"] = {"fp32": "no"}.get(contract.precision, contract.precision)
     if contract.checkpoint:

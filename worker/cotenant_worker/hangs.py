@@ -4,8 +4,8 @@ Every rank counts the collectives that it has entered. In a healthy world the co
 ranks that are ahead have stood still for long, those are missing who have entered fewer, and those who have entered as
 many but have not been heard of for as long: frozen in the middle of it.
 
-Before that, ranks wait for each other in `init_process_group`. While none has come there, all of them may be loading
-data and nobody waits; once some have, those are missing who have not.
+Before that, ranks wait for each other in `init_process_group`, or to form our own ring. While none has come there, all
+of them may be loading data and nobody waits; once some have, those are missing who have not.
 """
 
 from __future__ import annotations
@@ -13,6 +13,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+from cotenant.contract import Contract
+
+_PATIENCE_S = 600
+"""As long as torch lets NCCL wait: what trains under torchrun, one rank evaluating alone say, trains here."""
+
+
+def patience_of(contract: Contract) -> float:
+    """Seconds after which a hang ends the ranks: `runtime.hangTimeout`."""
+    return float(contract.platform.get("hangTimeoutSeconds", _PATIENCE_S))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,8 @@ class Beat:
     """How often it has come to `init_process_group`."""
     inside: bool = False
     """It waits there."""
+    met: bool = False
+    """It has been there with all ranks of the job, so that each of them has begun to say beats."""
 
     @property
     def progress(self) -> tuple[int, int, int, bool]:
@@ -57,8 +69,11 @@ class Hang:
     message: str
 
 
-def find_hang(beats: Sequence[Beat], ended: Collection[int], now: float, patience_s: float) -> Hang | None:
-    """The collective that hangs, or None. `ended` are ranks that have left."""
+def find_hang(
+    beats: Sequence[Beat], ranks: Collection[int], ended: Collection[int], now: float, patience_s: float
+) -> Hang | None:
+    """The collective that hangs, or None. `ranks` are all of this start, `ended` those that have left."""
+    beats = [*beats, *_unheard(beats, ranks, ended)]
     # One that fell silent before it counted its first stands at none, while others have gone on to theirs.
     counted = [beat for beat in beats if beat.sequence >= 0 or now - beat.seen_at >= patience_s]
     waiting_at = max((beat.sequence for beat in counted), default=0)
@@ -81,10 +96,19 @@ def find_hang(beats: Sequence[Beat], ended: Collection[int], now: float, patienc
     )
 
 
+def _unheard(beats: Sequence[Beat], ranks: Collection[int], ended: Collection[int]) -> list[Beat]:
+    """Ranks that froze between the meeting and their first beat, which others prove to have taken place."""
+    if not any(beat.met for beat in beats):
+        return []
+    silent = set(ranks) - {beat.rank for beat in beats} - set(ended)
+    since = min(beat.moved_at for beat in beats)
+    return [Beat(rank, beats[0].generation, -1, seen_at=since, moved_at=since) for rank in sorted(silent)]
+
+
 def find_absent(
     beats: Sequence[Beat], ranks: Collection[int], ended: Collection[int], now: float, patience_s: float
 ) -> Hang | None:
-    """The ranks that others wait for in `init_process_group`, or None. `ranks` are all of this start."""
+    """The ranks that others wait for to meet them, or None. `ranks` are all of this start."""
     known = {beat.rank: beat for beat in beats}
     inside = [beat for beat in beats if beat.inside and beat.rank not in ended]
     frozen = {beat.rank for beat in inside if now - beat.seen_at >= patience_s}
@@ -102,8 +126,8 @@ def find_absent(
         -meeting,
         tuple(missing),
         for_s,
-        f"{len(waiting)} rank(s) have waited {for_s:.0f} s in init_process_group for {len(missing)} that did not"
-        f" come: {words}",
+        f"{len(waiting)} rank(s) have waited {for_s:.0f} s in init_process_group or a first all_reduce for"
+        f" {len(missing)} that did not come: {words}",
     )
 
 

@@ -13,12 +13,13 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from cotenant_worker.duplex import Duplex, receive
+from cotenant_worker.duplex import TIMEOUT_S, Duplex, receive
 from cotenant_worker.handshake import admit, introduce, new_nonce, take_ticket, ticket
 from cotenant_worker.ring import Ring
 
 _LENGTH = struct.Struct("<Q")
-_JOIN_S = 120.0
+_JOIN_S = TIMEOUT_S
+"""Some ranks may load their data for long. Who stays away is named earlier, from the beats of those who came."""
 _HELLO_S = 10.0
 _HELLO_BYTES = 4096
 

@@ -31,12 +31,15 @@ class Pulse:
         self._pending = None
         self._sent_at = 0.0
         self._peak = 0
-        self.sequence = None
-        """A function that counts the collectives entered, once a process group exists."""
+        self.counters = {}
+        """Name → a function that counts the collectives entered there: in torch's process group, in our ring."""
+        self._counts = {}
         self.entered = 0
-        """How often this rank has come to `init_process_group`."""
+        """How often this rank has come to meet the others, in `init_process_group` or to form our ring."""
         self.inside = False
         """It waits there for the others."""
+        self.met = False
+        """It has met all ranks of the job."""
 
     @property
     def rank(self):
@@ -123,12 +126,19 @@ class Pulse:
             with contextlib.suppress(Exception):
                 self.flush()
                 counted = self._steps(counted)
-                if self.inside or self.sequence is not None:
-                    number = -1 if self.inside else int(self.sequence())
+                if self.inside or self.counters:
+                    number = -1 if self.inside else self._collectives()
                     if not self.inside:
                         self.word("sequence", number)
                     self.send({"op": "beat", "beat": self._beat(number)})
                 self._memory()
+
+    def _collectives(self):
+        """Entered by now, of whatever kind; of a group that was destroyed as many as it came to."""
+        for name, count in list(self.counters.items()):
+            with contextlib.suppress(Exception):
+                self._counts[name] = int(count())
+        return sum(self._counts.values())
 
     def _steps(self, counted=-1, final=False):
         step = self.word("step")
@@ -146,11 +156,12 @@ class Pulse:
             "where": where,
             "entered": self.entered,
             "inside": self.inside,
+            "met": self.met,
         }
 
     @contextlib.contextmanager
     def meeting(self):
-        """While this rank waits for the others in `init_process_group`."""
+        """While this rank waits for the others."""
         self.entered += 1
         self.inside = True
         self.start()

@@ -35,7 +35,8 @@ def after_distributed(c10d):
             result = original(chosen, *args, **kwargs)
         with contextlib.suppress(Exception):
             pulse.send({"op": "mark", "what": f"process group of rank {pulse.rank}"})
-            pulse.sequence = lambda: c10d._world.default_pg._get_sequence_number_for_group()  # noqa: PLW0108 - the group may be replaced
+            pulse.met = c10d.get_world_size() == int(os.environ.get("WORLD_SIZE", "0"))
+            pulse.counters["torch"] = lambda: c10d._world.default_pg._get_sequence_number_for_group()  # noqa: PLW0108 - the group may be replaced
             pulse.start()
         preflight(c10d)
         return result
