@@ -13,7 +13,7 @@ from cotenant_local.state import NodePlan
 BRIDGE = "lan0"
 MTU = 65520
 """Nothing leaves the machine, so frames may be large."""
-TABLE, API_TABLE = "cotenant-faults", "cotenant-api"
+TABLE, API_TABLE, GATE_TABLE = "cotenant-faults", "cotenant-api", "cotenant-gate"
 
 
 class NetworkError(Exception):
@@ -77,6 +77,15 @@ def divert_api(to_port: int | None) -> None:
         rule = f"ip saddr {Addresses.PODS} tcp dport 6443 redirect to :{to_port}"
         chain = f"chain prerouting {{ type nat hook prerouting priority dstnat; {rule}; }}"
         rules.append(f"table ip {API_TABLE} {{\n{chain}\n}}")
+    _run(["nft", "-f", "-"], "\n".join(rules))
+
+
+def hold_api(held: bool) -> None:
+    """New connections to the API server wait, but for those by way of 127.0.0.1: their first packet is dropped."""
+    rules = [f"table ip {GATE_TABLE}", f"delete table ip {GATE_TABLE}"]
+    if held:
+        rule = f"ip daddr {Addresses.CONTROL_PLANE} tcp dport 6443 tcp flags & (syn | ack) == syn drop"
+        rules.append(f"table ip {GATE_TABLE} {{\nchain input {{ type filter hook input priority 0; {rule}; }}\n}}")
     _run(["nft", "-f", "-"], "\n".join(rules))
 
 

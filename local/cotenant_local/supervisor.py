@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from cotenant_local import bootstrap, components, network
-from cotenant_local.addresses import Addresses
 from cotenant_local.api import Api, ApiError
 from cotenant_local.channel import Channel
 from cotenant_local.control import Control
+from cotenant_local.gate import Gate
 from cotenant_local.machines import Machines
 from cotenant_local.processes import Death, Processes, Service
 from cotenant_local.state import NodePlan, Plan, State
@@ -39,7 +39,8 @@ class Supervisor:
         self.state, self.plan = state, Plan.load(state.plan)
         self.lifeline, self.listeners = lifeline, listeners
         self.processes = Processes(self.died)
-        self.api = Api(Addresses.CONTROL_PLANE, 6443, state.pki)
+        self.api = Api("127.0.0.1", components.API_PORT, state.pki)
+        self.gate = Gate(self.api, self.note)
         self.machines = Machines(self.state, self.plan, self.processes, note=self.note, on_start=self.forward_services)
         self.ready = False
         self.started = time.time()
@@ -51,6 +52,8 @@ class Supervisor:
 
     def died(self, death: Death) -> None:
         self.note(death.describe())
+        if death.service == "kube-apiserver":
+            self.gate.close()
         if death.service in self.machines:
             self.machines.lost(death)
         if not self.ready and not self.failure.done():

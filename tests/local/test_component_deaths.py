@@ -72,21 +72,33 @@ def numbers(pid: int) -> list[int]:
     return [int(number) for line in lines if line.startswith("NSpid:") for number in line.split()[1:]]
 
 
+def end(cluster: "Cluster", component: str, how: signal.Signals) -> dict[str, Any]:
+    """Its death as the status has it, at the first moment at which it has it."""
+    wait_until(lambda: seen(cluster, component)["pid"], f"{component} to run")
+    before = seen(cluster, component)["restarts"]
+    os.kill(process(cluster, component), how)
+    wait_until(lambda: seen(cluster, component)["restarts"] == before + 1, f"the death of {component} to be told")
+    death: dict[str, Any] = seen(cluster, component)["lastDeath"]
+    return death
+
+
 @pytest.mark.parametrize("component", [*OF_THE_CLUSTER, *OF_A_NODE])
 def test_a_component_that_is_killed_is_told_and_started_again(local_cluster: "Cluster", component: str) -> None:
-    wait_until(lambda: seen(local_cluster, component)["pid"], f"{component} to run")
-    before = seen(local_cluster, component)
-    os.kill(process(local_cluster, component), signal.SIGKILL)
-
-    def is_back() -> bool:
-        now = seen(local_cluster, component)
-        return bool(now["restarts"] == before["restarts"] + 1 and now["pid"])
-
-    wait_until(is_back, f"{component} to be started again")
-    death = seen(local_cluster, component)["lastDeath"]
+    death = end(local_cluster, component, signal.SIGKILL)
+    wait_until(lambda: seen(local_cluster, component)["pid"], f"{component} to be started again")
     assert (death["service"], death["how"]) == (component.rpartition("/")[2], "signal 9 (SIGKILL)")
     log = local_cluster.state.logs / f"{component}.log"
     assert set(death["last_lines"].splitlines()) <= set(log.read_text(errors="replace").splitlines())
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=lambda value: value.name)
+def test_whoever_asks_the_api_server_while_it_is_away_waits_and_is_answered(
+    local_cluster: "Cluster", how: signal.Signals
+) -> None:
+    """Who is refused instead asks again later each time, and with the scheduler and the kubelet the pods wait."""
+    death = end(local_cluster, "kube-apiserver", how)
+    assert local_cluster.kubectl("get", "--raw", "/readyz") == "ok"
+    assert death["how"] == {signal.SIGKILL: "signal 9 (SIGKILL)", signal.SIGTERM: "exit code 0"}[how]
 
 
 def test_the_cluster_works_after_all_that(local_cluster: "Cluster") -> None:
