@@ -1,4 +1,4 @@
-"""Where the nodes' containers may have cgroups: only as root, and only where the hierarchy can be written.
+"""Where the nodes' containers may have cgroups: as root, and for whoever was given a part of version 2 to divide.
 
 cgroups are the one thing that the end of a PID namespace does not take along. So a cluster's own is locked as long as
 any process of its sandbox lives, and whoever starts or ends a cluster removes those that nobody holds any more.
@@ -18,6 +18,11 @@ CONTROLLERS = ("cpu", "memory", "pids", "hugetlb", "cpuset")
 LOCKED = "memory"
 """In version 1 a cluster has one folder per controller; this one's is locked."""
 PREFIX = "cotenant-"
+DIVIDED = ("cpu", "memory")
+"""Without these two a part of the hierarchy limits nothing that matters."""
+ASIDE = "cotenant"
+"""Version 2 gives controllers only to groups without processes: those of a part that is divided move in here."""
+SYSTEMD = "systemd-run --user --scope --property=Delegate=yes"
 REMOVE_SECONDS = 2.0
 
 
@@ -31,32 +36,39 @@ class Claim:
 
 def claim(cluster: str, root: Path = ROOT) -> Claim | None:
     """A group for the nodes of a cluster; None without the right."""
-    if os.geteuid() != 0:
-        return None
-    top = _lockable(root)
     with contextlib.suppress(OSError):
-        if top == root:
-            _delegate(root)
-        name, descriptor = _first_free(cluster, top)
-        if top == root:
-            _delegate(root / name)
-        return Claim(str(root / name) if top == root else f"/{name}", descriptor)
+        if os.geteuid() != 0:
+            if (part := _own_part(root)) is None or _why_undivided(part):
+                return None
+            _step_aside(part)
+            return _claim_in(part, cluster)
+        if _is_unified(root):
+            return _claim_in(root, cluster)
+        name, descriptor = _first_free(cluster, root / LOCKED)
+        return Claim(f"/{name}", descriptor)
     return None
 
 
 def why_none(root: Path = ROOT) -> str:
     """Why `claim` gave nothing."""
-    if os.geteuid() != 0:
-        return "that needs root"
-    return f"the cgroups in {root} cannot be written"
+    if os.geteuid() == 0:
+        return f"the cgroups in {root} cannot be written"
+    part = _own_part(root)
+    if part is None:
+        return "that needs root, or version 2 of cgroups"
+    return _why_undivided(part) or f"the cgroups in {part} cannot be written"
 
 
 def sweep(root: Path = ROOT) -> None:
     """Removes what clusters left that are gone, however they ended."""
     if os.geteuid() != 0:
-        return
-    top = _lockable(root)
-    tops = [root] if top == root else [folder for folder in root.iterdir() if (folder / "cgroup.procs").exists()]
+        part = _own_part(root)
+        if part is None or not os.access(part, os.W_OK):
+            return
+        top, tops = part, [part]
+    else:
+        top = root if _is_unified(root) else root / LOCKED
+        tops = [root] if top == root else [folder for folder in root.iterdir() if (folder / "cgroup.procs").exists()]
     for name in sorted({left.name for folder in tops for left in folder.glob(f"{PREFIX}*")}):
         descriptor = _hold(top / name)
         if descriptor is not None:
@@ -64,8 +76,47 @@ def sweep(root: Path = ROOT) -> None:
             os.close(descriptor)
 
 
-def _lockable(root: Path) -> Path:
-    return root if (root / "cgroup.controllers").exists() else root / LOCKED
+def _is_unified(root: Path) -> bool:
+    return (root / "cgroup.controllers").exists()
+
+
+def _own_part(root: Path) -> Path | None:
+    """The group of this process, with those of its processes that an earlier cluster moved aside; version 2 only."""
+    if not _is_unified(root):
+        return None
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            if line.startswith("0::"):
+                part = root / line[len("0::") :].lstrip("/")
+                return part.parent if part.name == ASIDE else part
+    return None
+
+
+def _why_undivided(part: Path) -> str:
+    """What keeps an ordinary user from dividing it; empty when nothing does."""
+    if not all(os.access(part / file, os.W_OK) for file in ("", "cgroup.procs", "cgroup.subtree_control")):
+        return f"that needs root, or cgroups of your own (start the cluster with: {SYSTEMD} cotenant local up)"
+    available = (part / "cgroup.controllers").read_text().split()
+    if missing := [name for name in DIVIDED if name not in available]:
+        return f"the cgroups in {part} are yours, but without {' and '.join(missing)} (systemd: Delegate=yes)"
+    return ""
+
+
+def _step_aside(part: Path) -> None:
+    """This process and its neighbours make room, once: the group itself may then be divided."""
+    aside = part / ASIDE
+    aside.mkdir(exist_ok=True)
+    while pids := (part / "cgroup.procs").read_text().split():
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                (aside / "cgroup.procs").write_text(pid)
+
+
+def _claim_in(top: Path, cluster: str) -> Claim:
+    _delegate(top)
+    name, descriptor = _first_free(cluster, top)
+    _delegate(top / name)
+    return Claim(str(top / name), descriptor)
 
 
 def _first_free(cluster: str, top: Path) -> tuple[str, int]:

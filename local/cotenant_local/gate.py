@@ -31,7 +31,9 @@ class Gate:
             self._opening = asyncio.create_task(self._open_when_ready())
 
     async def _open_when_ready(self) -> None:
-        while not await asyncio.to_thread(self._api.ready):
+        while True:
+            if await asyncio.to_thread(self._api.ready):
+                break
             await asyncio.sleep(POLL)
         network.hold_api(False)
         self._note("kube-apiserver is ready again")

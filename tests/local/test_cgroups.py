@@ -1,14 +1,18 @@
 """Whose cgroups are whose: those of living clusters stay, those of dead ones go, in both versions of the hierarchy."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cotenant_local import cgroups
+
+from .runtime.sandbox import User, readable_python
 
 FOLDERS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 ROOTS = [root for root in FOLDERS if (root / "cgroup.controllers").exists() or (root / "memory").is_dir()]
@@ -83,3 +87,78 @@ def test_nobody_is_thrown_out_of_a_group(root: Path) -> None:
         process.kill()
     cgroups.sweep(root)
     assert groups(root) == []
+
+
+NOBODY = User(65534, ())
+AS_NOBODY = """
+import json, sys
+from pathlib import Path
+from cotenant_local import cgroups
+cgroups.PREFIX, cgroups.DIVIDED, root = sys.argv[1], tuple(sys.argv[2].split()), Path(sys.argv[3])
+claims = [cgroups.claim("dead", root), cgroups.claim("mine", root)]
+if all(claims):
+    cgroups.os.close(claims[0].descriptor)
+    cgroups.sweep(root)
+parents = [claim and claim.parent for claim in claims]
+print(json.dumps({"parents": parents, "why": cgroups.why_none(root), "own": Path("/proc/self/cgroup").read_text()}))
+"""
+
+
+@pytest.fixture
+def part(root: Path) -> Iterator[Path]:
+    """A group for an ordinary user, not yet given to one."""
+    if not (root / "cgroup.controllers").exists():
+        pytest.skip("version 1 of cgroups is for root alone")
+    cgroups._delegate(root)
+    folder = root / f"part-{os.getpid()}"
+    folder.mkdir()
+    yield folder
+    cgroups._remove([folder])
+
+
+def ask_as_nobody(part: Path, *, divided: str) -> dict[str, Any]:
+    """What an ordinary user whose process is in that group gets for two clusters, of which one ends."""
+    python, path = readable_python()
+    enter = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(part)]
+    program = [python, "-c", AS_NOBODY, cgroups.PREFIX, divided, str(part.parent)]
+    done = subprocess.run(
+        [*enter, *NOBODY.become(), *program],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": path},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def give(part: Path) -> None:
+    for file in ("", "cgroup.procs", "cgroup.subtree_control"):
+        os.chown(part / file, NOBODY.uid, NOBODY.uid)
+
+
+def test_an_ordinary_user_divides_the_part_that_is_his(part: Path) -> None:
+    give(part)
+    available = (part / "cgroup.controllers").read_text().split()
+    answer = ask_as_nobody(part, divided=" ".join(available))
+    assert answer["parents"] == [str(part / f"{cgroups.PREFIX}{name}") for name in ("dead", "mine")]
+    assert f"0::/{part.name}/{cgroups.ASIDE}\n" in answer["own"]
+    assert sorted(group.name for group in part.iterdir() if group.is_dir()) == [cgroups.ASIDE, f"{cgroups.PREFIX}mine"]
+    limited = part / f"{cgroups.PREFIX}mine"
+    assert (limited / "cgroup.subtree_control").read_text().split() == [
+        c for c in available if c in cgroups.CONTROLLERS
+    ]
+
+
+def test_an_ordinary_user_without_a_part_is_told_how_to_get_one(part: Path) -> None:
+    answer = ask_as_nobody(part, divided="")
+    assert answer["parents"] == [None, None]
+    assert "start the cluster with: systemd-run --user --scope --property=Delegate=yes" in answer["why"]
+
+
+def test_a_part_without_the_controllers_that_matter_is_left_alone(part: Path) -> None:
+    give(part)
+    answer = ask_as_nobody(part, divided="cpu-of-tomorrow")
+    assert answer["parents"] == [None, None]
+    assert "are yours, but without cpu-of-tomorrow" in answer["why"]
+    assert [group for group in part.iterdir() if group.is_dir()] == []
