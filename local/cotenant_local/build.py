@@ -37,6 +37,9 @@ PROTOS = {
     "cotenant_device_plugin": ("k8s.io/kubelet", "pkg/apis/deviceplugin/v1beta1/api.proto"),
 }
 FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL_LINES = 3
+BUILD_MIB = 3500
+"""Of the first build: Go itself, the modules, what is compiled of them."""
 KEEP_SECONDS = 30 * 24 * 3600
 """Builds that nobody used for this long are removed by the next build."""
 
@@ -128,14 +131,33 @@ def _once(kind: str, key: str, make: Callable[[Path, Progress], None]) -> Path:
             shutil.rmtree(leftover, ignore_errors=True)
         try:
             _make_whole(final, kind, lambda unfinished: make(unfinished, progress))
-        except OSError as error:
-            if error.errno not in FULL:
+        except (OSError, LocalError) as error:
+            if not _is_full(error):
                 raise
-            raise LocalError(
-                f"the disk of {final.parent} is full; make room, or set XDG_CACHE_HOME to a folder on another one."
-            ) from error
+            raise LocalError(_about_full(final.parent, error)) from error
         _remove_unused(kind, final)
     return final
+
+
+def _is_full(error: OSError | LocalError) -> bool:
+    """Programs that are called here say it in words."""
+    return error.errno in FULL if isinstance(error, OSError) else bool(_complaints(error))
+
+
+def _complaints(error: Exception) -> list[str]:
+    words = [os.strerror(number).lower() for number in FULL]
+    return [line.strip() for line in str(error).splitlines() if any(word in line.lower() for word in words)]
+
+
+def _about_full(cache: Path, error: Exception) -> str:
+    """Go writes where it is told, and its scratch files to the folder for temporary ones."""
+    scratch = Path(tempfile.gettempdir())
+    free = ", ".join(f"{folder} has {shutil.disk_usage(folder).free >> 20} MiB left" for folder in (cache, scratch))
+    return (
+        f"a disk is full ({free}); nothing half-made stays. A first build needs some {BUILD_MIB} MiB. Make room, or "
+        "set XDG_CACHE_HOME (and TMPDIR) to folders on another disk. What was said:\n"
+        + "\n".join(_complaints(error)[:FULL_LINES])
+    )
 
 
 def _make_whole(final: Path, kind: str, make: Callable[[Path], None]) -> None:

@@ -82,7 +82,18 @@ def test_a_full_disk_is_named_and_nothing_half_made_stays(cache: Path) -> None:
         (folder / "half").touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(LocalError, match=rf"the disk of {cache} is full; make room, or set XDG_CACHE_HOME"):
+    with pytest.raises(LocalError, match=rf"a disk is full \({cache} has (.|\n)*or set XDG_CACHE_HOME"):
+        build._once("thing", "key", fill)
+    assert [entry.name for entry in cache.iterdir()] == ["thing.lock"]
+
+
+def test_a_full_disk_that_a_program_met_is_named_with_its_words(cache: Path) -> None:
+    def fill(folder: Path, progress: Progress) -> None:
+        with pytest.raises(OSError, match="No space left") as full, Path("/dev/full").open("w") as file:
+            file.write("more")
+        build._run(["sh", "-c", f"echo 'write half: {full.value.strerror.lower()}' >&2; exit 1"], folder, {})
+
+    with pytest.raises(LocalError, match=r"a disk is full (.|\n)*write half: no space left on device"):
         build._once("thing", "key", fill)
     assert [entry.name for entry in cache.iterdir()] == ["thing.lock"]
 
