@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from cotenant_local.errors import LocalError
 from cotenant_local.machines import NodeError
 from cotenant_local.network import NetworkError
+from cotenant_local.processes import is_stopped
 
 NODE_ACTIONS = ("stop", "freeze", "isolate", "restore")
 
@@ -78,15 +79,17 @@ def ask(path: Path, timeout: float = 60.0, **request: Any) -> dict[str, Any]:
     """Raises OSError where nobody listens, LocalError where the cluster refuses or is silent."""
     with socket.socket(socket.AF_UNIX) as client, _short(path) as address:
         client.settimeout(timeout)
+        client.connect(address)
+        first = _other_end(client)
+        _refuse_stopped(first)
         try:
-            client.connect(address)
             client.sendall(json.dumps(request).encode() + b"\n")
             with client.makefile("rb") as answers:
                 line = answers.readline()
         except TimeoutError as error:
+            _refuse_stopped(first)
             raise LocalError(
-                f"the cluster's first process, {peer(path)}, says nothing for {timeout:.0f} s: it is stopped "
-                f"(kill -CONT {peer(path)}), or this machine is far too busy."
+                f"the cluster's first process, {first}, says nothing for {timeout:.0f} s: this machine is far too busy."
             ) from error
     if not line:
         raise ConnectionResetError("the cluster closed the connection without an answer")
@@ -96,11 +99,20 @@ def ask(path: Path, timeout: float = 60.0, **request: Any) -> dict[str, Any]:
     return answer
 
 
+def _refuse_stopped(first: int) -> None:
+    if is_stopped(first):
+        raise LocalError(f"the cluster's first process is stopped by a signal; it goes on with: kill -CONT {first}")
+
+
 def peer(path: Path) -> int:
     """The PID, as seen from here, of the process that listens."""
     with socket.socket(socket.AF_UNIX) as client, _short(path) as address:
         client.connect(address)
-        credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return _other_end(client)
+
+
+def _other_end(client: socket.socket) -> int:
+    credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid: int = struct.unpack("3i", credentials)[0]
     return pid
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from cotenant_local import network
 from cotenant_local.channel import Channel
-from cotenant_local.processes import Death, Processes, Service
+from cotenant_local.processes import Death, Processes, Service, stands_still
 from cotenant_local.state import NodePlan, Plan, State
 
 HELLO_SECONDS = 30.0
@@ -62,6 +62,7 @@ class Machines:
         return {
             name: {
                 "power": machine.power,
+                "stopped": machine.power == "on" and self._is_stopped(name),
                 "isolated": machine.isolated,
                 "address": machine.plan.address,
                 "components": machine.components,
@@ -146,6 +147,10 @@ class Machines:
         for name, machine in self._machines.items():
             machine.power = "off"
             self._processes.remove(name)
+
+    def _is_stopped(self, name: str) -> bool:
+        pid = self._processes.pid(name)
+        return pid is not None and stands_still(pid)
 
     def _draw_boundary(self) -> None:
         network.isolate([machine.plan for machine in self._machines.values() if machine.isolated])

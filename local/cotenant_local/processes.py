@@ -89,7 +89,7 @@ class Processes:
         return {
             name: {
                 "pid": running.process.pid if running.process else None,
-                "stopped": running.process is not None and is_stopped(running.process.pid),
+                "stopped": running.process is not None and stands_still(running.process.pid),
                 "restarts": running.deaths,
                 "since": running.started,
                 "lastDeath": dataclasses.asdict(running.last) if running.last else None,
@@ -179,6 +179,15 @@ def is_stopped(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in {"T", "t"}
     except OSError:
         return False
+
+
+def stands_still(pid: int) -> bool:
+    """It is stopped, or a process that it started to work for it: nothing comes of either."""
+    try:
+        helpers = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        helpers = []
+    return any(is_stopped(each) for each in (pid, *map(int, helpers)))
 
 
 def tail(log: Path, lines: int = TAIL_LINES) -> str:

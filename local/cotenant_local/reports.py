@@ -31,7 +31,8 @@ def as_text(status: dict[str, Any]) -> str:
     rows += _components(status["components"], skip=set(status["nodes"]))
     for name, node in status["nodes"].items():
         cut = ", cut off from the API server" if node["isolated"] else ""
-        rows.append(f"node {name} ({node['address']}): {node['power']}{cut}")
+        power = "its first process is stopped by a signal" if node.get("stopped") else node["power"]
+        rows.append(f"node {name} ({node['address']}): {power}{cut}")
         rows += _components(node["components"], skip=set())
     return "\n".join(rows)
 

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cotenant_local import control, lifecycle, reports
+from cotenant_local import components, control, lifecycle, reports
+from cotenant_local.addresses import Addresses
 from cotenant_local.machines import descendants
 
 if TYPE_CHECKING:
@@ -97,6 +100,10 @@ def test_whoever_asks_the_api_server_while_it_is_away_waits_and_is_answered(
 ) -> None:
     """Who is refused instead asks again later each time, and with the scheduler and the kubelet the pods wait."""
     death = end(local_cluster, "kube-apiserver", how)
+    there = ["nsenter", f"--target={control.peer(local_cluster.state.control)}", "--net"]
+    there += ["--user", "--preserve-credentials"] if os.geteuid() else []
+    connect = f"import socket; socket.create_connection(('{Addresses.CONTROL_PLANE}', {components.API_PORT}))"
+    subprocess.run([*there, sys.executable, "-c", connect], check=True)
     assert local_cluster.kubectl("get", "--raw", "/readyz") == "ok"
     assert death["how"] == {signal.SIGKILL: "signal 9 (SIGKILL)", signal.SIGTERM: "exit code 0"}[how]
 
@@ -115,6 +122,17 @@ def test_the_cluster_works_after_all_that(local_cluster: "Cluster") -> None:
         return "10.96.0.1" in said
 
     wait_until(runs, "a pod to run and to resolve a name")
+
+
+def test_a_node_whose_first_process_is_stopped_by_a_signal_is_told(local_cluster: "Cluster") -> None:
+    everything = descendants(control.peer(local_cluster.state.control))
+    *_, first = (pid for pid in everything if is_first_of(pid, "node-2"))  # before it comes its `unshare`
+    os.kill(first, signal.SIGSTOP)
+    try:
+        said = reports.as_text(lifecycle.status(local_cluster.name))
+    finally:
+        os.kill(first, signal.SIGCONT)
+    assert "node node-2 (10.89.0.11): its first process is stopped by a signal" in said
 
 
 @pytest.mark.parametrize("component", ["coredns", "node-1/kube-proxy"])
