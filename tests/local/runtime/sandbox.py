@@ -166,7 +166,7 @@ class Kubelet:
         return socket.socket(fileno=fds[0])
 
 
-def run(folder: Path, user: User | None) -> Kubelet:
+def run(folder: Path, user: User | None, *, cgroup_parent: str | None = None) -> Kubelet:
     """Starts a sandbox with a runtime, as root or as somebody else; waits until it answers."""
     proto.load(build.stubs_path())
     settings = config.RuntimeConfig(
@@ -178,6 +178,7 @@ def run(folder: Path, user: User | None) -> Kubelet:
         catalogue=folder / "images.json",
         log_file=folder / "runtime.log",
         cdi_dirs=(folder / "cdi",),
+        cgroup_parent=cgroup_parent,
     )
     settings.catalogue.write_text(json.dumps(images.default_catalogue(ROOT)))
     (folder / "config.json").write_text(config.dump(settings))
