@@ -3,7 +3,8 @@
     python bench/local.py [--cycles 3] [--cold] [--pods 50] [--json FILE]
 
 Prints one row per figure, with what is known of kind and k3s beside it, and writes JSON. `--cold` also builds all
-programs with empty Go caches (minutes). Every cycle is a whole `up` and `down`; what stays behind is counted.
+programs with empty Go caches (minutes), and again with full ones. Every cycle is a whole `up` and `down`; what stays
+behind is counted.
 Pod latency is from the moment `kubectl` sends the pod until its container runs, as a watch of the pods sees it.
 """
 
@@ -12,6 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -19,7 +22,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,30 +88,31 @@ def pod_latencies(cluster: Cluster, count: int, seen: dict[str, float], prefix: 
     return latencies
 
 
-def memory_mib(cluster: Cluster) -> dict[str, float]:
-    """Proportional set size, by program: pages that processes share are counted once."""
-    sizes: dict[str, float] = {}
-    for pid in descendants(control.peer(cluster.state.control)):
-        try:
+def memory_mib(pids: list[int]) -> float:
+    """Proportional set size: pages that processes share are counted once."""
+    total = 0
+    for pid in pids:
+        with suppress(OSError):
             rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        except OSError:
-            continue
-        program = Path(arguments[0]).name
-        if program == "controlplane":
-            program = arguments[1]
-        elif "-m" in arguments:
-            program = arguments[arguments.index("-m") + 1]
-        pss = sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
-        sizes[program] = sizes.get(program, 0.0) + pss / 1024
-    return sizes
+            total += sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
+    return total / 1024
 
 
-def cold_build() -> float:
+def found(pids: list[int], argument: str) -> int:
+    """The first process with that word in its command line."""
+    return next(pid for pid in pids if argument in Path(f"/proc/{pid}/cmdline").read_text().split("\0"))
+
+
+def builds() -> tuple[float, float]:
+    """With empty Go caches, modules included where the user has no Go; and once more with what that left in them."""
     with tempfile.TemporaryDirectory(prefix="cotenant-bench-") as cache:
         caches = {"XDG_CACHE_HOME": cache, "GOCACHE": f"{cache}/go-build"}
         command = [sys.executable, "-m", "cotenant", "local", "build"]
-        return seconds(lambda: subprocess.run(command, check=True, env={**os.environ, **caches}))
+        build = partial(subprocess.run, command, check=True, env={**os.environ, **caches})
+        cold = seconds(build)
+        for made in Path(cache, "cotenant").glob("programs-*"):
+            shutil.rmtree(made)
+        return cold, seconds(build)
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -117,7 +122,9 @@ def percentile(values: list[float], share: float) -> float:
 
 def measure(args: argparse.Namespace) -> Iterator[tuple[str, float, str, str]]:
     if args.cold:
-        yield "build, empty Go caches", cold_build(), "s", ""
+        cold, warm = builds()
+        yield "build, empty Go caches", cold, "s", ""
+        yield "build, full Go caches", warm, "s", ""
     build.programs()
     yield "build, already there", seconds(build.programs), "s", ""
     ups, downs, left = [], [], 0
@@ -138,11 +145,12 @@ def measure(args: argparse.Namespace) -> Iterator[tuple[str, float, str, str]]:
 
 
 def measure_running(cluster: Cluster, pods: int) -> Iterator[tuple[str, float, str, str]]:
-    sizes = memory_mib(cluster)
-    of_a_node = sum(sizes.get(name, 0) for name in ("cotenant_local.node", "cotenant_local.runtime", "kubelet"))
-    of_a_node += sizes.get("kube-proxy", 0)
-    yield "memory, control plane and one node", sum(sizes.values()), "MiB", KNOWN["memory"]
-    yield "memory, of that kube-apiserver", sizes["kube-apiserver"], "MiB", ""
+    everything = descendants(control.peer(cluster.state.control))
+    of_a_node = memory_mib(descendants(found(everything, "cotenant_local.node")))
+    total = memory_mib(everything)
+    yield "memory, control plane and one node", total, "MiB", KNOWN["memory"]
+    yield "memory, of that the control plane", total - of_a_node, "MiB", ""
+    yield "memory, of that kube-apiserver", memory_mib([found(everything, "kube-apiserver")]), "MiB", ""
     yield "memory, of that the node", of_a_node, "MiB", ""
     with running_times(cluster) as seen:
         single = [latency for i in range(10) for latency in pod_latencies(cluster, 1, seen, f"one-{i}")]
@@ -166,7 +174,9 @@ def main() -> None:
         rows.append({"what": what, "value": round(value, 3), "unit": unit, "known": known})
         print(f"{what:42} {value:9.2f} {unit:4} {known}", flush=True)
     args.json.parent.mkdir(parents=True, exist_ok=True)
-    machine = {"cpus": os.cpu_count(), "loadBefore": load, "user": os.geteuid()}
+    machine = {"cpus": os.cpu_count(), "loadBefore": load, "loadAfter": os.getloadavg()[0], "user": os.geteuid()}
+    machine["kernel"] = platform.release()
+    print("on", ", ".join(f"{name} {value}" for name, value in machine.items()))
     args.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 
 
