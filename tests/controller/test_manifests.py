@@ -295,6 +295,15 @@ def test_a_server_goes_where_the_job_says_and_to_tainted_gpu_nodes_only_if_it_sa
     assert not {"nodeSelector", "tolerations"} & server_pods.pod(served(), 0, SETTINGS)["spec"].keys()
 
 
+def test_the_administrator_may_let_all_servers_onto_tainted_cpu_nodes() -> None:
+    pool = {"key": "pool", "operator": "Equal", "value": "cpu"}
+    settings = Settings(tolerations='[{"key": "gpu", "operator": "Exists"}]', server_tolerations=json.dumps([pool]))
+    plain, beside = (replace(SERVERS, tolerate_gpu_taints=chosen) for chosen in (False, True))
+    assert server_pods.pod(served(1, plain), 0, settings)["spec"]["tolerations"] == [pool]
+    assert server_pods.pod(served(1, beside), 0, settings)["spec"]["tolerations"] == [pool, *SETTINGS.toleration_list]
+    assert pod(attempt(), 0, settings, SIMULATED)["spec"]["tolerations"] == SETTINGS.toleration_list
+
+
 @pytest.mark.parametrize(
     ("made", "token", "names_"),
     [

@@ -32,8 +32,9 @@ def pod(attempt: Attempt, index: int, settings: Settings) -> Document:
     }
     if wanted.node_selector:
         made["spec"]["nodeSelector"] = dict(wanted.node_selector)
-    if wanted.tolerate_gpu_taints:
-        made["spec"]["tolerations"] = settings.toleration_list
+    tolerated = settings.server_toleration_list + (settings.toleration_list if wanted.tolerate_gpu_taints else [])
+    if tolerated:
+        made["spec"]["tolerations"] = tolerated
     return made
 
 

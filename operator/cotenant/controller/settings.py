@@ -67,6 +67,7 @@ class Settings:
     tolerations: str = setting(
         '[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]', "tolerations of worker pods, JSON"
     )
+    server_tolerations: str = setting("[]", "tolerations of parameter servers' pods, JSON: taints of CPU nodes")
     pod_priority_class: str = setting("", "PriorityClass of worker pods; empty takes the cluster's default")
     image_pull_secrets: str = setting("", "names of Secrets for pulling images, comma separated")
     scratch_mib: int = setting(51200, "size of /tmp of a worker pod")
@@ -84,15 +85,24 @@ class Settings:
         for knob_name in ("tick_s", "resync_s", "start_timeout_s", "writes_in_flight", "history_half_life_s"):
             if getattr(self, knob_name) == 0:
                 raise SettingsError(f"{_variable(knob_name)} must be above 0")
-        if not isinstance(self.toleration_list, list):
-            raise SettingsError(f"{_variable('tolerations')} must be a JSON list of tolerations")
+        for knob_name in ("tolerations", "server_tolerations"):
+            if not isinstance(self._parsed(knob_name), list):
+                raise SettingsError(f"{_variable(knob_name)} must be a JSON list of tolerations")
 
     @property
     def toleration_list(self) -> list[dict[str, Any]]:
+        """Of pods with ranks."""
+        return self._parsed("tolerations")
+
+    @property
+    def server_toleration_list(self) -> list[dict[str, Any]]:
+        return self._parsed("server_tolerations")
+
+    def _parsed(self, knob_name: str) -> list[dict[str, Any]]:
         try:
-            parsed: list[dict[str, Any]] = json.loads(self.tolerations or "[]")
+            parsed: list[dict[str, Any]] = json.loads(getattr(self, knob_name) or "[]")
         except json.JSONDecodeError as error:
-            raise SettingsError(f"{_variable('tolerations')} is not JSON: {error}") from error
+            raise SettingsError(f"{_variable(knob_name)} is not JSON: {error}") from error
         return parsed
 
     @property
