@@ -1,15 +1,27 @@
 """What the operator tells a worker pod, and what the pod tells back. Stdlib only: both sides import it.
 
 One JSON document each way, so that the two sides can never disagree about a list of variables:
-the operator writes a `Contract` into the environment variable `COTENANT_CONTRACT`; rank 0's pod serves `Progress`;
-every pod leaves a `Termination` in its termination message.
+the operator writes a `Contract` into the environment variable `COTENANT_CONTRACT`, or into several of them where it is
+longer than Linux lets one variable be; rank 0's pod serves `Progress`; every pod leaves a `Termination` in its
+termination message.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
+import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
+
+from cotenant import names
+
+PART: Final = 100_000
+"""Characters of one variable. Linux starts no program with a variable, or an argument, of 128 KiB."""
+PACKED: Final = "zlib:"
+"""How a long document begins: compressed, in base64. The grants of a thousand ranks are mostly repetition."""
 
 Mode = Literal["command", "entrypoint", "rayTrain"]
 Collective = Literal["auto", "nccl", "gloo"]
@@ -108,6 +120,27 @@ class Contract:
             del document["servers"]  # an image from before there were such pods reads every other job
         return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
+    def to_environment(self) -> dict[str, str]:
+        """The variables that carry it: one as JSON, as long as it fits."""
+        text = self.to_json()
+        if len(text) > PART:
+            text = PACKED + base64.b64encode(zlib.compress(text.encode())).decode()
+        return {_variable(at // PART): text[at : at + PART] for at in range(0, len(text), PART)}
+
+    @classmethod
+    def from_environment(cls, env: Mapping[str, str]) -> Self:
+        """Raises ContractError, as `from_json`."""
+        parts: list[str] = []
+        while (part := env.get(_variable(len(parts)))) is not None:
+            parts.append(part)
+        text = "".join(parts)
+        if text.startswith(PACKED):
+            try:
+                text = zlib.decompress(base64.b64decode(text[len(PACKED) :], validate=True)).decode()
+            except (binascii.Error, zlib.error) as error:
+                raise ContractError(f"{names.ENV_CONTRACT} cannot be unpacked: {error}") from error
+        return cls.from_json(text)
+
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Parse; raises ContractError that names what is wrong."""
@@ -135,6 +168,10 @@ class Contract:
             return cls(**raw)
         except (KeyError, TypeError) as error:
             raise ContractError(f"COTENANT_CONTRACT: {error}") from error
+
+
+def _variable(part: int) -> str:
+    return names.ENV_CONTRACT if part == 0 else f"{names.ENV_CONTRACT}_{part + 1}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from cotenant_agent.main import at_most_every
 from cotenant_agent.readings import Gpu, Sample, Signs, SourceError
 from cotenant_agent.simulated import SimulatedSource, Wish, gpu_uuid, parse
 
@@ -67,3 +68,24 @@ def test_the_source_follows_its_document() -> None:
     document[0] = '{"class": "H100", "memory": "80Gi", "count": 1, "unhealthy": [0]}'
     assert [gpu.uuid for gpu in source.inventory().gpus] == [first]
     assert source.samples() == (Sample(uuid=first, used_mib=0, utilization_percent=0, signs=Signs(lost=True)),)
+
+
+def test_an_inventory_that_was_read_once_stays_while_the_api_server_is_away() -> None:
+    answers = iter(["two GPUs", None, "three GPUs"])
+
+    def read() -> str:
+        answer = next(answers)
+        if answer is None:
+            raise SourceError("the Node cannot be read")
+        return answer
+
+    source = at_most_every(0.0, read)
+    assert [source(), source(), source()] == ["two GPUs", "two GPUs", "three GPUs"]
+
+
+def test_an_inventory_that_was_never_read_is_missing() -> None:
+    def read() -> str:
+        raise SourceError("the Node cannot be read")
+
+    with pytest.raises(SourceError):
+        at_most_every(0.0, read)()

@@ -11,6 +11,7 @@ from cotenant import contract, names
 from cotenant.api.jobstatus import Isolation, TrainingJobStatus
 from cotenant.controller import statuses
 from cotenant.controller.attempt import Attempt, GpuFacts, Program, placement_to_json
+from cotenant.controller.disruptions import Taken
 from cotenant.controller.pods import Exit, PodFacts, Worker
 from cotenant.controller.records import read_job
 from cotenant.controller.situation import Situation
@@ -23,7 +24,7 @@ UID = "11111111-1111-1111-1111-111111111111"
 
 def placed(*nodes: tuple[str, int], memory_mib: int = 32_768, compute_milli: int = 400) -> Placement:
     """`("n1", 2), ("n2", 1)`: two ranks on n1, one on n2, each with a share of its own GPU."""
-    ranks = iter(range(1000))
+    ranks = iter(range(10_000))
     return Placement(
         nodes=tuple(
             NodePlacement(
@@ -113,6 +114,7 @@ def pod(
     ended: Exit | None = None,
     deleting: bool = False,
     waiting: str = "",
+    taken: Taken | None = None,
 ) -> PodFacts:
     """A pod of ranks."""
     return PodFacts(
@@ -128,6 +130,7 @@ def pod(
         exit=ended,
         deleting=deleting,
         waiting=waiting,
+        taken=taken,
     )
 
 

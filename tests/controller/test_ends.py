@@ -8,10 +8,14 @@ import pytest
 from tests.controller.builders import T0, left, pod, server
 
 from cotenant import names
+from cotenant.controller.disruptions import Taken
 from cotenant.controller.ends import SETTLE_S, End, Ending, WaitUntil, judge
 from cotenant.controller.pods import Exit, PodFacts
 
 PEER_LOST = names.EXIT_PEER_LOST
+DRAINED = Taken("Drained", "was evicted, as `kubectl drain` does")
+KUBELET = Taken("EndedByKubelet", "was ended by the kubelet: low on memory", by_kubelet=True)
+OOM = Exit(code=137, reason="OOMKilled", at=T0)
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,17 @@ CASES = [
     Case("Ray died", (pod(0, ended=left(names.EXIT_RAY_DIED)),), End.FAULT),
     Case("no rendezvous", (pod(0, ended=left(names.EXIT_RENDEZVOUS_TIMEOUT)),), End.FAULT),
     Case("evicted by the kubelet", (pod(0, ended=Exit(code=-1, reason="Evicted")),), End.FAULT),
+    Case("drained, and killed before it could say a word", (pod(0, ended=left(137), taken=DRAINED),), End.LEFT),
+    Case("drained, and left in time", (pod(0, ended=left(143, reason="Preempted"), taken=DRAINED),), End.LEFT),
+    Case("failed by itself while it was drained", (pod(0, ended=left(7, rank=0), taken=DRAINED),), End.FAILED),
+    Case("out of memory while it was drained", (pod(0, ended=OOM, taken=DRAINED),), End.FAILED),
+    Case("killed by the kubelet of a node in need", (pod(0, ended=left(137), taken=KUBELET),), End.FAULT),
+    Case(
+        "a pod that was drained without a word explains the peers that lost it",
+        (pod(0, ended=left(PEER_LOST)), pod(1, ended=left(137), taken=DRAINED)),
+        End.LEFT,
+        culprit=1,
+    ),
     Case("a contract that cannot be read", (pod(0, ended=left(names.EXIT_BAD_CONTRACT)),), End.HOPELESS),
     Case("ended by somebody else", (pod(0, ended=left(names.EXIT_PREEMPTED)),), End.LEFT),
     Case(
@@ -66,6 +81,13 @@ def test_the_end_of_an_attempt(case: Case) -> None:
     ending = judge(gang, len(gang), T0 + 1000)
     assert isinstance(ending, Ending)
     assert (ending.kind, ending.pod.name if ending.pod else "") == (case.kind, f"train-1-{case.culprit}")
+
+
+def test_who_took_a_pod_away_is_said_instead_of_its_exit_code() -> None:
+    ending = judge({0: pod(0, ended=left(137), taken=DRAINED)}, 1, T0)
+    assert isinstance(ending, Ending)
+    assert (ending.exit.code, ending.exit.reason) == (137, "Drained")
+    assert ending.exit.message == "pod train-1-0 on node n1 was evicted, as `kubectl drain` does"
 
 
 def test_the_first_exit_waits_a_moment_for_the_one_that_explains_it() -> None:

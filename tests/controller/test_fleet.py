@@ -26,8 +26,8 @@ class Cluster:
         self.world = World(Mirror(), Settings(), Budgets())
         self._version = 0
 
-    def node(self, name: str, *, gone: bool = False) -> None:
-        document = self._document(name, "node") | {
+    def node(self, name: str, *, gone: bool = False, uid: str = "") -> None:
+        document = self._document(name, uid or "node") | {
             "status": {
                 "allocatable": {"cpu": "8", "memory": "16Gi"},
                 "conditions": [{"type": "Ready", "status": "True"}],
@@ -96,10 +96,23 @@ def test_a_node_whose_gpunode_stays_away_is_forgotten_in_the_end() -> None:
     assert cluster.gpus(T0 + 10 + KEPT_S) == {}
 
 
-def test_a_node_that_is_gone_takes_its_gpus_with_it_at_once() -> None:
+def test_a_node_that_is_gone_leaves_its_gpus_in_the_books_until_whoever_holds_them_has_left() -> None:
     cluster = running()
     cluster.node("n1", gone=True)
-    assert cluster.gpus(T0 + 1) == {}
+    assert cluster.gpus(T0 + 1) == {"n1": {"a": (False, T0 + 1), "b": (False, T0 + 1)}}
+    assert [(node.ready, node.gone) for node in cluster.world.snapshot(T0 + 1).nodes] == [(False, True)]
+    cluster.agent("n1", gone=True)  # which Kubernetes removes with the Node
+    assert cluster.gpus(T0 + 1 + KEPT_S) == {}
+
+
+def test_a_node_that_is_made_again_is_what_its_agent_says() -> None:
+    cluster = running()
+    cluster.node("n1", gone=True)
+    cluster.gpus(T0 + 1)
+    cluster.node("n1", uid="again")
+    cluster.agent("n1", "a", "b", at=T0 + 20)
+    assert cluster.gpus(T0 + 20) == {"n1": {"a": HEALTHY, "b": HEALTHY}}
+    assert [(node.ready, node.gone) for node in cluster.world.snapshot(T0 + 20).nodes] == [(True, False)]
 
 
 def test_a_gpu_that_another_node_lists_now_is_not_kept_where_it_was() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -160,6 +161,25 @@ def test_the_contract_tells_every_pod_the_whole_world_and_its_own_place_in_it() 
     )
 
 
+LINUX_LETS = 128 * 1024
+"""Bytes of one argument or variable, its name and the byte at its end included (MAX_ARG_STRLEN)."""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        attempt(*((f"n{number}", 8) for number in range(500))),
+        attempt(program=Program(image="i", mode="command", command=("python", *("a" * 65_000 for _ in range(4))))),
+        attempt(program=Program(image="i", mode="command", command=("python", "\U0001f600" * 30_000))),
+        attempt(program=Program(image="i", mode="command", command=("sh", random.Random(1).randbytes(150_000).hex()))),
+    ],
+    ids=["four thousand ranks", "long arguments", "characters of many bytes", "what cannot be packed"],
+)
+def test_a_long_contract_is_carried_by_variables_that_linux_lets_be(made: Attempt) -> None:
+    entries = pod(made, 0, SETTINGS, SIMULATED)["spec"]["containers"][0]["env"]
+    env = {entry["name"]: entry["value"] for entry in entries if "value" in entry}
+    assert max(len(f"{name}={value}".encode()) + 1 for name, value in env.items()) <= LINUX_LETS
+    assert contract.Contract.from_environment(env) == contract_of(made, 0, SETTINGS)
 SERVERS = Servers(cpu_milli=500, memory_mib=1024)
 
 

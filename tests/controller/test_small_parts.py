@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from cotenant.api.queues import Period, Queue
 from cotenant.controller.budgets import Budgets, end_of, start_of
-from cotenant.controller.feed import Delivery
+from cotenant.controller.disruptions import taken
+from cotenant.controller.feed import Delivery, build_settings
 from cotenant.controller.gate import Gate
 from cotenant.controller.kube import PODS, Document, Resource
 from cotenant.controller.queue_statuses import worth_a_write
@@ -196,3 +198,32 @@ async def test_events_of_another_thread_all_arrive_in_their_order() -> None:
 
     await asyncio.gather(asyncio.to_thread(put), everything.wait())
     assert taken == list(range(10_000))
+
+
+def test_a_watch_is_opened_again_within_seconds_however_long_the_api_server_was_away() -> None:
+    pauses = list(itertools.islice(build_settings().networking.error_backoffs, 10_000))  # type: ignore[arg-type]
+    assert (len(pauses), max(pauses)) == (10_000, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("condition", "deleting", "reason"),
+    [
+        ({"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}, True, "Drained"),
+        ({"reason": "DeletionByTaintManager"}, True, "NodeTainted"),
+        ({"reason": "DeletionByPodGC"}, True, "NodeLost"),
+        ({"reason": "TerminationByKubelet", "message": "The node was low on memory."}, False, "EndedByKubelet"),
+        ({"reason": "SomethingNew"}, False, "SomethingNew"),
+        ({"reason": "EvictionByEvictionAPI", "status": "False"}, False, None),
+        (None, True, "PodDeleted"),
+        (None, False, None),
+    ],
+    ids=["drained", "tainted", "no node", "by the kubelet", "a newer word", "no more", "deleted", "nobody"],
+)
+def test_who_takes_a_pod_away_is_read_from_what_kubernetes_says(
+    condition: dict[str, str] | None, deleting: bool, reason: str | None
+) -> None:
+    said = [{"type": "DisruptionTarget", "status": "True"} | condition] if condition else []
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {}
+    found = taken({"metadata": metadata, "status": {"conditions": said}})
+    assert (found.reason if found else None) == reason
+    assert found is None or found.by_kubelet == (reason == "EndedByKubelet")

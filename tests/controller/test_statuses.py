@@ -28,7 +28,9 @@ def test_the_phase_comes_from_the_table_and_nothing_else() -> None:
 def test_conditions_follow_a_job_through_its_life() -> None:
     starting = holding(Phase.STARTING, ("n1", 1))
     running = holding(Phase.RUNNING, ("n1", 1))
-    done = statuses.finished(running, Event.COMPLETED, reason="Completed", message="", milli=400, now=T0 + 60)
+    done = statuses.finished(
+        running, Event.COMPLETED, reason="Completed", message="", milli=400, over_at=T0 + 60, now=T0 + 60
+    )
     assert [truths(one) for one in (starting, running, done)] == [
         {"Admitted": "True", "Running": "False"},
         {"Admitted": "True", "Running": "True"},
@@ -46,12 +48,12 @@ def test_usage_adds_up_over_attempts() -> None:
     first = statuses.evicting(
         holding(Phase.RUNNING, ("n1", 2)), Event.EVICTED, kind="Preempted", message="", now=T0 + 100
     )
-    waits = statuses.released(first, milli=800, now=T0 + 100)
+    waits = statuses.released(first, milli=800, over_at=T0 + 100, now=T0 + 100)
     again = statuses.admitted(waits, placed(("n1", 2)), Isolation.NONE, "", T0 + 200)
     running = statuses.moved(again, Event.WORKERS_READY, reason="", message="", now=T0 + 210)
-    done = statuses.finished(running, Event.COMPLETED, reason="", message="", milli=800, now=T0 + 300)
+    done = statuses.finished(running, Event.COMPLETED, reason="", message="", milli=800, over_at=T0 + 300, now=T0 + 300)
     assert done.usage is not None
-    assert (done.usage.gpu_milliseconds, done.usage.gpu_seconds, done.usage.run_seconds) == (160_000, 160, 90)
+    assert (done.usage.gpu_milliseconds, done.usage.gpu_seconds, done.usage.run_seconds) == (160_000, 160, 180)
     assert (done.attempts, done.restarts, done.placement) == (2, 1, None)
 
 
@@ -65,7 +67,7 @@ def test_a_patch_says_only_what_changed_and_reads_back_as_the_status() -> None:
 
 def test_what_is_gone_is_removed_by_the_patch() -> None:
     running = holding(Phase.RUNNING, ("n1", 1))
-    done = statuses.finished(running, Event.COMPLETED, reason="", message="", milli=400, now=T0 + 60)
+    done = statuses.finished(running, Event.COMPLETED, reason="", message="", milli=400, over_at=T0 + 60, now=T0 + 60)
     change = statuses.patch(running.to_document(), done)
     assert change["placement"] is None
     assert TrainingJobStatus.model_validate(merged(running.to_document(), change)) == done

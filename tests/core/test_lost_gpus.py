@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.core import schedule
 from cotenant.core.model import Job, Node
-from cotenant.core.plan import Evict, EvictionKind
+from cotenant.core.plan import Evict, EvictionKind, Reason
 from cotenant.core.snapshot import Snapshot
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -43,6 +43,7 @@ def evicted(snapshot: Snapshot) -> dict[str, str]:
         (make_node("n1", gpus=0), 0.0, "Lost GPU GPU-n1-0 of node n1"),
         (make_node("n1", gpus=0), NOW - 59, ""),
         (make_node("n1", gpus=0), NOW - 60, "Lost GPU GPU-n1-0 of node n1"),
+        (replace(unseen(make_node("n1"), 0, 1, since=NOW), gone=True), 0.0, "Lost node n1"),
         (None, 0.0, "Lost node n1"),
         (None, NOW - 10, ""),
     ],
@@ -53,7 +54,8 @@ def evicted(snapshot: Snapshot) -> dict[str, str]:
         "the GPUs are not known at all, and should be by now",
         "the GPUs are not known yet: the operator has just started",
         "the GPUs are not known a minute after the operator started",
-        "the node is gone",
+        "the node has just been deleted",
+        "the node is gone and forgotten",
         "the node is not known yet: the operator has just started",
     ],
 )
@@ -77,6 +79,15 @@ def test_a_gpu_out_of_sight_still_counts_for_the_queue_that_holds_it() -> None:
     plan = schedule(make_snapshot(nodes=nodes, queues=[queue], jobs=[TRAINS, waits], now=NOW))
     assert plan.actions == ()
     assert list(plan.verdicts) == ["red/waits"]
+
+
+def test_a_gpu_of_a_deleted_node_counts_for_the_queue_that_holds_it_while_its_job_leaves() -> None:
+    gone = replace(unseen(make_node("n1"), 0, 1, since=NOW), ready=False, gone=True)
+    queue = make_queue("red", guaranteed=2, limit=2)
+    waits, leaves = make_job("waits"), replace(TRAINS, evicting=True)
+    plan = schedule(make_snapshot(nodes=[gone, make_node("n2")], queues=[queue], jobs=[leaves, waits], now=NOW))
+    assert plan.actions == ()
+    assert plan.verdicts["red/waits"].reason is Reason.WAITING_FOR_EVICTION
 
 
 def test_nobody_new_gets_a_gpu_out_of_sight() -> None:

@@ -16,6 +16,15 @@ from tests.worker.processes import behave, launched
 from cotenant.contract import CheckpointSpec, Contract, RankGrant
 
 
+def test_a_program_with_long_arguments_is_started(tmp_path: Path) -> None:
+    says = "import sys; print(sum(map(len, sys.argv)))"
+    job = replace(behave(), command=("python", "-c", says, *(random.randbytes(30_000).hex() for _ in range(4))))
+    parts = job.to_environment()
+    with launched(tmp_path, parts.pop("COTENANT_CONTRACT"), **parts) as pod:
+        code, log, _ = pod.finish()
+    assert (code, str(len("-c") + 240_000) in log) == (0, True), log
+
+
 @pytest.mark.parametrize(
     ("job", "code", "reason", "message"),
     [

@@ -109,12 +109,16 @@ def annotated(cluster: KubernetesCluster) -> str:
 
 
 def at_most_every(seconds: float, read: Callable[[], str]) -> Callable[[], str]:
-    """`read`, asked no more often than this; in between, its last answer."""
+    """`read`, asked no more often than this; in between, and while it fails, its last answer."""
     kept: list[tuple[float, str]] = []
 
     def answer() -> str:
         if not kept or time.monotonic() - kept[0][0] >= seconds:
-            kept[:] = [(time.monotonic(), read())]
+            try:
+                kept[:] = [(time.monotonic(), read())]
+            except SourceError:
+                if not kept:
+                    raise
         return kept[0][1]
 
     return answer

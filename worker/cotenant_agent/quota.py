@@ -65,12 +65,12 @@ Watch: TypeAlias = Mapping[Holding, Excess]
 def grant_of(pod: Mapping[str, Any]) -> Grant | None:
     """From a managed pod as the API server gives it; None when it carries no contract that can be read."""
     containers = (pod.get("spec") or {}).get("containers") or []
-    values = [e.get("value") for c in containers for e in c.get("env") or [] if e.get("name") == ENV_CONTRACT]
+    env = {e["name"]: e.get("value") or "" for c in containers for e in c.get("env") or []}
     metadata = pod.get("metadata") or {}
-    if not values or not values[0]:
+    if not env.get(ENV_CONTRACT):
         return None
     try:
-        contract = Contract.from_json(values[0])
+        contract = Contract.from_environment(env)
         mine = contract.pods[contract.node_rank]
     except (ContractError, IndexError):
         return None

@@ -27,7 +27,7 @@ def main() -> int:
     """The process's exit code; everything that can be wrong with the contract is said before anything starts."""
     env = dict(os.environ)
     try:
-        contract = Contract.from_json(env.get(names.ENV_CONTRACT, ""))
+        contract = Contract.from_environment(env)
         check(contract, env)
     except ContractError as error:
         say(f"cannot start: {error}")

@@ -180,7 +180,7 @@ async def _orders(channel: Channel, conductor: Conductor) -> None:
 
 def main(gone: Callable[[], str] = lambda: "") -> None:
     """Conduct until there is a verdict. `gone` says which process of the node has ended, once one has."""
-    contract = Contract.from_json(os.environ[names.ENV_CONTRACT])
+    contract = Contract.from_environment(os.environ)
     ray.init(
         address=f"{os.environ[names.ENV_POD_IP]}:{layout.RAY_PORT}",
         log_to_driver=False,

@@ -24,7 +24,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker import layout, rayworker
 from cotenant_worker.channel import Line
@@ -138,7 +137,7 @@ def _patient(get_node: Any) -> Any:
 
 
 def _patience_s() -> int:
-    return Contract.from_json(os.environ[names.ENV_CONTRACT]).rendezvous_timeout_s
+    return Contract.from_environment(os.environ).rendezvous_timeout_s
 
 
 def _leaner(start: Any, gcs: tuple[str, int], agents: tuple[str, ...], *, own_workers: bool) -> Any:

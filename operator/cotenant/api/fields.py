@@ -85,6 +85,17 @@ def bounded(longest: int, *, shortest: int = 0) -> Any:
     return StringConstraints(strict=True, max_length=longest, min_length=shortest)
 
 
+def passed_on(longest: int) -> Any:
+    """A string that a program is given as it is: as an argument, or in a variable. Linux ends both at a NUL."""
+
+    def check(value: str) -> str:
+        if "\0" in value:
+            raise ValueError("must not contain the character NUL")
+        return value
+
+    return bounded(longest), AfterValidator(check), Field(json_schema_extra={"pattern": r"^[^\x00]*$"})
+
+
 def keyed_by(key: str) -> Any:
     """A list whose items have distinct keys, which the API server checks and merges by."""
 

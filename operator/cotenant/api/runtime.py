@@ -17,6 +17,7 @@ from cotenant.api.fields import (
     bounded,
     cel_text,
     keyed_by,
+    passed_on,
     text,
     whole,
 )
@@ -139,10 +140,10 @@ class Runtime(Model):
     ) = None
     """Default: the operator's worker image."""
     command: (
-        Annotated[tuple[Annotated[str, bounded(65536)], ...], Field(min_length=1, max_length=MAX_ARGUMENTS)] | None
+        Annotated[tuple[Annotated[str, *passed_on(65536)], ...], Field(min_length=1, max_length=MAX_ARGUMENTS)] | None
     ) = None
     """A program that reads torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR …), run once per worker, unchanged."""
-    args: Annotated[tuple[Annotated[str, bounded(65536)], ...], Field(max_length=MAX_ARGUMENTS)] | None = None
+    args: Annotated[tuple[Annotated[str, *passed_on(65536)], ...], Field(max_length=MAX_ARGUMENTS)] | None = None
     """Arguments of `command`, after its own."""
     entrypoint: (
         Annotated[

@@ -6,7 +6,7 @@ import re
 from typing import Annotated, ClassVar, TypeAlias
 
 from cotenant.api import environment
-from cotenant.api.fields import ObjectName, Str, bounded, cel_text, text
+from cotenant.api.fields import ObjectName, Str, cel_text, passed_on, text
 from cotenant.api.rules import Model, Rule
 
 Key: TypeAlias = Annotated[
@@ -51,7 +51,7 @@ class EnvVar(Model):
         Str, *text(environment.NAME, "must be the name of a variable: letters, digits and '_'", longest=128)
     ]
     """Not one of the names that the operator sets or forbids."""
-    value: Annotated[str, bounded(4096)] | None = None
+    value: Annotated[str, *passed_on(4096)] | None = None
     """The value itself, not expanded by a shell."""
     value_from: EnvSource | None = None
     """Where the value is read when the pod starts."""

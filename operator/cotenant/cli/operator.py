@@ -11,7 +11,6 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         description="Run one replica of the operator. Every flag may be given as an environment variable:"
         " --worker-image is COTENANT_WORKER_IMAGE.",
     )
-    parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     _add_settings(parser)
     parser.set_defaults(run=run)
 
@@ -39,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         settings = Settings.read(flags=vars(args))
     except SettingsError as error:
         raise UserError(str(error), 2) from error
-    logs.set_up(args.log_level)
+    logs.set_up(settings.log_level)
     from cotenant.controller.main import run as run_operator
     from cotenant.controller.rest import NoClusterError
 

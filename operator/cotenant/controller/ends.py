@@ -12,8 +12,11 @@ from enum import StrEnum
 
 from cotenant import names
 from cotenant.api.jobstatus import ExitStatus
-from cotenant.controller.pods import PodFacts
+from cotenant.controller.disruptions import Taken
+from cotenant.controller.pods import Exit, PodFacts
 
+LONGEST = 500
+"""Characters of somebody else's words in a message."""
 SETTLE_S = 5.0
 """How long the exit of one pod waits for those of the others."""
 
@@ -27,7 +30,7 @@ class End(StrEnum):
     FAULT = "Fault"
     """By a fault of the platform."""
     LEFT = "Left"
-    """Somebody else took a pod away: a drain, an eviction, `kubectl delete pod`."""
+    """Somebody else took a pod away: a drain, an eviction, `kubectl delete pod`. Charged to nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,8 @@ class Ending:
     kind: End
     exit: ExitStatus
     pod: PodFacts | None = None
+    plain: bool = False
+    """The message of `exit` says it all: whatever the code is, nobody chose it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,11 @@ def judge(pods: Mapping[int, PodFacts], size: int, now: float) -> Ending | WaitU
         return WaitUntil(first + SETTLE_S)
     if failed:
         culprit = min(failed, key=_explains)
-        return Ending(kind=_kind(_code(culprit)), exit=exit_status(culprit), pod=culprit)
+        by = _taken_by(culprit)
+        if by is None:
+            return Ending(kind=_kind(_code(culprit)), exit=exit_status(culprit), pod=culprit)
+        kind = End.FAULT if by.by_kubelet else End.LEFT
+        return Ending(kind=kind, exit=_without_a_word(culprit, by), pod=culprit, plain=True)
     if 0 in ended:
         return Ending(kind=End.COMPLETED, exit=exit_status(ended[0]), pod=ended[0])
     return None
@@ -66,7 +75,8 @@ def lost(pod_name: str, node: str, now: float) -> Ending:
     """A pod of a running gang is simply not there any more. `node` may be empty: nobody knows where a server was."""
     where = f" on node {node}" if node else ""
     message = f"pod {pod_name}{where} disappeared while the job was running"
-    return Ending(kind=End.LEFT, exit=ExitStatus(code=-1, reason="PodLost", message=message, node=node or None, at=now))
+    told = ExitStatus(code=-1, reason="PodLost", message=message, node=node or None, at=now)
+    return Ending(kind=End.LEFT, exit=told, plain=True)
 
 
 def exit_status(pod: PodFacts) -> ExitStatus:
@@ -78,7 +88,7 @@ def exit_status(pod: PodFacts) -> ExitStatus:
         return ExitStatus(
             code=pod.exit.code,
             reason=pod.exit.reason or "Error",
-            message=_unexplained(pod, pod.exit.code, pod.exit.reason),
+            message=_unexplained(pod, pod.exit),
             node=pod.node,
             at=at,
         )
@@ -94,13 +104,28 @@ def exit_status(pod: PodFacts) -> ExitStatus:
     )
 
 
-def _unexplained(pod: PodFacts, code: int, reason: str) -> str:
-    if reason == "OOMKilled":
+def _taken_by(pod: PodFacts) -> Taken | None:
+    """Who ended it, where that is the reason of its exit: not where the program had come to an end of its own."""
+    if pod.exit is None or pod.taken is None or pod.exit.reason == "OOMKilled":
+        return None
+    if pod.exit.termination is not None or 0 <= pod.exit.code < 128:
+        return pod.taken if pod.exit.code == names.EXIT_PREEMPTED else None
+    return pod.taken
+
+
+def _without_a_word(pod: PodFacts, by: Taken) -> ExitStatus:
+    on = f" on node {pod.node}" if pod.node else ""
+    return exit_status(pod).model_copy(update={"reason": by.reason, "message": f"pod {pod.name}{on} {by.how}"})
+
+
+def _unexplained(pod: PodFacts, left: Exit) -> str:
+    if left.reason == "OOMKilled":
         of = "spec.runtime.parameterServer.resources" if pod.worker and pod.worker.server else "spec.resources"
         return f"pod {pod.name} used more memory than it has; ask for more in {of}.memory"
-    if code == -1:
-        return f"pod {pod.name} was ended by the platform ({reason})"
-    return f"pod {pod.name} ended with {code} and left no message"
+    said = left.said[:LONGEST]
+    if left.code == -1:
+        return f"pod {pod.name} was ended by the platform ({left.reason})" + (f": {said}" if said else "")
+    return f"pod {pod.name} ended with {left.code}" + (f": {said}" if said else " and left no message")
 
 
 def _code(pod: PodFacts) -> int:
@@ -121,6 +146,6 @@ _LITTLE = (names.EXIT_RAY_DIED, names.EXIT_RENDEZVOUS_TIMEOUT, -1, names.EXIT_PR
 
 def _explains(pod: PodFacts) -> tuple[int, float, int]:
     """The job's own codes first, of several the earliest, then the lower node rank."""
-    code = _code(pod)
+    code = names.EXIT_PREEMPTED if _taken_by(pod) else _code(pod)
     rank = pod.worker.node_rank if pod.worker else 0
     return _LITTLE.index(code) + 1 if code in _LITTLE else 0, pod.exit.at if pod.exit else 0.0, rank

@@ -8,10 +8,11 @@ that a stream which went quiet is opened anew. `run` in this module ends when ko
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import kopf
@@ -100,8 +101,19 @@ class NothingToCompare(kopf.DiffBaseStorage):
         """Never called: without handlers of changes there is nothing to remember."""
 
 
+class Pauses:
+    """Seconds between the tries to open a watch, for ever: after an outage of any length, news comes within seconds.
+
+    kopf's own grow to 21 s, and then its watch ends and begins anew.
+    """
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((0.5, 1.0), itertools.repeat(2.0))
+
+
 def build_settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
+    settings.networking.error_backoffs = Pauses()
     settings.persistence.diffbase_storage = NothingToCompare()
     settings.posting.enabled = False
     settings.scanning.disabled = True  # resources are known, no CRD is waited for, all namespaces are watched

@@ -32,9 +32,7 @@ class Fleet:
     def tell(self, changed: set[str], now: float) -> None:
         for name in changed | self._silent(now) | self._sightings.due(now):
             facts = self._mirror.nodes.get(name)
-            node = self._node(name, facts, now) if facts is not None else None
-            if facts is None:
-                self._sightings.drop(name)
+            node = self._node(name, facts, now) if facts is not None else self._gone(name, now)
             self._told.observe("node", name, NodeGone(name) if node is None else NodeSeen(node), node)
 
     def _node(self, name: str, facts: NodeFacts, now: float) -> Node | None:
@@ -52,6 +50,12 @@ class Fleet:
         for gpu in node.gpus:
             self.gpus[gpu.uuid] = GpuFacts(memory_mib=gpu.memory_mib, simulated=seen.status.simulated)
         return replace(node, gpus=self._sightings.of(name, node.gpus, now))
+
+    def _gone(self, name: str, now: float) -> Node | None:
+        """A Node that was deleted: its kubelet still ends the pods there, and until then their queues hold its GPUs."""
+        known: Node | None = self._told.last("node", name)
+        gpus = self._sightings.of(name, (), now)
+        return replace(known, gpus=gpus, ready=False, gone=True) if known is not None and gpus else None
 
     def node(self, name: str) -> Node | None:
         """As the core was last told of it; nothing when it has no GPUs that anybody knows."""

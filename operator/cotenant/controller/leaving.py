@@ -24,7 +24,7 @@ def end(s: Situation, ending: Ending, settings: Settings) -> Step:
     """The attempt is over. Completed, to be tried again, or given up."""
     if ending.kind is End.COMPLETED:
         return _complete(s, ending)
-    message = statuses.exit_message(ending.exit)
+    message = ending.exit.message if ending.plain else statuses.exit_message(ending.exit)
     reason = ending.exit.reason
     failures = s.status.failures + (ending.kind in {End.FAILED, End.HOPELESS})
     faults = s.status.faults + (ending.kind is End.FAULT)
@@ -48,6 +48,7 @@ def _complete(s: Situation, ending: Ending) -> Step:
         reason="Completed",
         message=message,
         milli=s.milli,
+        over_at=s.over_at,
         now=s.now,
         results=results,
         last_exit=ending.exit,
@@ -58,7 +59,15 @@ def _complete(s: Situation, ending: Ending) -> Step:
 
 def give_up(s: Situation, event: Event, *, reason: str, message: str, **fields: Any) -> Step:
     changed = statuses.finished(
-        s.status, event, reason=reason, message=message, milli=s.milli, now=s.now, progress=_last_progress(s), **fields
+        s.status,
+        event,
+        reason=reason,
+        message=message,
+        milli=s.milli,
+        over_at=s.over_at,
+        now=s.now,
+        progress=_last_progress(s),
+        **fields,
     )
     return Step(status=changed, delete=s.held, note=Note(reason=reason, message=message, warning=True))
 
@@ -90,7 +99,7 @@ def evicting(s: Situation) -> Step:
 
 def _release(s: Situation, status: TrainingJobStatus) -> TrainingJobStatus:
     """Free, and suspended in the same breath when that is what was asked."""
-    freed = statuses.released(status, milli=s.milli, now=s.now)
+    freed = statuses.released(status, milli=s.milli, over_at=s.over_at, now=s.now)
     if s.spec is not None and s.spec.suspend:
         message = "spec.suspend is true: the job waits until it is set to false"
         freed = statuses.moved(freed, Event.SUSPENDED, reason="Suspended", message=message, now=s.now, pending=None)

@@ -161,8 +161,9 @@ def _env(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str,
 
 def told(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str, Any]]:
     """What every launcher is told: its contract, the attempt's token, its own address."""
+    variables = contract_of(attempt, node_rank, settings).to_environment()
     return [
-        {"name": names.ENV_CONTRACT, "value": contract_of(attempt, node_rank, settings).to_json()},
+        *({"name": name, "value": part} for name, part in variables.items()),
         {"name": "RAY_AUTH_MODE", "value": "token"},
         *_token(attempt),
         {"name": names.ENV_POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},

@@ -15,6 +15,7 @@ from typing import Any
 from cotenant import contract, names
 from cotenant.api.nodes import pod_requests
 from cotenant.controller.attempt import placement_from_json
+from cotenant.controller.disruptions import Taken, taken
 from cotenant.controller.kube import version_of
 from cotenant.core.model import NodePlacement
 
@@ -42,6 +43,8 @@ class Exit:
     at: float = 0.0
     """When, in Unix seconds; 0 when nobody says."""
     termination: contract.Termination | None = None
+    said: str = ""
+    """What the kubelet or the container runtime says of it, where the launcher left no word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,8 @@ class PodFacts:
     ready: bool = False
     ip: str = ""
     deleting: bool = False
+    taken: Taken | None = None
+    """Who has asked it to leave, the operator itself included."""
     exit: Exit | None = None
     """Set when every container has ended: its GPUs are free."""
     waiting: str = ""
@@ -89,6 +94,7 @@ def read_pod(document: Mapping[str, Any]) -> PodFacts:
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
         ip=status.get("podIP", ""),
         deleting="deletionTimestamp" in metadata,
+        taken=taken(document),
         exit=_exit(status, container),
         waiting=_waiting(status, container),
         cpu_milli=cpu_milli,
@@ -130,12 +136,14 @@ def _exit(status: Mapping[str, Any], container: Mapping[str, Any]) -> Exit | Non
         return None
     ended = (container.get("state") or {}).get("terminated")
     if ended is None:
-        return Exit(code=-1, reason=status.get("reason") or "PodLost")
+        return Exit(code=-1, reason=status.get("reason") or "PodLost", said=status.get("message") or "")
+    termination = _termination(ended.get("message") or "")
     return Exit(
         code=int(ended.get("exitCode", -1)),
         reason=ended.get("reason") or status.get("reason") or "",
         at=unix(ended.get("finishedAt")),
-        termination=_termination(ended.get("message") or ""),
+        termination=termination,
+        said="" if termination else ended.get("message") or status.get("message") or "",
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any, Self
 from cotenant.core.policy import Policy
 
 PREFIX = "COTENANT_"
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class SettingsError(ValueError):
@@ -37,6 +38,7 @@ class Settings:
     worker_image: str = setting("ghcr.io/cotenant/worker:latest", "image of jobs that name none")
     port: int = setting(8080, "port of /healthz, /readyz and /metrics; 0 takes any free one")
     host: str = setting("0.0.0.0", "address that the probes and metrics are served on")
+    log_level: str = setting("info", "what is logged: debug, info, warning or error, and what is worse")
 
     batch_window_s: float = setting(0.1, "how long news may gather before a scheduling cycle starts")
     tick_s: float = setting(5.0, "the longest pause between two cycles")
@@ -88,6 +90,8 @@ class Settings:
         for knob_name in ("tolerations", "server_tolerations"):
             if not isinstance(self._parsed(knob_name), list):
                 raise SettingsError(f"{_variable(knob_name)} must be a JSON list of tolerations")
+        if self.log_level not in LOG_LEVELS:
+            raise SettingsError(f"{_variable('log_level')}={self.log_level!r} must be one of {', '.join(LOG_LEVELS)}")
 
     @property
     def toleration_list(self) -> list[dict[str, Any]]:

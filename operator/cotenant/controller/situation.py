@@ -71,6 +71,12 @@ class Situation:
         return tuple(pod for pod in self.pods if pod.worker and pod.worker.attempt != number and not pod.deleting)
 
     @property
+    def over_at(self) -> float:
+        """Until when the attempt had its GPUs: the end of its last pod, however much later somebody looks."""
+        ends = [pod.exit.at for rank, pod in self.gang.items() if rank < self.nodes and pod.exit and pod.exit.at]
+        return min(self.now, max(ends)) if len(ends) == self.nodes > 0 else self.now
+
+    @property
     def workers(self) -> int:
         return self.status.placement.workers if self.status.placement else 0
 

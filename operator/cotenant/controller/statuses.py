@@ -134,10 +134,12 @@ def evicting(
     **fields: Any,
 ) -> TrainingJobStatus:
     eviction = EvictionStatus(kind=kind, message=message, in_favour_of=in_favour_of, at=now)
-    return moved(status, event, reason=kind, message=message, now=now, eviction=eviction, **fields)
+    before = status.usage or UsageStatus()
+    ran = before.model_copy(update={"run_seconds": before.run_seconds + int(ran_for(status, now))})
+    return moved(status, event, reason=kind, message=message, now=now, eviction=eviction, usage=ran, **fields)
 
 
-def released(status: TrainingJobStatus, *, milli: int, now: float) -> TrainingJobStatus:
+def released(status: TrainingJobStatus, *, milli: int, over_at: float, now: float) -> TrainingJobStatus:
     """The last pod is gone: the placement is free, and the job waits again with the age it had."""
     eviction = status.eviction.model_copy(update={"done": True}) if status.eviction else None
     reason = status.reason or "Evicted"
@@ -152,12 +154,20 @@ def released(status: TrainingJobStatus, *, milli: int, now: float) -> TrainingJo
         isolation=None,
         eviction=eviction,
         pending=PendingStatus(reason=reason, message=message, since=now),
-        usage=charged(status, now, milli=milli),
+        usage=charged(status, over_at, milli=milli),
     )
 
 
 def finished(
-    status: TrainingJobStatus, event: Event, *, reason: str, message: str, milli: int, now: float, **fields: Any
+    status: TrainingJobStatus,
+    event: Event,
+    *,
+    reason: str,
+    message: str,
+    milli: int,
+    over_at: float,
+    now: float,
+    **fields: Any,
 ) -> TrainingJobStatus:
     return moved(
         status,
@@ -168,7 +178,7 @@ def finished(
         placement=None,
         pending=None,
         finished_at=moment(now),
-        usage=charged(status, now, milli=milli),
+        usage=charged(status, over_at, milli=milli),
         **fields,
     )
 
@@ -196,13 +206,15 @@ def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> Training
     return changed.model_copy(update={"conditions": conditions(changed, now)})
 
 
-def charged(status: TrainingJobStatus, now: float, *, milli: int) -> UsageStatus:
-    """Usage with the attempt that ends now; `milli` is what its placement holds, in milli-GPU."""
+def charged(status: TrainingJobStatus, over_at: float, *, milli: int) -> UsageStatus:
+    """Usage with the attempt that was over then; `milli` is what its placement holds, in milli-GPU."""
     before = status.usage or UsageStatus()
-    held = now - (unix_seconds(status.placement.admitted_at) or now) if status.placement else 0.0
+    held = over_at - (unix_seconds(status.placement.admitted_at) or over_at) if status.placement else 0.0
     exact = before.gpu_milliseconds + int(milli * max(0.0, held))
     return UsageStatus(
-        gpu_seconds=exact // 1000, gpu_milliseconds=exact, run_seconds=before.run_seconds + int(ran_for(status, now))
+        gpu_seconds=exact // 1000,
+        gpu_milliseconds=exact,
+        run_seconds=before.run_seconds + int(ran_for(status, over_at)),
     )
 
 

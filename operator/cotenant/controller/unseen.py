@@ -1,7 +1,8 @@
 """GPUs that an agent does not list any more, kept as long as somebody may still hold them. Time comes in as data.
 
 An agent that restarts, a driver that reloads or a GPUNode that somebody deletes shows a node without its GPUs for some
-seconds. They stay in the books meanwhile, as GPUs that take nothing new, so that quotas go on counting who holds them.
+seconds; who deletes a Node leaves pods behind, which their kubelet ends in its own time. The GPUs stay in the books as
+long, as GPUs that take nothing new, so that quotas go on counting who holds them.
 Whether their holders have to leave is for the core to decide (`Policy.unseen_s`).
 """
 
@@ -31,10 +32,6 @@ class Sightings:
         if gpus:
             self._known[node] = gpus
         return gpus
-
-    def drop(self, node: str) -> None:
-        """The node itself is gone."""
-        self._known.pop(node, None)
 
     def due(self, now: float) -> set[str]:
         """Nodes with a GPU that is to be forgotten now."""

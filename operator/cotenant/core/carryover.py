@@ -24,7 +24,7 @@ from cotenant.core.waiting import room_is_made
 def evict_the_lost(cycle: Cycle) -> None:
     """A gang that lost a node or a GPU cannot go on; it leaves whole and is requeued.
 
-    Lost is what has been out of sight for `unseen_s`, and a node that is gone by name. After a restart nobody knows for
+    Lost is what has been out of sight for `unseen_s`, and a node that is gone. After a restart nobody knows for
     how long: then everything that is missing has that long to appear.
     """
     patience = cycle.policy.unseen_s
@@ -40,13 +40,15 @@ def evict_the_lost(cycle: Cycle) -> None:
 
 
 def _given_up(cycle: Cycle, before: float) -> dict[tuple[int, int], str]:
-    """(row, column) → in words, of GPUs that were last listed before then."""
+    """(row, column) → in words, of GPUs that were last listed before then, or whose node is gone."""
     inventory = cycle.inventory
     found = {}
     for row in np.flatnonzero(((inventory.kind >= 0) & ~inventory.usable).any(axis=1)).tolist():
         node = inventory.nodes[row]
         for gpu in node.gpus:
-            if gpu.unseen_since is not None and gpu.unseen_since <= before:
+            if node.gone:
+                found[inventory.slot_of[gpu.uuid]] = f"node {node.name}"
+            elif gpu.unseen_since is not None and gpu.unseen_since <= before:
                 found[inventory.slot_of[gpu.uuid]] = f"GPU {gpu.uuid}, which node {node.name} does not list any more"
     return found
 

@@ -88,6 +88,8 @@ class Node:
     """Node Ready, agent heartbeat fresh, not cordoned."""
     shared_by_queues: bool = False
     """The administrator lets jobs of different queues that say `sharing: Any` share one GPU here."""
+    gone: bool = False
+    """Kubernetes does not know it any more. Who holds something here has lost it, and is counted until it is let go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
