@@ -78,8 +78,13 @@ class Installed:
         finally:
             self._cluster.kubectl("delete", "gpunodes", "--all")
 
-    def upgrade(self, values: Mapping[str, Any]) -> None:
-        self._helm("upgrade", self._release, str(CHART), "--values", "-", stdin=yaml.safe_dump(dict(values)))
+    def upgrade(self, values: Mapping[str, Any], *, wait: bool = False) -> None:
+        patience = ["--wait", "--timeout", "150s"] if wait else []
+        document = yaml.safe_dump(dict(values))
+        self._helm("upgrade", self._release, str(CHART), *patience, "--values", "-", stdin=document)
+
+    def rollback(self) -> None:
+        self._helm("rollback", self._release, "--wait", "--timeout", "150s")
 
 
 @pytest.fixture(scope="session")
