@@ -248,8 +248,8 @@ class Termination:
         while len(text.encode()) > 4000 and document["tail"]:
             document["tail"] = document["tail"][1:]
             text = json.dumps(document, sort_keys=True)
-        if len(text.encode()) > 4000:
-            document["message"] = document["message"][:1000]
+        while len(text.encode()) > 4000 and document["message"]:  # a character may take twelve bytes
+            document["message"] = document["message"][: len(document["message"]) * 2 // 3]
             text = json.dumps(document, sort_keys=True)
         return text
 

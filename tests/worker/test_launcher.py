@@ -25,6 +25,15 @@ def test_a_program_with_long_arguments_is_started(tmp_path: Path) -> None:
     assert (code, str(len("-c") + 240_000) in log) == (0, True), log
 
 
+def test_an_argument_that_linux_does_not_take_is_said_so_in_words_that_fit(tmp_path: Path) -> None:
+    job = replace(behave(), command=("python", "-c", "pass", "\U0001f600" * 40_000))
+    parts = job.to_environment()
+    with launched(tmp_path, parts.pop("COTENANT_CONTRACT"), **parts) as pod:
+        code, log, termination = pod.finish()
+    assert (code, termination.reason) == (126, "UserError"), log
+    assert "Argument list too long" in termination.message
+
+
 @pytest.mark.parametrize(
     ("job", "code", "reason", "message"),
     [

@@ -189,7 +189,9 @@ class LocalRanks:
         task.add_done_callback(self._watchers.discard)
 
     def _failed_to_start(self, member: Member, generation: int, error: OSError) -> None:
-        text = f"cannot run {' '.join(self.program.argv)!r}: {error.strerror or error}"
+        command = " ".join(self.program.argv)
+        shown = command if len(command) <= 200 else f"{command[:200]} …"
+        text = f"cannot run {shown!r}: {error.strerror or error}"
         print(f"cotenant: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the tenant's log
         code = 127 if isinstance(error, FileNotFoundError) else 126
         self._emit_exit(RankExit(member.rank, generation, code, None, time.monotonic(), tail=(text,)))
