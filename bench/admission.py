@@ -87,7 +87,7 @@ async def delete_all(kube: RestKube, prefix: str, count: int) -> None:
 
 @asynccontextmanager
 async def operator(kubeconfig: str) -> Any:
-    """The operator as users run it: one process."""
+    """The operator as users run it: one process. Yields its id."""
     environment = os.environ | {"KUBECONFIG": kubeconfig}
     flags = ["--port", str(PORT), "--host", "127.0.0.1", "--log-level", "warning"]
     process = await asyncio.create_subprocess_exec(
@@ -98,7 +98,7 @@ async def operator(kubeconfig: str) -> Any:
             if process.returncode is not None:
                 raise SystemExit("the operator ended before it led")
             await asyncio.sleep(0.2)
-        yield
+        yield process.pid
     finally:
         if process.returncode is None:
             process.terminate()
@@ -129,6 +129,12 @@ async def metric(name: str, **labels: str) -> float:
     return total(await scrape(), name, **labels)
 
 
+def cpu_s(process: int) -> float:
+    """CPU seconds that a process has used so far: comparable on a busy machine, where rates are not."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 async def until(name: str, wanted: float, deadline_s: float, **labels: str) -> float:
     """Monotonic time at which the operator's metric reached a value."""
     ends = time.monotonic() + deadline_s
@@ -149,18 +155,19 @@ async def measure(kubeconfig: str, jobs: int, run_s: float, seed: int) -> dict[s
         await delete_all(kube, "raw-", jobs)
         async with (
             PodWriter(kube=kube, hardware=hardware, run_s=lambda pod: drawn.uniform(run_s, 2 * run_s), every_s=LOOK_S),
-            operator(kubeconfig),
+            operator(kubeconfig) as process,
         ):
             await asyncio.sleep(2)
-            before = await scrape()
+            before, cpu_before = await scrape(), cpu_s(process)
             started = time.monotonic()
             create_s = await create_all(kube, "job-", jobs, suspend=False)
             admitted = await until("cotenant_actions_total", jobs, 300, kind="Admit", ok="true") - started
             made = (
                 await until("cotenant_api_calls_total", jobs, 300, verb="POST", resource="pods", code="201") - started
             )
+            cpu_made = cpu_s(process)
             done = await until("cotenant_job_transitions_total", jobs, 300, phase="Succeeded") - started
-            after = await scrape()
+            after, cpu_after = await scrape(), cpu_s(process)
         await delete_all(kube, "job-", jobs)
         await asyncio.gather(*(kube.delete(NODES, name) for name in hardware.names()))
 
@@ -183,6 +190,9 @@ async def measure(kubeconfig: str, jobs: int, run_s: float, seed: int) -> dict[s
         "status_patches": patches,
         "patches_per_transition": patches / transitions,
         "operator_creates_per_job": creates / jobs,
+        "operator_cpu_ms_per_job_until_pods_made": 1000 * (cpu_made - cpu_before) / jobs,
+        "operator_cpu_ms_per_job": 1000 * (cpu_after - cpu_before) / jobs,
+        "load_1m": os.getloadavg()[0],
         "operator_writes_per_s_until_pods_made": (jobs + creates) / made,
         "operator_writes_fraction_of_raw": ((jobs + creates) / made) / (jobs / raw_s),
     }

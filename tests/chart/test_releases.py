@@ -1,5 +1,5 @@
-"""Two releases of the chart in one cluster would be two operators with one set of jobs: Helm refuses the second. CRDs of an
-older release are brought up to date by hand."""
+"""Two releases in one cluster would be two operators with one set of jobs: Helm refuses the second. CRDs of an older
+release are brought up to date by hand."""
 
 import json
 import re
