@@ -109,6 +109,32 @@ async def test_a_lease_that_is_released_is_taken_at_once(api_server: Cluster) ->
         assert (one.leads, two.leads, await holder(kube, "released")) == (False, True, "two")
 
 
+@pytest.mark.parametrize("deleted", [True, False], ids=["deleted", "emptied"])
+async def test_a_lease_that_somebody_takes_from_its_leader_is_not_free_at_once(
+    api_server: Cluster, deleted: bool
+) -> None:
+    name = "deleted" if deleted else "emptied"
+    async with pair(api_server, name) as (clock, one, two, kube):
+        if deleted:
+            await kube.delete(LEASES, name, "default")
+        else:
+            await kube.patch(LEASES, name, {"spec": None}, namespace="default")
+        await two.step()
+        at_once = (one.leads, two.leads)
+        clock.now += TIMES.lease_s
+        await two.step()
+        assert (at_once, one.leads, two.leads, await holder(kube, name)) == ((True, False), False, True, "two")
+
+
+async def test_a_leader_whose_lease_was_deleted_makes_it_anew_and_leads_on(api_server: Cluster) -> None:
+    async with pair(api_server, "anew") as (clock, one, two, kube):
+        await kube.delete(LEASES, "anew", "default")
+        clock.now += TIMES.poll_s
+        await one.step()
+        await two.step()
+        assert (one.leads, two.leads, await holder(kube, "anew")) == (True, False, "one")
+
+
 async def test_a_leader_that_was_replaced_while_it_slept_learns_it_from_its_next_renewal(api_server: Cluster) -> None:
     async with pair(api_server, "slept") as (clock, one, two, kube):
         clock.now += TIMES.lease_s

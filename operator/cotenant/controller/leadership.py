@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ class _Seen:
 
     version: str = ""
     since: float = 0.0
+    led_at: float = -math.inf
+    """When another replica was last seen to hold it."""
 
 
 class Leadership:
@@ -95,6 +98,8 @@ class Leadership:
         asked_at = self._clock()
         reply = await self._kube.get(LEASES, self._name, self._namespace)
         if reply.outcome is Outcome.MISSING:
+            if not self._is_left():
+                return
             written = await self._kube.create(LEASES, self._document(transitions=0), self._namespace)
         elif not reply.done:
             log.error("lease %s/%s cannot be read: %s", self._namespace, self._name, reply.message)
@@ -124,8 +129,17 @@ class Leadership:
         holder = lease["spec"].get("holderIdentity") or ""
         version = str(lease["metadata"]["resourceVersion"])
         if version != self._seen.version:
-            self._seen = _Seen(version, self._clock())
-        return holder in {"", self._identity} or self._clock() - self._seen.since >= self._times.lease_s
+            self._seen = _Seen(version, self._clock(), self._seen.led_at)
+        if not holder:
+            return "leaseDurationSeconds" in lease["spec"] or self._is_left()
+        if holder != self._identity:
+            self._seen.led_at = self._clock()
+        return holder == self._identity or self._clock() - self._seen.since >= self._times.lease_s
+
+    def _is_left(self) -> bool:
+        """A Lease that somebody deleted, or replaced by an empty one, was not given back: who held it may lead on for a
+        moment, as when it cannot be reached."""
+        return self._clock() - self._seen.led_at >= self._times.lease_s
 
     async def _take(self, lease: Document) -> Reply:
         spec = lease["spec"]
