@@ -180,6 +180,8 @@ def test_a_long_contract_is_carried_by_variables_that_linux_lets_be(made: Attemp
     env = {entry["name"]: entry["value"] for entry in entries if "value" in entry}
     assert max(len(f"{name}={value}".encode()) + 1 for name, value in env.items()) <= LINUX_LETS
     assert contract.Contract.from_environment(env) == contract_of(made, 0, SETTINGS)
+
+
 SERVERS = Servers(cpu_milli=500, memory_mib=1024)
 
 
