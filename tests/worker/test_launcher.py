@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import urllib.error
 import urllib.request
@@ -137,6 +138,16 @@ def test_the_last_word_of_a_progress_bar_is_what_stands_there_in_the_end(tmp_pat
     with launched(tmp_path, behave("bar").to_json()) as pod:
         code, _, termination = pod.finish()
     assert (code, termination.message) == (3, "rank 0 ended with 3: done")
+
+
+def test_a_rank_that_is_stopped_and_never_goes_on_ends_the_attempt(tmp_path: Path) -> None:
+    """Nobody waits for it in a collective: it would keep its GPU for ever."""
+    job = behave("die", str(int(signal.SIGSTOP)))
+    job = replace(job, platform={**job.platform, "hangTimeoutSeconds": 1})
+    with launched(tmp_path, job.to_json()) as pod:
+        ended, log, termination = pod.finish()
+    assert (ended, termination.reason, termination.rank) == (1, "HungCollective", 0), log
+    assert re.fullmatch(r"rank 0 was stopped \(SIGSTOP\) \d+ s ago and stays so", termination.message)
 
 
 def test_a_killed_rank_starts_again_in_place(tmp_path: Path) -> None:

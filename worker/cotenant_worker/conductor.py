@@ -89,6 +89,10 @@ class Conductor:
                 self._calls |= {int(rank): calls for rank, calls in event["calls"].items()}
                 self._calls_rate = max(self._calls_rate, event["rate"])
                 await self._agree_on_stop()
+            case "stopped":
+                if event["generation"] == supervisor.generation:
+                    message = f"rank {event['rank']} was stopped (SIGSTOP) {event['for_s']:.0f} s ago and stays so"
+                    await self._carry_out(supervisor.hung(event["rank"], message, now))
             case "lost":
                 await self._carry_out(supervisor.pod_lost(pod, event["why"], now))
             case "server-ready":

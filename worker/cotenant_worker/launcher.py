@@ -20,11 +20,13 @@ from cotenant_worker.channel import Message
 from cotenant_worker.children import Nursery, kill_all
 from cotenant_worker.conductor import Conductor
 from cotenant_worker.environment import choose_collective, train_driver_environment
+from cotenant_worker.hangs import patience_of
 from cotenant_worker.limits import limits_of
 from cotenant_worker.links import Links
 from cotenant_worker.preemption import Preemption
 from cotenant_worker.ranks import LocalRanks
 from cotenant_worker.runtime import RayRuntime
+from cotenant_worker.standstill import Standstill
 from cotenant_worker.supervision import Finish
 from cotenant_worker.switchboard import Switchboard
 from cotenant_worker.verdicts import say, write_termination
@@ -110,6 +112,7 @@ class Launcher:
         self._mark("launcher")
         self._spawn(self._begin())
         self._spawn(self.preemption.sample())
+        self._spawn(Standstill(self.ranks.processes, self._emit, patience_of(self.contract)).watch())
         if self.head and self.contract.platform.get("tracking"):
             from cotenant_worker import sinks
 

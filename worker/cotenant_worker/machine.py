@@ -22,6 +22,14 @@ def available_cpus() -> int:
     return count
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process waits for SIGCONT (or for its debugger), with all of its threads."""
+    with contextlib.suppress(OSError):
+        # The name before the state is in parentheses and may hold some of its own.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    return False
+
+
 def oom_kills() -> int:
     """How often the kernel has killed for memory in this container's cgroup; 0 where that cannot be read."""
     with contextlib.suppress(OSError, ValueError):

@@ -93,6 +93,10 @@ class LocalRanks:
         source = source_file(self.program, Path(code_path(self.contract)))
         return source.read_text(errors="replace") if source else ""
 
+    def processes(self) -> list[tuple[int, int, int]]:
+        """(rank, generation, pid) of every rank that runs."""
+        return [(run.member.rank, run.generation, run.child.pid) for run in self.running.values()]
+
     # -- the warm process ---------------------------------------------------------------------------------------
 
     def warm_up(self) -> None:

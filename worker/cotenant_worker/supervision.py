@@ -157,7 +157,7 @@ class Supervisor:
         return self.tick(now)
 
     def hung(self, rank: int, message: str, now: float) -> list[Command]:
-        """A collective waits for this rank and will not end."""
+        """This rank keeps others waiting, or the whole job, and will not go on."""
         if self.state is not State.RUNNING:
             return []
         cause = Cause("HungCollective", rank, 1, None, message)

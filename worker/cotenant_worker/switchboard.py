@@ -18,7 +18,7 @@ from cotenant_worker.board import Board
 from cotenant_worker.channel import Channel, Message
 from cotenant_worker.verdicts import say
 
-_DECIDES = ("ready", "exit", "preempt", "calls", "server-ready", "server-lost")
+_DECIDES = ("ready", "exit", "stopped", "preempt", "calls", "server-ready", "server-lost")
 _REPORTS = 1000
 _ALONE_S = 90.0
 """Without an actor nobody hears this pod: longer than the driver needs to replace one."""

@@ -1,0 +1,40 @@
+"""Ranks that the kernel says are stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from podlike import until
+
+from cotenant_worker.machine import is_stopped
+from cotenant_worker.standstill import Standstill
+
+
+@pytest.fixture
+def pid() -> Iterator[int]:
+    """Of a process with a name that is hard to read past."""
+    code = "import sys; open('/proc/self/comm', 'w').write('a) T (b'); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
+def test_a_rank_that_stays_stopped_is_said_once_and_one_that_goes_on_is_not(pid: int) -> None:
+    found = Standstill(lambda: [(3, 1, pid)], lambda _: None, patience_s=10.0)
+    assert found.look(0.0) == []
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: is_stopped(pid), 10, "the kernel")
+    assert [found.look(now) for now in (1.0, 10.9, 11.0, 12.0)] == [[], [], [(3, 1, 10.0)], []]
+    os.kill(pid, signal.SIGCONT)
+    until(lambda: not is_stopped(pid), 10, "the kernel")
+    assert [found.look(now) for now in (13.0, 30.0)] == [[], []]
+
+
+def test_what_has_ended_is_not_stopped(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not is_stopped(pid), 10, "its end")
