@@ -126,6 +126,10 @@ def test_a_rank_that_freezes_before_it_meets_the_others_is_found_and_named(how: 
     assert want in hung("freezes.py", how).message
 
 
+def test_a_rank_that_freezes_when_the_others_are_done_is_found_too() -> None:
+    assert "rank 1 was stopped (SIGSTOP)" in hung("freezes.py", "end").message
+
+
 SERVED = contract([1, 1], command=("python", "servers.py"), strategy="ParameterServer", servers=("s0", "s1"))
 
 
