@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from podlike import contract, until
 from tests.worker.processes import PROGRAMS, Started, address_of_its_own, launched
 
 from cotenant.contract import CheckpointSpec, Contract, PodGrant
+from cotenant_worker.children import descendants
 
 START_S = 120
 """Patience for a start on a busy machine."""
@@ -67,6 +68,13 @@ def server_process(pod: Started) -> int:
     return int(found)
 
 
+def kill_pod(pod: Started) -> None:
+    """Everything at once, as when its node dies. A process here has no namespace that would take its children along."""
+    for pid in [pod.process.pid, *descendants(pod.process.pid)]:
+        with suppress(ProcessLookupError):  # it went with the one before
+            os.kill(pid, signal.SIGKILL)
+
+
 @pytest.mark.parametrize("update", ["Synchronous", "Asynchronous"])
 def test_servers_in_pods_of_their_own_serve_until_the_ranks_are_done_and_end_with_them(
     tmp_path: Path, update: str
@@ -111,7 +119,7 @@ def test_a_lost_pod_of_a_server_ends_the_attempt(tmp_path: Path) -> None:
     job = asked("forever")
     with together(tmp_path, job) as gang:
         training(gang)
-        gang.servers[0].process.kill()
+        kill_pod(gang.servers[0])
         ended = [pod.finish(START_S) for pod in (gang.head, gang.servers[1])]
     why = f"the pod of parameter server 0 ({job.servers[0]}) was lost: its connection ended"
     assert [(code, told.reason, told.message) for code, _, told in ended] == [(82, "PeerLost", why)] * 2
@@ -121,7 +129,7 @@ def test_servers_notice_that_rank_0s_pod_is_gone(tmp_path: Path) -> None:
     job = asked("forever")
     with together(tmp_path, job) as gang:
         training(gang)
-        gang.head.process.kill()
+        kill_pod(gang.head)
         ended = [pod.finish(START_S) for pod in gang.servers]
     assert [(code, told.message) for code, _, told in ended] == [
         (82, f"the pod of rank 0, {job.pods[0].host}, is gone")
