@@ -115,6 +115,15 @@ def test_a_killed_server_ends_the_attempt_as_the_platforms_fault_and_every_pod_s
     assert [told.message.endswith(f"was lost: {why}") for _, _, told in ended[:2]] == [True, True]
 
 
+def test_a_server_that_is_stopped_and_never_goes_on_ends_the_attempt(tmp_path: Path) -> None:
+    with together(tmp_path, asked("forever")) as gang:
+        training(gang)
+        os.kill(server_process(gang.servers[1]), signal.SIGSTOP)
+        ended = [pod.finish(START_S) for pod in (gang.head, *gang.servers)]
+    assert [(code, told.reason) for code, _, told in ended] == [(82, "PeerLost")] * 3
+    assert "the process of parameter server 1 was stopped (SIGSTOP)" in ended[0][2].message
+
+
 def test_a_lost_pod_of_a_server_ends_the_attempt(tmp_path: Path) -> None:
     job = asked("forever")
     with together(tmp_path, job) as gang:

@@ -16,23 +16,27 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from cotenant import names
 from cotenant.contract import Contract, Termination
 from cotenant_worker import endpoint, layout
 from cotenant_worker.board import Board
-from cotenant_worker.channel import Channel
+from cotenant_worker.channel import Channel, Message
 from cotenant_worker.children import Child, Nursery, kill_all, pump
 from cotenant_worker.environment import server_environment
 from cotenant_worker.handshake import introduce_stream
 from cotenant_worker.links import SILENT_S, beating, heard
 from cotenant_worker.machine import oom_kills
+from cotenant_worker.standstill import Standstill
 from cotenant_worker.supervision import Finish
 from cotenant_worker.verdicts import say, write_termination
 
 _STEP_S = 0.1
 _CONNECT_S = 5.0
+STOPPED_S = 20.0
+"""Nothing of the tenant's runs in a server, so nobody may want it stopped for long."""
 
 
 @dataclass(slots=True)
@@ -67,6 +71,8 @@ class ServerPod:
         labels = {"job": self.contract.job, "namespace": self.contract.namespace}
         pages = await endpoint.serve(Board(), self.ip, labels)
         self._spawn(self._watch(child))
+        running = (self.contract.server or 0, 0, child.pid)
+        self._spawn(Standstill(lambda: [running], partial(self._stopped, child), STOPPED_S).watch())
         self._spawn(self._follow_head())
         finish = await self.verdict
         pages.close()
@@ -131,6 +137,14 @@ class ServerPod:
             code, reason = 137, "OutOfMemory"
         else:
             code, reason, message = names.EXIT_PEER_LOST, "PeerLost", f"the process of {self.name} {how}"
+        self._gone(code, reason, message, child)
+
+    def _stopped(self, child: Child, said: Message) -> None:
+        """Ranks wait for it, and it has not ended."""
+        message = f"the process of {self.name} was stopped (SIGSTOP) {said['for_s']:.0f} s ago and stays so"
+        self._gone(names.EXIT_PEER_LOST, "PeerLost", message, child)
+
+    def _gone(self, code: int, reason: str, message: str, child: Child) -> None:
         if self._link is not None:
             self._link.send({"op": "gone", "why": message})
         self._end(code, reason, message, tail=tuple(child.tail))

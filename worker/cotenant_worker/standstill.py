@@ -1,4 +1,4 @@
-"""Ranks of this pod that somebody has stopped (SIGSTOP) and nobody lets go on. For the launcher.
+"""Ranks of this pod, or its server, that somebody has stopped (SIGSTOP) and nobody lets go on. For the launcher.
 
 In a collective others notice that one does not come (`hangs`). A rank that is stopped after its last one, or that never
 meets anybody, would keep its GPUs for ever: the kernel knows that it cannot move. What merely takes long is not meant.
