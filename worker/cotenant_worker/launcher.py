@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cotenant import names
 from cotenant.contract import Contract, Termination, needs_ray
@@ -29,6 +29,7 @@ from cotenant_worker.runtime import RayRuntime
 from cotenant_worker.standstill import Standstill
 from cotenant_worker.supervision import Finish
 from cotenant_worker.switchboard import Switchboard
+from cotenant_worker.tasks import Tasks
 from cotenant_worker.verdicts import say, write_termination
 from cotenant_worker.worlds import World
 
@@ -53,12 +54,13 @@ class Launcher:
     conductor: Conductor | None = None
     """Only where the world is one rank; else it runs in the driver."""
     began: float = field(default_factory=time.monotonic)
-    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    tasks: Tasks = field(init=False)
     _own_sigterm: bool = False
     _generation: int = -1
     _sinks: list[Sink] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.tasks = Tasks(self._broke)
         self.ranks = LocalRanks(self.contract, self.nursery, self.env, self._emit, self._mark)
         self.ray = RayRuntime(self.contract, self.nursery, self.env, self.ip)
         self.switchboard = Switchboard(
@@ -80,15 +82,8 @@ class Launcher:
     def _mark(self, what: str, ago_s: float = 0.0) -> None:
         self.board.mark(what, time.monotonic() - self.began - ago_s)
 
-    def _spawn(self, coroutine: Any) -> None:
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._end(Finish(names.EXIT_RAY_DIED, "RayDied", f"launcher: {type(error).__name__}: {error}"))
+    def _broke(self, error: str) -> None:
+        self._end(Finish(names.EXIT_RAY_DIED, "RayDied", f"launcher: {error}"))
 
     def _end(self, finish: Finish) -> None:
         """The first verdict counts."""
@@ -105,19 +100,19 @@ class Launcher:
         self._say_what_is_chosen()
         self.ranks.warm_up()
         if not self.solo and self.contract.mode != "rayTrain":
-            self._spawn(self._guard_ray())
+            self.tasks.start(self._guard_ray())
         server = await self.switchboard.open()
         labels = {"job": self.contract.job, "namespace": self.contract.namespace}
         pages = await endpoint.serve(self.board, self.ip, labels)
         self._mark("launcher")
-        self._spawn(self._begin())
-        self._spawn(self.preemption.sample())
-        self._spawn(Standstill(self.ranks.processes, self._emit, patience_of(self.contract)).watch())
+        self.tasks.start(self._begin())
+        self.tasks.start(self.preemption.sample())
+        self.tasks.start(Standstill(self.ranks.processes, self._emit, patience_of(self.contract)).watch())
         if self.head and self.contract.platform.get("tracking"):
             from cotenant_worker import sinks
 
             self._sinks = sinks.sinks_of(self.contract)
-            self._spawn(sinks.feed(self.board, self._sinks))
+            self.tasks.start(sinks.feed(self.board, self._sinks))
         finish = await self.verdict
         pages.close()
         server.close()
@@ -141,10 +136,10 @@ class Launcher:
         if self.contract.mode == "rayTrain":
             self.ray.limits = min(limits.values(), key=lambda env: env.get("XLA_CLIENT_MEM_FRACTION", "1"), default={})
             self.ranks.train = train_driver_environment(self.contract, self.ray.environment(), self.ip)
-            self._spawn(self._guard_ray())
+            self.tasks.start(self._guard_ray())
         if self.solo:
             self.conductor = Conductor(self.contract, self)
-            self._spawn(self._conduct(self.conductor))
+            self.tasks.start(self._conduct(self.conductor))
         self._emit({"op": "ready", "ip": self.ip})
         if self.head and self.contract.servers:
             await self.links.open(self.ip)
@@ -167,7 +162,7 @@ class Launcher:
     def _emit(self, event: Message) -> None:
         """To the conductor, wherever it is."""
         if self.conductor is not None:
-            self._spawn(self.conductor.handle(0, event))
+            self.tasks.start(self.conductor.handle(0, event))
         else:
             self.switchboard.emit(event)
 
@@ -209,7 +204,7 @@ class Launcher:
         self._mark("world complete")
         if world.resume_step is not None:
             self.board.saved_step = world.resume_step
-        self._spawn(self._start_ranks(world))
+        self.tasks.start(self._start_ranks(world))
 
     async def _start_ranks(self, world: World) -> None:
         """Beside the stream of commands: a start may wait for imports, a stop may not wait for a start."""
@@ -230,7 +225,7 @@ class Launcher:
             self.preemption.begun = True
             self.board.state = "saving"
             self.preemption.ask_ranks("preempt")
-            self._spawn(self._see_out())
+            self.tasks.start(self._see_out())
 
     async def _see_out(self) -> None:
         """Never later than the kubelet's patience."""
@@ -249,8 +244,7 @@ class Launcher:
         if self.head and not self.solo:
             # The driver still tells the others, also a pod that just has no actor (`driver.TOLD_S`); then it ends.
             await self.ray.driver_done(3.0 if self.preemption.begun else 18.0)
-        for task in self._tasks:
-            task.cancel()
+        self.tasks.cancel()
         self.ranks.retire_warm()
         await kill_all()
         self.board.state = "done"

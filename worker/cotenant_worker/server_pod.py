@@ -31,6 +31,7 @@ from cotenant_worker.links import SILENT_S, beating, heard
 from cotenant_worker.machine import oom_kills
 from cotenant_worker.standstill import Standstill
 from cotenant_worker.supervision import Finish
+from cotenant_worker.tasks import Tasks
 from cotenant_worker.verdicts import say, write_termination
 
 _STEP_S = 0.1
@@ -48,9 +49,10 @@ class ServerPod:
     verdict: asyncio.Future[Finish] = field(init=False)
     _link: Channel | None = None
     _stopping: bool = False
-    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    tasks: Tasks = field(init=False)
 
     def __post_init__(self) -> None:
+        self.tasks = Tasks(self._broke)
         self.verdict = asyncio.get_running_loop().create_future()
 
     @property
@@ -70,14 +72,13 @@ class ServerPod:
         child = self._start()
         labels = {"job": self.contract.job, "namespace": self.contract.namespace}
         pages = await endpoint.serve(Board(), self.ip, labels)
-        self._spawn(self._watch(child))
+        self.tasks.start(self._watch(child))
         running = (self.contract.server or 0, 0, child.pid)
-        self._spawn(Standstill(lambda: [running], partial(self._stopped, child), STOPPED_S).watch())
-        self._spawn(self._follow_head())
+        self.tasks.start(Standstill(lambda: [running], partial(self._stopped, child), STOPPED_S).watch())
+        self.tasks.start(self._follow_head())
         finish = await self.verdict
         pages.close()
-        for task in self._tasks:
-            task.cancel()
+        self.tasks.cancel()
         await kill_all()
         self._leave(finish)
         return finish.code
@@ -96,15 +97,8 @@ class ServerPod:
         write_termination(termination, self.env)
         say(f"{finish.reason} ({finish.code}): {finish.message}")
 
-    def _spawn(self, coroutine: Any) -> None:
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._end(names.EXIT_PEER_LOST, "PeerLost", f"launcher of {self.name}: {type(error).__name__}: {error}")
+    def _broke(self, error: str) -> None:
+        self._end(names.EXIT_PEER_LOST, "PeerLost", f"launcher of {self.name}: {error}")
 
     def _end(self, code: int, reason: str, message: str, **more: Any) -> None:
         """The first verdict counts."""
@@ -194,7 +188,7 @@ class ServerPod:
         say(f"asked to stop: {self.contract.grace_s} s for the ranks to save and leave")
         if self._link is not None:
             self._link.send({"op": "preempt"})
-        self._spawn(self._see_out())
+        self.tasks.start(self._see_out())
 
     async def _see_out(self) -> None:
         """Never later than the kubelet's patience; at once where no rank has been met."""
