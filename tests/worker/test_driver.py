@@ -27,13 +27,16 @@ class Remote:
 class Actor:
     """Belongs to a launcher; dies after its events."""
 
-    def __init__(self, launcher: str, *events: dict[str, Any], lives: bool = False) -> None:
+    def __init__(self, launcher: str, *events: dict[str, Any], lives: bool = False, deaf: bool = False) -> None:
         self.told: list[Any] = []
+        self._deaf = deaf
         self._events = list(events)
         self._launcher, self._lives = launcher, lives
         self.attach, self.events, self.command = Remote(self._attach), Remote(self._next), Remote(self._command)
 
     async def _attach(self) -> str:
+        if self._deaf:
+            await asyncio.sleep(3600)
         return self._launcher
 
     async def _next(self) -> list[dict[str, Any]]:
@@ -88,6 +91,13 @@ async def test_an_actor_that_dies_while_its_pod_lives_is_replaced_and_nothing_is
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heard, _ = await followed(monkeypatch, [Actor("a", READY), Actor("a", lives=True)], node=True)
+    assert heard.events == [(1, "ready")]
+
+
+async def test_an_actor_that_never_says_a_word_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "ANSWER_S", 0.0)
+    monkeypatch.setattr(driver, "_JOIN_LOOK_S", 0.01)
+    heard, _ = await followed(monkeypatch, [Actor("a", deaf=True), Actor("a", READY, lives=True)], node=True)
     assert heard.events == [(1, "ready")]
 
 

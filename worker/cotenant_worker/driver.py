@@ -28,10 +28,14 @@ REATTACH_S = 60.0
 """How long a pod whose node lives may be without its actor: a busy machine starts Ray's next worker slowly."""
 SILENT_S = 60.0
 """An actor answers every five seconds; one that has not for this long is frozen, with its pod or alone."""
+ANSWER_S = 30.0
+"""For an actor's first word, once the pod's node is there: Ray has to start a process for it."""
 COMMAND_S = 10.0
 TOLD_S = 15.0
 """How long the driver stays for pods that have no actor when the verdict falls."""
 _LOOK_S = 0.5
+_JOIN_LOOK_S = 5.0
+"""Longer than a start takes: asking Ray costs CPU that the start needs."""
 
 
 class RayPods:
@@ -108,7 +112,7 @@ async def follow(pod: int, pods: RayPods, conductor: Conductor) -> None:
             if launcher and not await _replaced(attached, pod):
                 await _lost(pod, why, pods, conductor)
                 launcher = ""
-            found = await attached
+            found = await _answer(attached, pod)
             if launcher and found != launcher:  # another pod has taken its place meanwhile
                 await _lost(pod, why, pods, conductor)
             launcher = found
@@ -130,6 +134,19 @@ async def _listen(pod: int, pods: RayPods, conductor: Conductor) -> None:
 async def _lost(pod: int, why: str, pods: RayPods, conductor: Conductor) -> None:
     pods.forget(pod)
     await conductor.handle(pod, {"op": "lost", "why": why})
+
+
+async def _answer(attached: asyncio.Future[str], pod: int) -> str:
+    """Which launcher the actor belongs to. Its node may come late; one that is deaf from then on is frozen."""
+    joined = float("inf")
+    while not (await asyncio.wait([attached], timeout=_JOIN_LOOK_S))[0]:
+        now = time.monotonic()
+        if await asyncio.to_thread(_has_node, pod):
+            joined = min(joined, now)
+        if now - joined >= ANSWER_S:
+            attached.cancel()
+            raise TimeoutError(f"its actor has not answered for {ANSWER_S:.0f} s")
+    return attached.result()
 
 
 async def _replaced(attached: asyncio.Future[str], pod: int) -> bool:
