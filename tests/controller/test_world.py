@@ -11,7 +11,7 @@ from tests.controller.builders import T0, UID, holding, job_document, pod_docume
 from cotenant import names
 from cotenant.api.jobstatus import PendingStatus, TrainingJobStatus
 from cotenant.controller.budgets import Budgets
-from cotenant.controller.kube import GPU_NODES, NODES, PODS, QUEUES, TRAINING_JOBS
+from cotenant.controller.kube import GPU_NODES, NODES, PODS, PRIORITY_CLASSES, QUEUES, TRAINING_JOBS
 from cotenant.controller.mirror import Mirror
 from cotenant.controller.settings import Settings
 from cotenant.controller.world import World
@@ -127,6 +127,19 @@ def test_a_placement_has_the_servers_that_the_job_asks_for(servers: int, runtime
     seen = world()
     told(seen, holding(Phase.RUNNING, ("n1", 2), servers=servers), gpu={"count": 1}, runtime=runtime)
     assert seen.impossible(seen.mirror.jobs["red/train"], T0 + 100) == wrong
+
+
+def test_a_job_is_read_anew_when_the_value_of_its_priority_class_changes() -> None:
+    seen = world()
+    told(seen, priorityClassName="urgent")
+    said = []
+    for version, value in enumerate((None, 10, 10, 20), 7):
+        if value is not None:
+            document = {"metadata": {"name": "urgent", "uid": "u", "resourceVersion": str(version)}}
+            seen.mirror.take(PRIORITY_CLASSES, document | {"value": value})
+        read = seen.readable(seen.mirror.jobs["red/train"], T0)
+        said.append(read.job.priority if read.job else "unknown")
+    assert said == ["unknown", 10, 10, 20]
 
 
 def test_a_job_avoids_a_node_only_as_long_as_it_was_told_to() -> None:

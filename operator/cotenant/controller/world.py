@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from cotenant.api.conversion import to_job, to_placement, to_queue
 from cotenant.api.errors import DocumentError
+from cotenant.api.trainingjobs import TrainingJob
 from cotenant.controller.budgets import Budgets
 from cotenant.controller.claims import Claims, contradicted, misshapen
 from cotenant.controller.fleet import Fleet
@@ -50,6 +51,8 @@ class World:
         self._remainders: dict[str, set[JobKey]] = {}
         """uid of a job → keys of its remainders."""
         self._settled: list[tuple[Action, int | None]] = []
+        self._readings: dict[JobKey, tuple[TrainingJob, frozenset[str], dict[str, int], Readable]] = {}
+        """Key of a job → what it was last read from, and as what: every step of a job asks several times."""
 
     def rebuild(self, now: float) -> None:
         """A new leader looks at everything, goes on from what the last one wrote down, and gives what it does not find
@@ -95,12 +98,21 @@ class World:
         if record.job is None:
             return Readable(None, record.problem)
         avoided = frozenset(one.node for one in record.status.excluded_nodes if one.until.timestamp() > now)
+        classes = self.mirror.priority_classes
+        last = self._readings.get(record.key)
+        if last is not None and last[0] is record.job and last[1:3] == (avoided, classes):
+            return last[3]
+        found = self._read(record.job, avoided)
+        self._readings[record.key] = (record.job, avoided, dict(classes), found)
+        return found
+
+    def _read(self, job: TrainingJob, avoided: frozenset[str]) -> Readable:
         try:
-            job = to_job(record.job, priority_classes=self.mirror.priority_classes, excluded_nodes=avoided)
+            read = to_job(job, priority_classes=self.mirror.priority_classes, excluded_nodes=avoided)
         except DocumentError as error:
             return Readable(None, "; ".join(str(one) for one in error.problems))
         # The launcher's own memory is part of the pod's request; counted for each worker, which is never too little.
-        return Readable(replace(job, memory_mib=job.memory_mib + self._reserve_mib))
+        return Readable(replace(read, memory_mib=read.memory_mib + self._reserve_mib))
 
     def _queues(self, now: float) -> None:
         for name in {name for name, _ in self.told.all("queue")} - set(self.mirror.queues):
@@ -116,6 +128,8 @@ class World:
 
     def _job(self, key: JobKey, now: float) -> None:
         record = self.mirror.jobs.get(key)
+        if record is None:
+            self._readings.pop(key, None)
         job = None if record is None else self._standing(record, now)
         if record is None or job is None:
             self._forget(key)
