@@ -96,3 +96,30 @@ def test_nobody_new_gets_a_gpu_out_of_sight() -> None:
         make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=2)], jobs=[make_job("waits")], now=NOW)
     )
     assert plan.actions == ()
+
+
+def test_a_new_leader_starts_nobody_before_it_sees_what_running_jobs_hold() -> None:
+    queue = make_queue("red", guaranteed=2, limit=2)
+    snapshot = make_snapshot(
+        nodes=[make_node("n2")], queues=[queue], jobs=[TRAINS, make_job("waits")], now=NOW, watched_since=NOW - 10
+    )
+    plan = schedule(snapshot)
+    assert plan.actions == ()
+    assert (plan.verdicts["red/waits"].reason, plan.verdicts["red/waits"].message) == (
+        Reason.NODES_NOT_READY,
+        "The operator has just started and does not see node n1 yet, which a running job holds; nothing starts until it"
+        " does, or until 60 s have passed.",
+    )
+
+
+def test_what_was_promised_stays_promised_while_a_new_leader_looks() -> None:
+    place = make_placement(("n2", [[0]]))
+    snapshot = make_snapshot(
+        nodes=[make_node("n2")],
+        queues=[make_queue("red", guaranteed=4)],
+        jobs=[TRAINS, make_job("waits")],
+        now=NOW,
+        watched_since=NOW - 10,
+        promises={"red/waits": place},
+    )
+    assert dict(schedule(snapshot).promises) == {"red/waits": place}

@@ -15,10 +15,29 @@ from cotenant.core.cycle import Cycle
 from cotenant.core.holdings import Holding, holding_of
 from cotenant.core.model import Job, Placement
 from cotenant.core.ordering import own_order
-from cotenant.core.plan import Evict, EvictionKind, Refusal
+from cotenant.core.plan import Evict, EvictionKind, Reason, Refusal
 from cotenant.core.refusals import resolve
 from cotenant.core.search import Found
 from cotenant.core.waiting import room_is_made
+
+
+def not_seen_yet(cycle: Cycle) -> Refusal | None:
+    """Why nothing may start now: the operator has just started and does not see all that running jobs hold.
+
+    What it does not see it cannot count, so a queue would get over its limit. For `unseen_s` at most; then whoever
+    holds what is missing is asked to leave (`evict_the_lost`).
+    """
+    if cycle.snapshot.now - cycle.snapshot.watched_since >= cycle.policy.unseen_s:
+        return None
+    missing = min((holding.missing for holding in cycle.holdings.values() if holding.missing), default="")
+    if not missing:
+        return None
+    return Refusal(
+        reason=Reason.NODES_NOT_READY,
+        message=f"The operator has just started and does not see {missing} yet, which a running job holds; "
+        f"nothing starts until it does, or until {cycle.policy.unseen_s:.0f} s have passed.",
+        evidence=(("missing", missing),),
+    )
 
 
 def evict_the_lost(cycle: Cycle) -> None:

@@ -8,7 +8,7 @@ over all jobs. Here every job has one turn, in which it starts, has room made fo
 from __future__ import annotations
 
 from cotenant.core.backfill import find_before, lift_reservations, reserve
-from cotenant.core.carryover import evict_the_lost, find_again, keep_promises
+from cotenant.core.carryover import evict_the_lost, find_again, keep_promises, not_seen_yet
 from cotenant.core.consolidation import consolidate
 from cotenant.core.cycle import Cycle
 from cotenant.core.elastic import grow
@@ -29,6 +29,8 @@ from cotenant.core.waiting import explain, room_is_made
 def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     """Decide one cycle: who starts where, who leaves for whom, and why everybody else waits."""
     cycle = Cycle.open(snapshot, policy)
+    if (unseen := not_seen_yet(cycle)) is not None:
+        return stand_still(cycle, unseen)
 
     evict_the_lost(cycle)
     waiting = keep_promises(cycle)
@@ -42,6 +44,14 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     forecast(cycle)
     consolidate(cycle)
     grow(cycle)
+    return cycle.plan()
+
+
+def stand_still(cycle: Cycle, why: Refusal) -> Plan:
+    """Nobody starts or leaves, and what was promised stays promised."""
+    for job in turn_away(cycle, list(cycle.pending)):
+        cycle.verdicts[job.key] = why.verdict(job.key)
+    cycle.promises |= dict(cycle.snapshot.promises)
     return cycle.plan()
 
 
