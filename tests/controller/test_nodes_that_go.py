@@ -41,9 +41,10 @@ async def test_gpus_of_a_deleted_node_count_against_the_quota_until_their_pods_a
         (part,) = (await world.wait_phase("loses", "Running"))["placement"]["nodes"]
         slow = {"metadata": {"finalizers": ["cotenant.dev/slow-kubelet"]}}
         assert (await world.kube.patch(PODS, "loses-1-0", slow, namespace=NAMESPACE)).done
-        await world.submit("waits", workers=4, queue="limited", priority=1)
         await world.kube.delete(NODES, part["node"])
         status = await world.wait_phase("loses", "Evicting")
+        # Only now: it would have taken the place of the other by its priority.
+        await world.submit("waits", workers=4, queue="limited", priority=1)
         assert (status["eviction"]["kind"], status["failures"]) == ("NodeLost", 0)
         assert part["node"] in status["eviction"]["message"]
 
