@@ -6,6 +6,8 @@ only; the exit code is the program's own.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import importlib
 import importlib.util
 import inspect
@@ -21,6 +23,8 @@ from cotenant_worker.programs import Program
 
 def run(program: Program) -> int:
     """The program's exit code. SystemExit passes through, so that the interpreter ends the usual way."""
+    well: list[bool] = []
+    atexit.register(lambda: _leave_group() if well else None)  # before the program's own, so that it runs after them
     try:
         if program.kind == "script":
             _run_script(program.argv)
@@ -28,12 +32,25 @@ def run(program: Program) -> int:
             _run_module(program.argv)
         else:
             _run_entrypoint(program.argv[0])
-    except SystemExit:
+    except SystemExit as leaving:
+        well += [True] if leaving.code in (None, 0) else []
         raise
     except BaseException as error:
         _print_exception(error)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
+    well.append(True)
     return 0
+
+
+def _leave_group() -> None:
+    """What torch asks of a program that is done: without it gloo's threads may abort the process at its very end.
+
+    Not after a failure: work that is still under way would be waited for, and its peers may be gone.
+    """
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    with contextlib.suppress(Exception):
+        if distributed and distributed.is_initialized() and distributed.get_backend() == "gloo":
+            distributed.destroy_process_group()
 
 
 def _become_main(path: str, spec: Any = None) -> types.ModuleType:
