@@ -43,15 +43,13 @@ def not_seen_yet(cycle: Cycle) -> Refusal | None:
 def evict_the_lost(cycle: Cycle) -> None:
     """A gang that lost a node or a GPU cannot go on; it leaves whole and is requeued.
 
-    Lost is what has been out of sight for `unseen_s`, and a node that is gone. After a restart nobody knows for
-    how long: then everything that is missing has that long to appear.
+    Lost is what has been out of sight for `unseen_s`, and a node that is gone. What nobody has seen at all is lost too:
+    after a restart it has had that long to appear, because nothing is decided before (`not_seen_yet`).
     """
-    patience = cycle.policy.unseen_s
-    known = cycle.snapshot.now - cycle.snapshot.watched_since >= patience
-    given_up = _given_up(cycle, cycle.snapshot.now - patience)
+    given_up = _given_up(cycle, cycle.snapshot.now - cycle.policy.unseen_s)
     for key, holding in cycle.holdings.items():
         job = cycle.running[key]
-        lost = (known and holding.missing) or _first_of(holding, given_up)
+        lost = holding.missing or _first_of(holding, given_up)
         if lost and not job.evicting:
             why = f"Lost {lost}; the job is requeued."
             cycle.evicted[key] = Evict(job=key, kind=EvictionKind.NODE_LOST, in_favour_of=None, message=why)
