@@ -5,16 +5,14 @@ code. Stdlib only, so that it is up in a tenth of a second; whatever needs ray o
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from cotenant import names
-from cotenant.contract import Contract, Termination, needs_ray
-from cotenant_worker import checkpoints, endpoint, layout
+from cotenant.contract import Contract, needs_ray
+from cotenant_worker import endpoint, layout
 from cotenant_worker.board import Board
 from cotenant_worker.channel import Message
 from cotenant_worker.children import Nursery, kill_all
@@ -30,11 +28,9 @@ from cotenant_worker.standstill import Standstill
 from cotenant_worker.supervision import Finish
 from cotenant_worker.switchboard import Switchboard
 from cotenant_worker.tasks import Tasks
-from cotenant_worker.verdicts import say, write_termination
+from cotenant_worker.tracking import Tracking
+from cotenant_worker.verdicts import last_words, say, write_termination
 from cotenant_worker.worlds import World
-
-if TYPE_CHECKING:
-    from cotenant_worker.sinks import Sink
 
 
 @dataclass(slots=True)
@@ -55,19 +51,20 @@ class Launcher:
     """Only where the world is one rank; else it runs in the driver."""
     began: float = field(default_factory=time.monotonic)
     tasks: Tasks = field(init=False)
+    tracking: Tracking = field(init=False)
     _own_sigterm: bool = False
     _generation: int = -1
-    _sinks: list[Sink] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tasks = Tasks(self._broke)
         self.ranks = LocalRanks(self.contract, self.nursery, self.env, self._emit, self._mark)
         self.ray = RayRuntime(self.contract, self.nursery, self.env, self.ip)
         self.switchboard = Switchboard(
-            self.board, self.head, self._mark, self._obey, self.ray.has_joined, self.ranks.look_ahead
+            self.board, self.head, self._mark, self._obey, self.ray.has_joined, self.ranks.forks.look_ahead
         )
         self.preemption = Preemption(self.contract, self.ranks, self.ray, self.board, self._emit)
         self.links = Links(self.contract, self.env, self._emit)
+        self.tracking = Tracking(self.contract, self.board)
         self.verdict = asyncio.get_running_loop().create_future()
 
     @property
@@ -98,7 +95,7 @@ class Launcher:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._terminated)
         self._say_what_is_chosen()
-        self.ranks.warm_up()
+        self.ranks.forks.warm_up()
         if not self.solo and self.contract.mode != "rayTrain":
             self.tasks.start(self._guard_ray())
         server = await self.switchboard.open()
@@ -108,11 +105,7 @@ class Launcher:
         self.tasks.start(self._begin())
         self.tasks.start(self.preemption.sample())
         self.tasks.start(Standstill(self.ranks.processes, self._emit, patience_of(self.contract)).watch())
-        if self.head and self.contract.platform.get("tracking"):
-            from cotenant_worker import sinks
-
-            self._sinks = sinks.sinks_of(self.contract)
-            self.tasks.start(sinks.feed(self.board, self._sinks))
+        self.tracking.start(self.tasks)
         finish = await self.verdict
         pages.close()
         server.close()
@@ -237,44 +230,17 @@ class Launcher:
 
     async def _leave(self, finish: Finish) -> int:
         await self.ranks.stop(1 << 30)
-        preempted = self.preemption.begun
-        code = names.EXIT_PREEMPTED if preempted else finish.code
-        reason = "Preempted" if preempted else finish.reason
-        await self.links.finish(replace(finish, code=code, reason=reason))
+        if self.preemption.begun:
+            finish = replace(finish, code=names.EXIT_PREEMPTED, reason="Preempted")
+        await self.links.finish(finish)
         if self.head and not self.solo:
             # The driver still tells the others, also a pod that just has no actor (`driver.TOLD_S`); then it ends.
             await self.ray.driver_done(3.0 if self.preemption.begun else 18.0)
         self.tasks.cancel()
-        self.ranks.retire_warm()
+        self.ranks.forks.retire()
         await kill_all()
         self.board.state = "done"
-        if self._sinks:
-            await asyncio.to_thread(self._close_sinks, code == 0)
-        saved = checkpoints.newest(self.contract.checkpoint)
-        told = self.board.progress()
-        termination = Termination(
-            node_rank=self.contract.node_rank,
-            attempt=self.contract.attempt,
-            code=code,
-            reason=reason,
-            message=finish.message,
-            rank=finish.rank,
-            signal=finish.signal,
-            results=self.board.results() if self.head else {},
-            step=told.step if self.head else 0,
-            of=told.of if self.head else 0,
-            last_checkpoint_step=saved.step if saved else self.board.saved_step,
-            tail=tuple(finish.tail),
-        )
-        write_termination(termination, self.env)
-        say(f"{reason} ({code}): {finish.message}")
-        return code
-
-    def _close_sinks(self, succeeded: bool) -> None:
-        """The last step, then the end of the run."""
-        from cotenant_worker import sinks
-
-        sinks.write_once(self.board, self._sinks, -1)
-        for sink in self._sinks:
-            with contextlib.suppress(OSError, ValueError, KeyError):
-                sink.close(succeeded)
+        await self.tracking.close(succeeded=finish.code == 0)
+        write_termination(last_words(self.contract, self.board, finish), self.env)
+        say(f"{finish.reason} ({finish.code}): {finish.message}")
+        return finish.code

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -27,6 +24,7 @@ from cotenant_worker.environment import (
     code_path,
     rank_environment,
 )
+from cotenant_worker.forks import Forks, roomy
 from cotenant_worker.limits import limited
 from cotenant_worker.machine import available_cpus, oom_kills, pod_interface
 from cotenant_worker.programs import Program, preloads, program_of, source_file, wants_horovod
@@ -47,15 +45,6 @@ class Running:
 
 
 @dataclass(slots=True)
-class Warm:
-    """The process that forks ranks, and our end of its control socket."""
-
-    child: Child
-    control: socket.socket
-    ready: bool = False
-
-
-@dataclass(slots=True)
 class LocalRanks:
     contract: Contract
     nursery: Nursery
@@ -70,7 +59,7 @@ class LocalRanks:
     """Grant → environment that limits its memory."""
     running: dict[int, Running] = field(default_factory=dict)
     program: Program = field(init=False)
-    _warm: Warm | None = None
+    forks: Forks = field(init=False)
     _companions: Companions = field(init=False)
     _base: dict[str, str] = field(init=False)
     _floor: int = -1
@@ -82,6 +71,9 @@ class LocalRanks:
         horovod = wants_horovod(self.program, self._source(), self.contract.framework)
         self._companions = Companions(self.contract, self.nursery, horovod=horovod)
         self._base = base_environment(self.inherited, self.contract, cpus=available_cpus())
+        ahead = preloads(self._source(), self.contract.framework)
+        possible = self.program.kind != "exec" and self.contract.platform.get("warmStart") is not False
+        self.forks = Forks(self.nursery, self._base, ahead, self.mark, possible=possible)
 
     @property
     def start_in(self) -> Path:
@@ -97,65 +89,16 @@ class LocalRanks:
         """(rank, generation, pid) of every rank that runs."""
         return [(run.member.rank, run.generation, run.child.pid) for run in self.running.values()]
 
-    # -- the warm process ---------------------------------------------------------------------------------------
-
-    def warm_up(self) -> None:
-        """Begin importing what the program will import, while everything else is still starting."""
-        if self.program.kind == "exec" or self.contract.platform.get("warmStart") is False:
-            return
-        ahead = preloads(self._source(), self.contract.framework)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        argv = [sys.executable, "-P", "-m", "cotenant_worker.warm", str(theirs.fileno())]
-        argv += [",".join(ahead.first), ",".join(ahead.later)]
-        output = os.open(layout.state_dir() / "warm.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        child = self.nursery.spawn("warm", argv, self._base, cwd="/", output=output, keep=[theirs.fileno()])
-        os.close(output)
-        theirs.close()
-        ours.setblocking(False)
-        self._warm = Warm(child, ours)
-
-    def look_ahead(self) -> None:
-        """The ranks train: from now on the warm process may take CPU time to be ready for the next start."""
-        if self._warm is not None and self._warm.ready:
-            with contextlib.suppress(OSError):  # it has ended: the next start finds that out
-                self._warm.control.send(json.dumps({"ahead": True}).encode())
-
-    async def _fork(self, request: dict[str, Any], output: int) -> int | None:
-        """The pid of a rank forked from the warm process; None when there is none or it failed."""
-        warm = self._warm
-        if warm is None:
-            return None
-        if not warm.child.alive:
-            self.retire_warm()
-            self.warm_up()
-            return None
-        loop = asyncio.get_running_loop()
-        with contextlib.suppress(OSError, TimeoutError, ValueError):
-            async with asyncio.timeout(120):
-                if not warm.ready:
-                    ready_at = float(json.loads(await loop.sock_recv(warm.control, 1 << 16))["ready"])
-                    warm.ready = True
-                    self.mark("imports done", time.time() - ready_at)
-                socket.send_fds(warm.control, [json.dumps(request).encode()], [output])
-                pid = int(json.loads(await loop.sock_recv(warm.control, 1 << 16))["pid"])
-                return pid or None
-        self.retire_warm()
-        self.warm_up()  # for the next start; this one does not wait again
-        return None
-
-    def retire_warm(self) -> None:
-        if self._warm is not None:
-            self._warm.child.signal(signal.SIGKILL)
-            self._warm.control.close()
-            self._warm = None
-
     # -- ranks ------------------------------------------------------------------------------------------------
 
     async def start(self, world: World) -> None:
         await self.stop(world.generation - 1)
         self._companions.start(world, self._base)
-        for member in world.of_pod(self.contract.node_rank):
+        mine = world.of_pod(self.contract.node_rank)
+        for member in mine:
             await self._start_one(world, member)
+        if roomy(available_cpus(), len(mine)):
+            self.forks.look_ahead()
 
     async def _start_one(self, world: World, member: Member) -> None:
         env = self._base | rank_environment(self.contract, world, member, interface=pod_interface())
@@ -168,7 +111,7 @@ class LocalRanks:
         name = f"rank {member.rank}"
         cwd = str(self.start_in)
         request = {"env": env, "cwd": cwd, "kind": self.program.kind, "argv": self.program.argv}
-        pid = await self._fork(request, write_end)
+        pid = await self.forks.fork(request, write_end)
         try:
             child = (
                 self.nursery.adopt(name, pid)

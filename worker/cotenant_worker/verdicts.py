@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cotenant import names
-from cotenant.contract import Termination
+from cotenant.contract import Contract, Termination
+from cotenant_worker import checkpoints
+from cotenant_worker.board import Board
+from cotenant_worker.supervision import Finish
 
 
 def say(text: str) -> None:
@@ -19,3 +22,24 @@ def write_termination(termination: Termination, env: Mapping[str, str]) -> None:
     path = env.get("COTENANT_TERMINATION_LOG", names.TERMINATION_PATH)
     with contextlib.suppress(OSError):
         Path(path).write_text(termination.to_json())
+
+
+def last_words(contract: Contract, board: Board, finish: Finish) -> Termination:
+    """What this pod says of its attempt when it leaves; results and steps come from rank 0's pod only."""
+    saved = checkpoints.newest(contract.checkpoint)
+    head = contract.node_rank == 0
+    told = board.progress()
+    return Termination(
+        node_rank=contract.node_rank,
+        attempt=contract.attempt,
+        code=finish.code,
+        reason=finish.reason,
+        message=finish.message,
+        rank=finish.rank,
+        signal=finish.signal,
+        results=board.results() if head else {},
+        step=told.step if head else 0,
+        of=told.of if head else 0,
+        last_checkpoint_step=saved.step if saved else board.saved_step,
+        tail=tuple(finish.tail),
+    )

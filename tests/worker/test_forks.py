@@ -1,0 +1,55 @@
+"""The launcher's side of the warm process: when it may take CPU time, and what a start does when it has died."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cotenant_worker.forks import roomy
+from cotenant_worker.layout import ENV_STATE
+
+STORY = """
+import asyncio, json, os
+from cotenant_worker.children import Nursery
+from cotenant_worker.forks import Forks
+from cotenant_worker.programs import Preloads
+
+async def story():
+    nursery, marks = Nursery(), []
+    nursery.start()
+    forks = Forks(nursery, os.environ, Preloads(("colorsys",)), lambda what, _: marks.append(what), possible=True)
+    forks.warm_up()
+    request = {"env": dict(os.environ), "cwd": os.getcwd(), "kind": "script", "argv": ["program.py"]}
+    output = os.open(os.devnull, os.O_WRONLY)
+    found = [await forks.fork(request, output)]
+    warm = next(iter(nursery._known.values()))
+    warm.signal(9)
+    await warm.exit
+    found += [await forks.fork(request, output), await forks.fork(request, output)]
+    forks.retire()
+    print(json.dumps([[pid is not None for pid in found], marks]))
+
+asyncio.run(story())
+"""
+
+
+@pytest.mark.parametrize(
+    ("cpus", "ranks", "expected"),
+    [(2, 1, False), (3, 1, False), (4, 1, True), (8, 4, False), (10, 4, True)],
+)
+def test_the_warm_process_looks_ahead_at_once_where_half_of_the_cpus_are_idle(
+    cpus: int, ranks: int, expected: bool
+) -> None:
+    assert roomy(cpus, ranks) is expected
+
+
+def test_a_start_does_without_a_warm_process_that_died_and_the_next_one_finds_another(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("")
+    env = {**os.environ, ENV_STATE: str(tmp_path)}
+    said = subprocess.run([sys.executable, "-c", STORY], env=env, cwd=tmp_path, check=True, capture_output=True)
+    assert json.loads(said.stdout) == [[True, False, True], ["imports done", "imports done"]]
