@@ -10,8 +10,10 @@ from tests.controller.builders import T0, holding, job_document, placed
 from cotenant.api.conversion import parse_job
 from cotenant.api.jobstatus import Isolation, TrainingJobStatus
 from cotenant.controller import statuses
+from cotenant.controller.patches import patch
 from cotenant.controller.records import JobRecord, read_job
 from cotenant.controller.verdicts import Verdicts
+from cotenant.controller.words import asks
 from cotenant.core.lifecycle import Event, Phase
 from cotenant.core.plan import Reason, Verdict
 
@@ -60,7 +62,7 @@ def test_usage_adds_up_over_attempts() -> None:
 def test_a_patch_says_only_what_changed_and_reads_back_as_the_status() -> None:
     before = holding(Phase.STARTING, ("n1", 1))
     after = statuses.moved(before, Event.WORKERS_READY, reason="Running", message="2 workers", now=T0 + 10)
-    change = statuses.patch(before.to_document(), after)
+    change = patch(before.to_document(), after)
     assert sorted(change) == ["conditions", "message", "phase", "reason"]
     assert TrainingJobStatus.model_validate(merged(before.to_document(), change)) == after
 
@@ -68,14 +70,14 @@ def test_a_patch_says_only_what_changed_and_reads_back_as_the_status() -> None:
 def test_what_is_gone_is_removed_by_the_patch() -> None:
     running = holding(Phase.RUNNING, ("n1", 1))
     done = statuses.finished(running, Event.COMPLETED, reason="", message="", milli=400, over_at=T0 + 60, now=T0 + 60)
-    change = statuses.patch(running.to_document(), done)
+    change = patch(running.to_document(), done)
     assert change["placement"] is None
     assert TrainingJobStatus.model_validate(merged(running.to_document(), change)) == done
 
 
 def test_a_status_that_did_not_change_needs_no_patch() -> None:
     status = holding(Phase.RUNNING, ("n1", 1))
-    assert statuses.patch(status.to_document(), status) == {}
+    assert patch(status.to_document(), status) == {}
 
 
 def merged(old: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def merged(old: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     ids=str,
 )
 def test_what_a_job_asks_for_in_short(spec: dict[str, Any], text: str) -> None:
-    assert statuses.asks(parse_job(job_document(**spec)).spec) == text
+    assert asks(parse_job(job_document(**spec)).spec) == text
 
 
 def told(message: str, reason: Reason = Reason.WAITING_FOR_GPUS) -> dict[str, Verdict]:

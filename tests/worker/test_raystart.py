@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from podlike import contract
 
-from cotenant_worker import raystart, rayworker
+from cotenant_worker import leanray, raystart, rayworker
 from cotenant_worker.raynode import start_command
 from cotenant_worker.runtime import last_sentence
 
@@ -38,14 +38,14 @@ def test_the_installed_ray_can_be_started_without_its_agents() -> None:
     from ray._private import node, services
     from ray._private.parameter import RayParams
 
-    assert raystart._fits(node, services, RayParams, {"num_cpus": 1, "gcs_address": "x", "no_monitor": True})
-    assert not raystart._fits(node, services, RayParams, {"a_parameter_that_is_not_there": 1})
+    assert leanray.fits(node, services, RayParams, {"num_cpus": 1, "gcs_address": "x", "no_monitor": True})
+    assert not leanray.fits(node, services, RayParams, {"a_parameter_that_is_not_there": 1})
 
 
 def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_path: Path) -> None:
     started: list[Any] = []
-    start = raystart._leaner(
-        lambda command, *_: started.append(command), ("127.0.0.1", 1), tuple(raystart._AGENTS), own_workers=True
+    start = leanray.leaner(
+        lambda command, *_: started.append(command), ("127.0.0.1", 1), tuple(leanray.AGENTS), own_workers=True
     )
     start(
         [
@@ -75,7 +75,7 @@ def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_p
 
 def test_a_worker_that_runs_the_tenants_code_is_started_as_shipped(tmp_path: Path) -> None:
     started: list[Any] = []
-    start = raystart._leaner(lambda command, *_: started.append(command), ("127.0.0.1", 1), (), own_workers=False)
+    start = leanray.leaner(lambda command, *_: started.append(command), ("127.0.0.1", 1), (), own_workers=False)
     start(
         [
             *("raylet", f"--session_dir={tmp_path}", f"--node_id={'ab' * 28}", "--dashboard_agent_command=x"),

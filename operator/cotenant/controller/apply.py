@@ -29,10 +29,12 @@ from cotenant.controller.kube import (
 )
 from cotenant.controller.metrics import Metrics
 from cotenant.controller.notes import Notes
+from cotenant.controller.patches import patch
 from cotenant.controller.pods import PodFacts
 from cotenant.controller.records import JobRecord
 from cotenant.controller.situation import Note, Step
 from cotenant.controller.suspects import last_resort
+from cotenant.controller.words import asks
 from cotenant.controller.world import World
 from cotenant.core.lifecycle import Event
 from cotenant.core.model import JobKey
@@ -192,7 +194,7 @@ class Applier:
         return done
 
     async def _write(self, record: JobRecord, status: TrainingJobStatus) -> bool:
-        change = statuses.patch(record.raw_status, status)
+        change = patch(record.raw_status, status)
         if not change:
             return True
         if not self.leads():
@@ -242,7 +244,7 @@ async def gather_bounded(calls: list[Awaitable[None]]) -> None:
 
 
 def _asks(record: JobRecord) -> str | None:
-    return statuses.asks(record.job.spec) if record.job else None
+    return asks(record.job.spec) if record.job else None
 
 
 def _some(nodes: list[str]) -> str:

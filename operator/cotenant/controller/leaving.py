@@ -11,6 +11,7 @@ from cotenant.controller.ends import End, Ending, judge
 from cotenant.controller.news import last_words
 from cotenant.controller.settings import Settings
 from cotenant.controller.situation import Note, Situation, Step
+from cotenant.controller.words import exit_message
 from cotenant.core.lifecycle import Event
 from cotenant.core.words import counted
 
@@ -24,7 +25,7 @@ def end(s: Situation, ending: Ending, settings: Settings) -> Step:
     """The attempt is over. Completed, to be tried again, or given up."""
     if ending.kind is End.COMPLETED:
         return _complete(s, ending)
-    message = ending.exit.message if ending.plain else statuses.exit_message(ending.exit)
+    message = ending.exit.message if ending.plain else exit_message(ending.exit)
     reason = ending.exit.reason
     failures = s.status.failures + (ending.kind in {End.FAILED, End.HOPELESS})
     faults = s.status.faults + (ending.kind is End.FAULT)

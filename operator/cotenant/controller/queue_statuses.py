@@ -20,7 +20,8 @@ from cotenant.controller.budgets import Budgets
 from cotenant.controller.kube import QUEUES, FencedError, Kube, UnreachableError
 from cotenant.controller.metrics import Metrics
 from cotenant.controller.mirror import Mirror
-from cotenant.controller.statuses import moment, patch
+from cotenant.controller.patches import patch
+from cotenant.controller.statuses import moment
 from cotenant.core.fairness import Shares, borrowed
 from cotenant.core.mirror import Standing
 from cotenant.core.model import WHOLE, JobKey

@@ -1,4 +1,4 @@
-"""Pure: the status of a TrainingJob after something happened to it, and the smallest patch that gets it there.
+"""Pure: the status of a TrainingJob after something happened to it.
 
 `steps` says what happened; the phase always comes from the core's transition table, the conditions from the phase. One
 call here is one transition and becomes one write (`apply`).
@@ -15,15 +15,11 @@ from cotenant.api.jobstatus import (
     Condition,
     EvictionStatus,
     ExcludedNode,
-    ExitStatus,
     Isolation,
     PendingStatus,
     TrainingJobStatus,
     UsageStatus,
 )
-from cotenant.api.quantities import show_decimal, show_memory
-from cotenant.api.rules import StatusModel
-from cotenant.api.trainingjobs import TrainingJobSpec
 from cotenant.core.lifecycle import HOLDING, Event, Phase, step
 from cotenant.core.model import Placement
 from cotenant.core.plan import Verdict
@@ -230,42 +226,6 @@ def excluded(status: TrainingJobStatus, nodes: Mapping[str, str], until: float, 
     """The nodes that the job avoids, with those added that just failed it (node → why)."""
     kept = [one for one in status.excluded_nodes if one.until.timestamp() > now and one.node not in nodes]
     return (*kept, *(ExcludedNode(node=node, until=until, reason=why) for node, why in sorted(nodes.items())))
-
-
-def asks(spec: TrainingJobSpec) -> str:
-    """`2 × 0.4`, `4`, `2 × 16Gi`: what a job asks of GPUs, for a table."""
-    gpu = spec.gpu
-    if gpu.memory_fraction is not None:
-        each = show_decimal(gpu.memory_fraction)
-    elif gpu.memory is not None:
-        each = show_memory(gpu.memory)
-    else:
-        each = str(gpu.count or 1)
-    return each if spec.workers == 1 else f"{spec.workers} × {each}"
-
-
-def exit_message(exit_status: ExitStatus) -> str:
-    who = f"rank {exit_status.rank}" if exit_status.rank is not None else "the job"
-    node = f" on node {exit_status.node}" if exit_status.node else ""
-    how = f"{who}{node} ended with {exit_status.code} ({exit_status.reason})"
-    return f"{how}: {exit_status.message}" if exit_status.message else how
-
-
-def patch(raw: Mapping[str, Any], status: StatusModel) -> dict[str, Any]:
-    """The JSON merge patch of `.status`; empty when there is nothing to write."""
-    return _difference(raw, status.to_document())
-
-
-def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    change: dict[str, Any] = {key: None for key in old if key not in new}
-    for key, value in new.items():
-        before = old.get(key)
-        if isinstance(value, dict) and isinstance(before, dict):
-            if inner := _difference(before, value):
-                change[key] = inner
-        elif value != before:
-            change[key] = value
-    return change
 
 
 def moment(now: float) -> datetime:

@@ -15,6 +15,7 @@ from cotenant.controller.holding import holding
 from cotenant.controller.leaving import evicting
 from cotenant.controller.settings import Settings
 from cotenant.controller.situation import Note, Situation, Step
+from cotenant.controller.words import asks
 from cotenant.core.lifecycle import HOLDING, TERMINAL, Event, Phase
 
 
@@ -46,7 +47,7 @@ def _waiting(s: Situation) -> Step:
         message = "spec.suspend is true: the job waits until it is set to false"
         changed = statuses.moved(
             status, Event.SUSPENDED, reason="Suspended", message=message, now=s.now, pending=None,
-            gpus=statuses.asks(s.spec),
+            gpus=asks(s.spec),
         )  # fmt: skip
         return Step(status=changed, delete=s.held, note=Note(reason="Suspended", message=message))
     if not s.spec.suspend and s.phase is Phase.SUSPENDED:

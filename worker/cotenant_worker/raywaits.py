@@ -1,0 +1,69 @@
+"""What a start of Ray waits for: asked for every 20 ms, where Ray sleeps for whole seconds, and as long as the job has.
+
+The patience is the job's rendezvous timeout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from typing import Any
+
+from cotenant.contract import Contract
+
+_STEP_S = 0.02
+
+
+def raylet() -> Any:
+    """Ray's compiled core, which has no types."""
+    import ray._raylet
+
+    return ray._raylet
+
+
+def patient(get_node: Any) -> Any:
+    """Ray gives a raylet 30 s to become known; a busy machine needs more, and the job says how much it has."""
+
+    def wait(*args: Any, **kwargs: Any) -> Any:
+        end = time.monotonic() + _patience_s()
+        while True:
+            try:
+                return get_node(*args, **kwargs)
+            except RuntimeError:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(5 * _STEP_S)
+
+    return wait
+
+
+def _patience_s() -> int:
+    return Contract.from_environment(os.environ).rendezvous_timeout_s
+
+
+def await_port(host: str, port: int, patience_s: float) -> bool:
+    end = time.monotonic() + patience_s
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1.0):
+            return True
+        time.sleep(_STEP_S)
+    return False
+
+
+def await_head(address: str) -> None:
+    """Until the head's raylet is known to its GCS. Ray waits for both in steps of seconds, so do not let it wait.
+
+    TimeoutError after the job's rendezvous timeout: the head's pod may still be pulling its image.
+    """
+    patience_s = _patience_s()
+    end = time.monotonic() + patience_s
+    host, _, port = address.rpartition(":")
+    if await_port(host, int(port), patience_s):
+        client = raylet().GcsClient(address=address)
+        while time.monotonic() < end:
+            if client.get_all_node_info(timeout=5):
+                return
+            time.sleep(_STEP_S)
+    raise TimeoutError(f"nothing answered at {address} within {patience_s} s")
