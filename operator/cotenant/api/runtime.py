@@ -196,6 +196,12 @@ class Runtime(Model):
             lambda it: (it.command is None) != (it.entrypoint is None),
         ),
         Rule(
+            "command",
+            "!has(self.command) || self.command.size() == 0 || self.command[0].size() > 0",
+            "the first word of command is the program to run; it must not be empty",
+            lambda it: not it.command or it.command[0] != "",
+        ),
+        Rule(
             "args",
             "!has(self.args) || has(self.command)",
             "args belong to command; an entrypoint is called without arguments and reads its environment",
