@@ -227,8 +227,8 @@ class Termination:
     attempt: int
     code: int
     reason: str
-    """`Completed`, `UserError`, `OutOfMemory`, `OutOfGPUMemory`, `ExitedEarly`, `HungCollective`, `RendezvousTimeout`,
-    `RayDied`, `PeerLost`, `Quota`, `BadContract` or `Preempted`."""
+    """`Completed`, `UserError`, `OutOfMemory`, `OutOfGPUMemory`, `ExitedEarly`, `HungCollective`, `Stalled`,
+    `RendezvousTimeout`, `RayDied`, `PeerLost`, `Quota`, `BadContract` or `Preempted`."""
     message: str = ""
     rank: int | None = None
     """The first rank that failed of its own accord, or nothing."""

@@ -476,6 +476,7 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
             "precision": "bf16",
             "gpuVisibility": "Pod",
             "hangTimeout": "20m",
+            "stallTimeout": "1h",
         },
         checkpoint={"volume": {"persistentVolumeClaim": {"claimName": "ckpt"}}, "interval": "5m"},
         gracePeriod="90s",
@@ -492,7 +493,7 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
         contract.CheckpointSpec("/checkpoints/train", 300),
         90,
     )
-    assert told.platform == {"gpuVisibility": "Pod", "hangTimeoutSeconds": 1200}
+    assert told.platform == {"gpuVisibility": "Pod", "hangTimeoutSeconds": 1200, "stallTimeoutSeconds": 3600}
     assert spec["containers"][0]["image"] == "example.com/mine:2"
     assert spec["containers"][0]["env"][:2] == [
         {"name": "A", "value": "1"},

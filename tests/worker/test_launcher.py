@@ -150,6 +150,19 @@ def test_a_rank_that_is_stopped_and_never_goes_on_ends_the_attempt(tmp_path: Pat
     assert re.fullmatch(r"rank 0 was stopped \(SIGSTOP\) \d+ s ago and stays so", termination.message)
 
 
+def test_a_program_that_stands_still_ends_the_attempt_where_the_job_says_how_long_it_may(tmp_path: Path) -> None:
+    job = behave("stand")
+    job = replace(job, platform={**job.platform, "stallTimeoutSeconds": 10})
+    with launched(tmp_path, job.to_json()) as pod:
+        ended, log, termination = pod.finish()
+    assert (ended, termination.reason, termination.rank) == (1, "Stalled", 0), log
+    said = (
+        r"the program has made no step, report or collective for \d+ s: rank 0 stands at behave.py:\d+ in wait_for_data"
+    )
+    assert re.fullmatch(said, termination.message)
+    assert f"cotenant: {termination.message}" in log, "said first as a warning"
+
+
 def test_a_killed_rank_starts_again_in_place(tmp_path: Path) -> None:
     with launched(tmp_path, behave("once").to_json()) as pod:
         ended, log, termination = pod.finish()

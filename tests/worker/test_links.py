@@ -11,9 +11,9 @@ from tests.worker.processes import address_of_its_own
 
 from cotenant_worker import layout, links
 from cotenant_worker.channel import Channel
+from cotenant_worker.commands import Finish
 from cotenant_worker.handshake import introduce_stream, secret_of
 from cotenant_worker.links import Links
-from cotenant_worker.supervision import Finish
 
 JOB = contract([1], servers=("s0", "s1"))
 SECRET = secret_of("token", JOB.uid, JOB.attempt)

@@ -9,8 +9,9 @@ from podlike import contract
 
 from cotenant_worker.causes import Cause, RankExit, first_cause, own_code, why_lost
 from cotenant_worker.cells import stop_count
+from cotenant_worker.commands import Command, Finish, Save, Start, Stop
 from cotenant_worker.hangs import Beat, find_absent, find_hang
-from cotenant_worker.supervision import Command, Finish, Save, Start, State, Stop, Supervisor
+from cotenant_worker.supervision import State, Supervisor
 from cotenant_worker.worlds import Member
 
 PEER = ("RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:3333",)

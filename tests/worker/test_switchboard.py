@@ -22,7 +22,7 @@ async def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     async def obey(message: dict[str, Any]) -> None:
         obeyed.append(message)
 
-    made = Switchboard(Board(), False, lambda _what: None, obey, lambda: None, lambda: None)
+    made = Switchboard(Board(), False, lambda _what: None, obey, lambda: None, lambda: None, lambda _beat: None)
     server = await made.open()
     yield made, obeyed
     server.close()

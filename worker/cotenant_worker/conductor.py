@@ -19,8 +19,10 @@ from cotenant_worker import checkpoints
 from cotenant_worker.causes import RankExit
 from cotenant_worker.cells import stop_count
 from cotenant_worker.channel import Message
+from cotenant_worker.commands import Command, Finish, Save, Start, Stop
 from cotenant_worker.hangs import Beat, find_absent, find_hang, patience_of
-from cotenant_worker.supervision import Command, Finish, Save, Start, State, Stop, Supervisor
+from cotenant_worker.stalls import FIRST_S, find_stall, timeout_of
+from cotenant_worker.supervision import State, Supervisor
 from cotenant_worker.worlds import World
 
 _TICK_S = 0.1
@@ -53,6 +55,9 @@ class Conductor:
     _calls_rate: float = 0.0
     _stopping: str = ""
     _reported_hang: int | None = None
+    _began_at: float = 0.0
+    """When the ranks were last started."""
+    _reported_stall_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.supervisor = Supervisor(self.contract, self.clock())
@@ -62,7 +67,9 @@ class Conductor:
         """Tick until there is a verdict, then tell every pod."""
         while not self.verdict.done():
             await self._carry_out(self.supervisor.tick(self.clock()))
-            await self._watch_collectives()
+            if self.supervisor.state is State.RUNNING:
+                await self._watch_collectives()
+                await self._watch_steps()
             await asyncio.wait([self.verdict], timeout=_TICK_S)
         return self.verdict.result()
 
@@ -82,7 +89,8 @@ class Conductor:
                 await self._carry_out(supervisor.rank_exited(ended, now))
             case "beats":
                 for raw in event["beats"]:
-                    self._seen(Beat.from_dict(raw), now)
+                    beat = Beat.from_dict(raw)
+                    self._beats[beat.rank] = beat.after(self._beats.get(beat.rank), now)
             case "preempt":
                 await self._preempt(now)
             case "calls":
@@ -119,19 +127,10 @@ class Conductor:
             at = stop_count(list(self._calls.values()), self._calls_rate)
             await self._everywhere({"op": "stop-at", "count": at})
 
-    def _seen(self, beat: Beat, now: float) -> None:
-        before = self._beats.get(beat.rank)
-        moved = before is None or before.progress != beat.progress
-        self._beats[beat.rank] = beat.at(now, moved_at=now if moved or before is None else before.moved_at)
-
     async def _watch_collectives(self) -> None:
-        supervisor = self.supervisor
-        if supervisor.state is not State.RUNNING:
-            return
         patience = patience_of(self.contract)
-        beats = [beat for beat in self._beats.values() if beat.generation == supervisor.generation]
-        ended, now, first_s = set(supervisor.exits), self.clock(), min(30.0, patience)
-        ranks = [member.rank for member in supervisor.members]
+        beats, ranks, ended = self._world()
+        now, first_s = self.clock(), min(30.0, patience)
         hang = find_hang(beats, ranks, ended, now, first_s) or find_absent(beats, ranks, ended, now, first_s)
         if hang is None:
             if self._reported_hang is not None:
@@ -142,7 +141,30 @@ class Conductor:
             self._reported_hang = hang.sequence
             self.pods.tell_head({"op": "warning", "key": "hang", "text": hang.message})
         if hang.for_s >= patience and not self._cut_off(hang.missing):
-            await self._carry_out(supervisor.hung(hang.missing[0], hang.message, self.clock()))
+            await self._carry_out(self.supervisor.hung(hang.missing[0], hang.message, self.clock()))
+
+    async def _watch_steps(self) -> None:
+        timeout_s = timeout_of(self.contract)
+        first_s = FIRST_S if timeout_s is None else min(FIRST_S, timeout_s)
+        beats, ranks, ended = self._world()
+        live, now = set(ranks) - ended, self.clock()
+        stall = find_stall(beats, live, began_at=self._began_at, now=now, patience_s=first_s)
+        if stall is None:
+            if self._reported_stall_s:
+                self.pods.tell_head({"op": "warning", "key": "stall", "text": ""})
+            self._reported_stall_s = 0.0
+            return
+        if stall.heard and stall.for_s >= 2 * self._reported_stall_s and self._reported_hang is None:
+            self._reported_stall_s = stall.for_s
+            self.pods.tell_head({"op": "warning", "key": "stall", "text": stall.message})
+        if timeout_s is not None and stall.for_s >= timeout_s:
+            await self._carry_out(self.supervisor.stalled(stall.rank, stall.message, now))
+
+    def _world(self) -> tuple[list[Beat], list[int], set[int]]:
+        """What the ranks of this start said last, who they are, which of them have ended."""
+        supervisor = self.supervisor
+        beats = [beat for beat in self._beats.values() if beat.generation == supervisor.generation]
+        return beats, [member.rank for member in supervisor.members], set(supervisor.exits)
 
     def _cut_off(self, ranks: tuple[int, ...]) -> bool:
         """A rank whose whole pod is silent is no program that hangs: Ray, or the driver's patience, says so soon."""
@@ -181,6 +203,7 @@ class Conductor:
             resume_step=found.step if found else None,
         )
         self._beats = {}
+        self._began_at = self.clock()
         if command.why:
             self.pods.tell_head({"op": "restarted", "why": command.why, "generation": command.generation})
         await self._everywhere({"op": "start", "world": world.to_dict()})

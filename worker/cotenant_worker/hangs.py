@@ -43,14 +43,25 @@ class Beat:
     """It waits there."""
     met: bool = False
     """It has been there with all ranks of the job, so that each of them has begun to say beats."""
+    turns: int = 0
+    """How often its loop has come round: steps, reports, calls of `should_stop`."""
+    turned_at: float = 0.0
 
     @property
     def progress(self) -> tuple[int, int, int, bool]:
         """What changes when the rank gets on."""
         return (self.generation, self.sequence, self.entered, self.inside)
 
-    def at(self, now: float, *, moved_at: float) -> Beat:
-        return replace(self, seen_at=now, moved_at=moved_at)
+    def after(self, before: Beat | None, now: float) -> Beat:
+        """This one, seen now, with the times of what has not changed since `before`."""
+        moved = before is None or before.progress != self.progress
+        turned = before is None or before.turns != self.turns
+        return replace(
+            self,
+            seen_at=now,
+            moved_at=now if moved or before is None else before.moved_at,
+            turned_at=now if turned or before is None else before.turned_at,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -16,6 +16,7 @@ from cotenant_worker import endpoint, layout
 from cotenant_worker.board import Board
 from cotenant_worker.channel import Message
 from cotenant_worker.children import Nursery, kill_all
+from cotenant_worker.commands import Finish
 from cotenant_worker.conductor import Conductor
 from cotenant_worker.environment import choose_collective, train_driver_environment
 from cotenant_worker.hangs import patience_of
@@ -25,7 +26,6 @@ from cotenant_worker.preemption import Preemption
 from cotenant_worker.ranks import LocalRanks
 from cotenant_worker.runtime import RayRuntime
 from cotenant_worker.standstill import Standstill
-from cotenant_worker.supervision import Finish
 from cotenant_worker.switchboard import Switchboard
 from cotenant_worker.tasks import Tasks
 from cotenant_worker.tracking import Tracking
@@ -59,8 +59,9 @@ class Launcher:
         self.tasks = Tasks(self._broke)
         self.ranks = LocalRanks(self.contract, self.nursery, self.env, self._emit, self._mark)
         self.ray = RayRuntime(self.contract, self.nursery, self.env, self.ip)
+        attached, stepped = self.ray.has_joined, self.ranks.forks.look_ahead
         self.switchboard = Switchboard(
-            self.board, self.head, self._mark, self._obey, self.ray.has_joined, self.ranks.forks.look_ahead
+            self.board, self.head, self._mark, self._obey, attached, stepped, beat=self._emit
         )
         self.preemption = Preemption(self.contract, self.ranks, self.ray, self.board, self._emit)
         self.links = Links(self.contract, self.env, self._emit)

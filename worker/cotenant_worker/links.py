@@ -16,8 +16,8 @@ from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker import layout
 from cotenant_worker.channel import Channel, Message
+from cotenant_worker.commands import Finish
 from cotenant_worker.handshake import admit_stream, secret_of
-from cotenant_worker.supervision import Finish
 
 BEAT_S = 5.0
 SILENT_S = 25.0

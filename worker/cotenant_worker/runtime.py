@@ -17,10 +17,10 @@ from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker import layout
 from cotenant_worker.children import Child, Nursery
+from cotenant_worker.commands import Finish
 from cotenant_worker.limits import limited
 from cotenant_worker.machine import available_cpus
 from cotenant_worker.raynode import ray_environment, start_command
-from cotenant_worker.supervision import Finish
 
 _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit): ")
 

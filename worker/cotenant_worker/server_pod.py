@@ -25,12 +25,12 @@ from cotenant_worker import endpoint, layout
 from cotenant_worker.board import Board
 from cotenant_worker.channel import Channel, Message
 from cotenant_worker.children import Child, Nursery, kill_all, pump
+from cotenant_worker.commands import Finish
 from cotenant_worker.environment import server_environment
 from cotenant_worker.handshake import introduce_stream
 from cotenant_worker.links import SILENT_S, beating, heard
 from cotenant_worker.machine import oom_kills
 from cotenant_worker.standstill import Standstill
-from cotenant_worker.supervision import Finish
 from cotenant_worker.tasks import Tasks
 from cotenant_worker.verdicts import say, write_termination
 

@@ -8,51 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
 
 from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.causes import Cause, RankExit, first_cause
+from cotenant_worker.commands import Command, Finish, Save, Start, Stop
 from cotenant_worker.worlds import Member, members_of
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Begin a generation with these ranks."""
-
-    generation: int
-    members: tuple[Member, ...]
-    restart: int
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Kill what is left of a generation; its state is of no use."""
-
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class Save:
-    """Ask the ranks to save and leave: the world changes its size."""
-
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """The attempt is over, everywhere, with this verdict."""
-
-    code: int
-    reason: str
-    message: str
-    rank: int | None = None
-    signal: int | None = None
-    tail: tuple[str, ...] = ()
-
-
-Command: TypeAlias = Start | Stop | Save | Finish
 
 
 class State(StrEnum):
@@ -158,10 +119,16 @@ class Supervisor:
 
     def hung(self, rank: int, message: str, now: float) -> list[Command]:
         """This rank keeps others waiting, or the whole job, and will not go on."""
+        return self._given_up("HungCollective", rank, message, now)
+
+    def stalled(self, rank: int, message: str, now: float) -> list[Command]:
+        """Nothing has got on for as long as the job allows."""
+        return self._given_up("Stalled", rank, message, now)
+
+    def _given_up(self, reason: str, rank: int, message: str, now: float) -> list[Command]:
         if self.state is not State.RUNNING:
             return []
-        cause = Cause("HungCollective", rank, 1, None, message)
-        return self._after(cause, now)
+        return self._after(Cause(reason, rank, 1, None, message), now)
 
     def preempt(self, now: float) -> list[Command]:
         if self.state in (State.DONE, State.PREEMPTING):

@@ -35,6 +35,8 @@ class Switchboard:
     """The actor has come: this pod is part of the cluster."""
     stepped: Callable[[], None]
     """A rank has done its first step: it has imported all that a step needs."""
+    beat: Callable[[Message], None]
+    """What a rank says of itself once a second, for the conductor, wherever it is."""
     _relay: Channel | None = None
     """The actor: our way to the conductor."""
     _reports: deque[Message] = field(default_factory=lambda: deque(maxlen=_REPORTS))
@@ -95,7 +97,7 @@ class Switchboard:
     def _heard(self, message: Message) -> None:
         """A rank of this pod speaks: our own board first, and the head's."""
         if message["op"] == "beat":
-            self.emit({"op": "beats", "beats": [message["beat"]]})
+            self.beat({"op": "beats", "beats": [message["beat"]]})
             return
         if message["op"] == "mark":
             self.mark(message["what"])

@@ -11,7 +11,7 @@ from cotenant import names
 from cotenant.contract import Contract, Termination
 from cotenant_worker import checkpoints
 from cotenant_worker.board import Board
-from cotenant_worker.supervision import Finish
+from cotenant_worker.commands import Finish
 
 
 def say(text: str) -> None:

@@ -179,6 +179,9 @@ class Runtime(Model):
     Default: Pod for a command that begins with torchrun where every worker has one GPU of its own, else Rank."""
     hang_timeout: Duration | None = None
     """How long workers may wait in a collective for one that does not come before the job is hung. Default: 10m."""
+    stall_timeout: Duration | None = None
+    """How long the job may go without a step, a report or a collective of any worker before its attempt ends.
+    Default: for ever. After two minutes the status says where the workers stand."""
     tracking: Tracking | None = None
 
     @property
@@ -236,6 +239,12 @@ class Runtime(Model):
             "!self.rayTrain || !has(self.hangTimeout)",
             "a Ray Train driver watches its own workers; leave hangTimeout out",
             lambda it: not it.ray_train or it.hang_timeout is None,
+        ),
+        Rule(
+            "stallTimeout",
+            "!self.rayTrain || !has(self.stallTimeout)",
+            "a Ray Train driver watches its own workers; leave stallTimeout out",
+            lambda it: not it.ray_train or it.stall_timeout is None,
         ),
         Rule(
             "volumes",

@@ -105,6 +105,8 @@ def _platform(runtime: Runtime) -> dict[str, Any]:
         chosen["gpuVisibility"] = runtime.gpu_visibility.value
     if runtime.hang_timeout is not None:
         chosen["hangTimeoutSeconds"] = runtime.hang_timeout
+    if runtime.stall_timeout is not None:
+        chosen["stallTimeoutSeconds"] = runtime.stall_timeout
     if runtime.tracking is not None:
         chosen["tracking"] = runtime.tracking.to_document()
     return chosen

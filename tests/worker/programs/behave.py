@@ -19,6 +19,10 @@ def where(_: int) -> str:
     return os.getcwd()
 
 
+def wait_for_data() -> None:
+    time.sleep(600)
+
+
 def main() -> dict[str, float | str]:
     for step in range(1, 41):  # faster than reports are sent: the last one must not be lost
         cotenant_worker.report(step=step, of=40, metrics={"loss": 0.25})
@@ -53,6 +57,9 @@ if __name__ == "__main__":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             print("ready", flush=True)
             time.sleep(600)
+        case "stand":
+            cotenant_worker.report(step=12)
+            wait_for_data()
         case "spawn":
             with multiprocessing.get_context(rest[0]).Pool(2) as pool:
                 print(

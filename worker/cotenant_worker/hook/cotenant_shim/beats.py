@@ -40,6 +40,8 @@ class Pulse:
         """It waits there for the others."""
         self.met = False
         """It has met all ranks of the job."""
+        self.reports = 0
+        """How often the program has said how far it is."""
 
     @property
     def rank(self):
@@ -90,6 +92,7 @@ class Pulse:
     def report(self, message):
         """Send now or, when the last one left a moment ago, with the next beat: a loop may call it every step."""
         now = time.monotonic()
+        self.reports += 1
         if now - self._sent_at < 0.1:
             if self._pending and "metrics" in self._pending:
                 message["metrics"] = dict(self._pending["metrics"], **message.get("metrics", {}))
@@ -126,11 +129,10 @@ class Pulse:
             with contextlib.suppress(Exception):
                 self.flush()
                 counted = self._steps(counted)
-                if self.inside or self.counters:
-                    number = -1 if self.inside else self._collectives()
-                    if not self.inside:
-                        self.word("sequence", number)
-                    self.send({"op": "beat", "beat": self._beat(number)})
+                number = self._collectives() if self.counters and not self.inside else -1
+                if number >= 0:
+                    self.word("sequence", number)
+                self.send({"op": "beat", "beat": self._beat(number)})
                 self._memory()
 
     def _collectives(self):
@@ -157,6 +159,7 @@ class Pulse:
             "entered": self.entered,
             "inside": self.inside,
             "met": self.met,
+            "turns": self.reports + self.word("step") + self.word("calls"),
         }
 
     @contextlib.contextmanager

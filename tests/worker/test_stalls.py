@@ -1,0 +1,107 @@
+"""A whole world that stands still: what is said of it, and when. Times in seconds; ranks began at 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from podlike import contract
+
+from cotenant_worker.conductor import Conductor
+from cotenant_worker.hangs import Beat
+from cotenant_worker.stalls import find_stall
+
+
+def beat(rank: int, *, moved: float = 0.0, turned: float = 0.0, seen: float = 199.5, turns: int = 9) -> Beat:
+    return Beat(rank, 0, 3, f"train.py:{rank} in main", seen, moved, turns=turns, turned_at=turned)
+
+
+@pytest.mark.parametrize(
+    ("beats", "live", "want"),
+    [
+        pytest.param([beat(0), beat(1, turned=81)], {0, 1}, None, id="one has turned not long ago"),
+        pytest.param([beat(0), beat(1, moved=81)], {0, 1}, None, id="one has come to a collective not long ago"),
+        pytest.param([], set(), None, id="all have ended"),
+        pytest.param(
+            [beat(0, turned=79), beat(1, moved=60)],
+            {0, 1},
+            "no rank has made a step, a report or a collective for 121 s:"
+            " rank 0 stands at train.py:0 in main; rank 1 stands at train.py:1 in main",
+            id="nobody gets on",
+        ),
+        pytest.param(
+            [beat(0), beat(1, turned=199)],
+            {0},
+            "the program has made no step, report or collective for 200 s: rank 0 stands at train.py:0 in main",
+            id="the one that turned last has ended",
+        ),
+        pytest.param(
+            [Beat(0, 0, -1, "", 199.5)],
+            {0},
+            "the program has made no step, report or collective since it started 200 s ago: rank 0 stands in a library",
+            id="it never began",
+        ),
+        pytest.param(
+            [beat(0), beat(1, seen=150)],
+            {0, 1, 2},
+            "no rank has made a step, a report or a collective for 200 s: rank 0 stands at train.py:0 in main;"
+            " rank 1 has not been heard of for 50 s; rank 2 has not been heard of",
+            id="some are silent",
+        ),
+        pytest.param(
+            [beat(rank) for rank in range(9)],
+            set(range(9)),
+            "no rank has made a step, a report or a collective for 200 s: "
+            + "; ".join(f"rank {rank} stands at train.py:{rank} in main" for rank in range(4))
+            + " and 5 more",
+            id="many ranks",
+        ),
+    ],
+)
+def test_a_standstill_says_where_the_ranks_stand(beats: list[Beat], live: set[int], want: str | None) -> None:
+    found = find_stall(beats, live, began_at=0.0, now=200.0, patience_s=120.0)
+    assert (found.message if found else None) == want
+
+
+class Told:
+    """The pods of an attempt, as far as the conductor talks to them."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.ops: list[str] = []
+
+    async def send(self, pod: int, message: Any) -> None:
+        self.ops.append(message["op"])
+
+    def tell_head(self, message: Any) -> None:
+        self.texts.append(
+            message["text"].partition(":")[0].removeprefix("the program has made no step, report or collective ")
+        )
+
+
+@pytest.mark.parametrize(
+    ("platform", "turns", "texts", "ends_at"),
+    [
+        ({}, {}, ["for 120 s", "for 240 s", "for 480 s"], None),
+        ({}, {300.0: 8}, ["for 120 s", "for 240 s", "", "for 120 s"], None),
+        ({"stallTimeoutSeconds": 300}, {}, ["for 120 s", "for 240 s"], 300.0),
+        ({"stallTimeoutSeconds": 60}, {}, ["for 60 s"], 60.0),
+    ],
+    ids=["said ever more seldom", "taken back and said again", "ended at the timeout", "a short timeout"],
+)
+async def test_a_standstill_is_said_and_ends_the_attempt_only_where_the_job_says_so(
+    platform: dict[str, int], turns: dict[float, int], texts: list[str], ends_at: float | None
+) -> None:
+    now = [0.0]
+    pods = Told()
+    conductor = Conductor(contract([1], command=("x",), platform=platform), pods, clock=lambda: now[0])
+    await conductor.handle(0, {"op": "ready", "ip": "127.0.0.1"})
+    turned, ended = 7, None
+    while now[0] <= 500 and ended is None:
+        turned = turns.get(now[0], turned)
+        said = {"rank": 0, "generation": 0, "sequence": -1, "turns": turned, "where": ""}
+        await conductor.handle(0, {"op": "beats", "beats": [said]})
+        await conductor._watch_steps()
+        ended = now[0] if "stop" in pods.ops else None
+        now[0] += 1.0
+    assert (pods.texts, ended) == (texts, ends_at)

@@ -1,0 +1,60 @@
+"""Finds that a whole world stands still: no rank steps, reports or reduces any more. Pure.
+
+`hangs` finds ranks that others wait for. Where all of them wait, for a lock, for data, for a collective of a framework
+that we do not count, or one turns for ever in a loop of its own, nobody is behind: but nothing gets on either. That may
+be right (an evaluation, a long write), so it is only said, unless the job says how long it may last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from cotenant.contract import Contract
+from cotenant_worker.hangs import Beat
+
+FIRST_S = 120.0
+"""When a standstill is said first; then each time that it has lasted twice as long."""
+
+
+def timeout_of(contract: Contract) -> float | None:
+    """Seconds after which a standstill ends the ranks, `runtime.stallTimeout`; None: never."""
+    chosen = contract.platform.get("stallTimeoutSeconds")
+    return None if chosen is None else float(chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    rank: int
+    """The one that the rest is told about: the first that says nothing, else the first."""
+    for_s: float
+    heard: bool
+    """Every rank is heard of. One that is not may train, in a way that nobody counts."""
+    message: str
+
+
+def find_stall(
+    beats: Sequence[Beat], live: Collection[int], *, began_at: float, now: float, patience_s: float
+) -> Stall | None:
+    """The standstill of all ranks that live, `live`, or None. They began at `began_at`."""
+    live = sorted(live)
+    known = {beat.rank: beat for beat in beats if beat.rank in live}
+    for_s = now - max([began_at, *(max(beat.moved_at, beat.turned_at) for beat in known.values())])
+    if not live or for_s < patience_s:
+        return None
+    silent = [rank for rank in live if rank not in known]
+    ever = any(beat.turns > 0 or beat.sequence > 0 for beat in known.values())
+    places = "; ".join(_place(rank, known.get(rank), now) for rank in live[:4])
+    more = f" and {len(live) - 4} more" if len(live) > 4 else ""
+    since = f"for {for_s:.0f} s" if ever else f"since it started {for_s:.0f} s ago"
+    whose = "the program has" if len(live) == 1 else "no rank has"
+    made = "made no step, report or collective" if len(live) == 1 else "made a step, a report or a collective"
+    return Stall((silent or live)[0], for_s, not silent, f"{whose} {made} {since}: {places}{more}")
+
+
+def _place(rank: int, beat: Beat | None, now: float) -> str:
+    if beat is None:
+        return f"rank {rank} has not been heard of"
+    if now - beat.seen_at > 10:
+        return f"rank {rank} has not been heard of for {now - beat.seen_at:.0f} s"
+    return f"rank {rank} stands" + (f" at {beat.where}" if beat.where else " in a library")
