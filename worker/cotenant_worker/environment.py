@@ -15,7 +15,7 @@ from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
 from cotenant_worker import dialects, layout
 from cotenant_worker.handshake import secret_of
 from cotenant_worker.hangs import patience_of
-from cotenant_worker.programs import TORCH_LAUNCHERS, unwrap
+from cotenant_worker.launchers import unwrap
 from cotenant_worker.worlds import Member, World
 
 _DROP = ("RAY_", "COTENANT_CONTRACT", "TORCHELASTIC_", "OMPI_", "SLURM_", "PMI_", "HOROVOD_GLOO_", "HOROVOD_ELASTIC")
@@ -53,7 +53,7 @@ def sees_pod(contract: Contract, pod: PodGrant) -> bool:
     if said:
         return bool(said == "Pod")
     one_each = all(len(rank.gpus) == 1 for rank in pod.ranks) and len(pod_uuids(pod)) == len(pod.ranks)
-    return one_each and unwrap(contract.command)[1] in TORCH_LAUNCHERS
+    return one_each and unwrap(contract.command).shows_all_gpus
 
 
 def visible_gpus(contract: Contract, pod: PodGrant, grant: RankGrant) -> tuple[GpuGrant, ...]:

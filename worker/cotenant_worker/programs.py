@@ -1,8 +1,7 @@
 """What a contract asks a rank to run: another launcher unwrapped, Python recognised. Pure.
 
 A Python program can start inside a process that has its imports done already (`warm`); everything else is executed
-as it stands. A command that begins with torchrun, accelerate or horovodrun names its program further back: starting
-ranks is our work, so only the program is kept.
+as it stands. A command that begins with another launcher names its program further back (`launchers`).
 """
 
 from __future__ import annotations
@@ -14,13 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from cotenant.contract import Contract
-
-_PYTHON = re.compile(r"python(3(\.\d+)?)?$")
-_TORCHRUN_FLAGS = {"--standalone", "--use-env", "--use_env", "--no-python", "--no_python", "--run-path", "--run_path"}
-_TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
-TORCH_LAUNCHERS = {"torchrun", *_TORCH_MODULES}
-"""Names of what is taken off, where ranks expect to see all GPUs of their machine."""
-_SAFE_SWITCHES = {"-u", "-B", "-q"}
+from cotenant_worker.launchers import PYTHON, SAFE_SWITCHES, Unwrapped, options_of_accelerate, unwrap
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +27,27 @@ class Program:
     """What that launcher would have told the program beyond its place in the world."""
     unused: tuple[str, ...] = ()
     """Options of that launcher that change the program and that Cotenant does not carry out."""
+    local_rank_option: str = ""
+    """An option that every rank gets, with its LOCAL_RANK."""
+    too_few: str = ""
+    """That the launcher was asked for more ranks than there are, in words."""
 
     @property
     def objection(self) -> str:
         """What the tenant should know of his command line; empty when it does all that it says."""
-        if not self.unused:
-            return ""
-        return f"{self.unwrapped}: {' '.join(self.unused)} has no effect here; say it in the program or in the job"
+        unused = f"{self.unwrapped}: {' '.join(self.unused)} has no effect here; say it in the program or in the job"
+        return "; ".join(text for text in (self.too_few, unused if self.unused else "") if text)
+
+    def of_rank(self, local_rank: str) -> Program:
+        """With what that rank alone is told on its command line."""
+        if not self.local_rank_option:
+            return self
+        at = 1
+        if self.kind == "exec" and PYTHON.match(Path(self.argv[0]).name):
+            while at < len(self.argv) and self.argv[at].startswith("-"):
+                at += 1
+            at += 1
+        return replace(self, argv=(*self.argv[:at], f"{self.local_rank_option}={local_rank}", *self.argv[at:]))
 
     def command(self, python: str) -> tuple[str, ...]:
         """As a command line, for a start without a warm process."""
@@ -55,99 +62,38 @@ def program_of(contract: Contract, python: str) -> Program:
     """The program of one rank. `python` is our own interpreter: only that one has a warm process."""
     if contract.mode == "entrypoint":
         return Program("entrypoint", (contract.entrypoint,))
-    inner, launcher = unwrap(contract.command)
-    program = classify(inner, python, launcher)
-    if not launcher.startswith("accelerate"):
+    behind = unwrap(contract.command)
+    program = classify(behind.argv, python, behind.launcher)
+    program = replace(program, local_rank_option=behind.local_rank_option, too_few=too_few(contract, behind))
+    if not behind.launcher.startswith("accelerate"):
         return program
-    environment, unused = options_of_accelerate(contract.command[: len(contract.command) - len(inner) + 1])
+    environment, unused = options_of_accelerate(behind.options)
     return replace(program, environment=environment, unused=unused)
 
 
-def unwrap(command: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """(the program's own command line, the launcher taken off or nothing)."""
-    argv = tuple(command)
-    name = Path(argv[0]).name if argv else ""
-    if name == "torchrun":
-        return _after_torchrun(argv[1:]), "torchrun"
-    if _PYTHON.match(name):
-        rest = argv[1:]
-        while rest and rest[0] in _SAFE_SWITCHES:
-            rest = rest[1:]
-        if len(rest) > 1 and rest[0] == "-m" and rest[1] in _TORCH_MODULES:
-            return _after_torchrun(rest[2:]), rest[1]
-        if len(rest) > 1 and rest[0] == "-m" and rest[1].startswith("accelerate.commands.launch"):
-            return _after_options(rest[2:]), rest[1]
-    if name in ("accelerate", "horovodrun") and len(argv) > 1:
-        rest = argv[2:] if name == "accelerate" and argv[1] == "launch" else argv[1:]
+def too_few(contract: Contract, behind: Unwrapped) -> str:
+    """What to say where the launcher was asked for more ranks than the job has; empty elsewhere."""
+    if contract.workers_min or contract.mode == "rayTrain":
+        return ""  # the job's own size changes
+    words, ranks = behind.asked
+    world = contract.world_size
+    several = max((len(rank.gpus) for pod in contract.pods for rank in pod.ranks), default=0)
+    if ranks > world:
+        return f"{behind.launcher}: {words} asks for {ranks} ranks, this job has {world}: spec.workers says how many"
+    if behind.said("nproc_per_node") in ("gpu", "auto") and several > 1:
         return (
-            (_after_options(rest), name) if rest and not (name == "accelerate" and argv[1] != "launch") else (argv, "")
+            f"{behind.launcher}: one rank has {several} GPUs: for a rank on each, say it as spec.workers, gpu.count: 1"
         )
-    return argv, ""
-
-
-def _after_torchrun(argv: Sequence[str]) -> tuple[str, ...]:
-    module = no_python = False
-    index = 0
-    while index < len(argv) and argv[index].startswith("-"):
-        option = argv[index]
-        module |= option in ("-m", "--module")
-        no_python |= option in ("--no-python", "--no_python")
-        takes_value = "=" not in option and option not in _TORCHRUN_FLAGS and option not in ("-m", "--module")
-        index += 2 if takes_value else 1
-    program = tuple(argv[index:])
-    if not program:
-        return tuple(argv)
-    if no_python:
-        return program
-    return ("python", *(("-m",) if module else ()), *program)
-
-
-def _after_options(argv: Sequence[str]) -> tuple[str, ...]:
-    """Launchers with options too many to know: the program begins at a script, a module, or an interpreter."""
-    for index, word in enumerate(argv):
-        if _PYTHON.match(Path(word).name):
-            return tuple(argv[index:])
-        if word.endswith(".py"):
-            return ("python", *argv[index:])
-        if word in ("-m", "--module") and index + 1 < len(argv):
-            return ("python", "-m", *argv[index + 1 :])
-    return tuple(argv)
-
-
-_ACCELERATE_SAYS = {
-    "--mixed_precision": "ACCELERATE_MIXED_PRECISION",
-    "--gradient_accumulation_steps": "ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
-}
-_ACCELERATE_PLACES = re.compile(
-    r"--(multi_gpu|cpu|gpu_ids|num_(processes|machines|cpu_threads_per_process)|machine_rank|main_process_(ip|port)"
-    r"|same_network|rdzv_\w+|max_restarts|monitor_interval|module|quiet|debug|tee|log_dir|role)$|-m$|-q$"
-)
-"""Where ranks run and who starts them: not the program's business here."""
-
-
-def options_of_accelerate(words: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """(variables of the program, options that would change it and are not carried out)."""
-    environment: list[tuple[str, str]] = []
-    unused: list[str] = []
-    for index, word in enumerate(words):
-        if not word.startswith("-"):
-            continue
-        name, _, value = word.partition("=")
-        name = re.sub(r"(?<=\w)-", "_", name)
-        if name in _ACCELERATE_SAYS:
-            environment.append((_ACCELERATE_SAYS[name], value or (words[index + 1] if index + 1 < len(words) else "")))
-        elif not _ACCELERATE_PLACES.match(name):
-            unused.append(word)
-    return tuple(environment), tuple(unused)
+    return ""
 
 
 def classify(argv: Sequence[str], python: str, launcher: str = "") -> Program:
     name = argv[0] if argv else ""
-    ours = _PYTHON.match(Path(name).name) and (
+    ours = PYTHON.match(Path(name).name) and (
         "/" not in name or Path(name).resolve().parent == Path(python).resolve().parent
     )
     rest = list(argv[1:])
-    while rest and rest[0] in _SAFE_SWITCHES:
+    while rest and rest[0] in SAFE_SWITCHES:
         rest.pop(0)
     if ours and rest and rest[0] == "-m" and len(rest) > 1:
         return Program("module", tuple(rest[1:]), launcher)

@@ -110,13 +110,14 @@ class LocalRanks:
         read_end, write_end = os.pipe()
         name = f"rank {member.rank}"
         cwd = str(self.start_in)
-        request = {"env": env, "cwd": cwd, "kind": self.program.kind, "argv": self.program.argv}
+        program = self.program.of_rank(env.get("LOCAL_RANK", "0"))
+        request = {"env": env, "cwd": cwd, "kind": program.kind, "argv": program.argv}
         pid = await self.forks.fork(request, write_end)
         try:
             child = (
                 self.nursery.adopt(name, pid)
                 if pid
-                else self.nursery.spawn(name, self.program.command(sys.executable), env, cwd=cwd, output=write_end)
+                else self.nursery.spawn(name, program.command(sys.executable), env, cwd=cwd, output=write_end)
             )
         except OSError as error:
             os.close(read_end)

@@ -14,6 +14,7 @@ BEFORE = {"torch": ("memory", "before_torch")}
 AFTER = {
     "torch": ("memory", "after_torch"),
     "torch.distributed.distributed_c10d": ("torches", "after_distributed"),
+    "torch.distributed.launcher.api": ("launches", "after_launcher"),
     "torch.nn.parallel.distributed": ("torches", "after_data_parallel"),
     "torch.optim.optimizer": ("torches", "after_optimizer"),
     "tensorflow": ("memory", "after_tensorflow"),

@@ -41,7 +41,16 @@ def _first_to(what):
             try:
                 with open(flag, "x") as file:
                     file.write(str(key[0]))
+                _answers[key] = True
             except OSError:
-                return False
-            _answers[key] = True
+                _answers[key] = _holds(flag, key[0])
     return _answers[key]
+
+
+def _holds(flag, pid):
+    """This process was it before it became another program (`exec`)."""
+    try:
+        with open(flag) as file:
+            return file.read() == str(pid)
+    except OSError:
+        return False

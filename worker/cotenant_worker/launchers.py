@@ -1,0 +1,151 @@
+"""What the command line of another launcher says: the program behind it, and what it would have told it. Pure.
+
+`torchrun --nproc_per_node=2 train.py`, `accelerate launch …`, `deepspeed …`, `horovodrun …`: starting ranks is our
+work, so only the program is kept. Three things of the launcher are not lost: options that the program reads from its
+environment, the `--local-rank` that some add to its arguments, and how many ranks it was asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PYTHON = re.compile(r"python(3(\.\d+)?)?$")
+SAFE_SWITCHES = {"-u", "-B", "-q"}
+"""Of an interpreter: our ranks run as if they were given."""
+_TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
+_SHOWS_ALL = {"torchrun", "deepspeed", *_TORCH_MODULES}
+_TORCHRUN_FLAGS = {"standalone", "use_env", "no_python", "run_path", "virtual_local_rank", "module", "m"}
+"""Options without a value; those of the other launchers are too many to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unwrapped:
+    argv: tuple[str, ...]
+    """The program's own command line."""
+    launcher: str = ""
+    """What was taken off; empty when nothing was."""
+    options: tuple[str, ...] = ()
+    """Its words."""
+
+    def said(self, option: str) -> str:
+        """The value of an option (its name with underscores, without dashes); empty where it is not said."""
+        found = ""
+        for word, following in zip(self.options, [*self.options[1:], ""], strict=False):
+            name, equals, value = word.partition("=")
+            if word.startswith("-") and option_name(name) == option:
+                found = value if equals else following
+        return found
+
+    def has(self, name: str) -> bool:
+        return any(word.startswith("-") and option_name(word) == name for word in self.options)
+
+    @property
+    def shows_all_gpus(self) -> bool:
+        """Under it, ranks see all GPUs of their machine and choose by LOCAL_RANK."""
+        return self.launcher in _SHOWS_ALL and not self.has("virtual_local_rank")
+
+    @property
+    def local_rank_option(self) -> str:
+        """The option by which it tells every rank its LOCAL_RANK; empty for those that only set the variable."""
+        if self.launcher == "torch.distributed.launch" and not self.has("use_env"):
+            return "--local-rank"
+        return "--local_rank" if self.launcher == "deepspeed" and not self.has("no_local_rank") else ""
+
+    @property
+    def asked(self) -> tuple[str, int]:
+        """How many ranks it would have started: (its words, the number); 0 where that is no number, or not said."""
+        if self.launcher.startswith("accelerate"):
+            return self._product("num_processes")
+        if self.launcher == "horovodrun":
+            return self._product("np") if self.has("np") else self._product("num_proc")
+        if self.launcher == "deepspeed":
+            return self._product("num_gpus", "num_nodes")
+        return self._product("nproc_per_node", "nnodes")
+
+    def _product(self, *names: str) -> tuple[str, int]:
+        """Of those that are said, where the first is."""
+        said = {name: self.said(name).split(":")[-1] for name in names if self.has(name)}
+        number = int(names[0] in said)
+        for value in said.values():
+            number *= int(value) if value.isdecimal() else 0
+        return " ".join(f"{name}={value}" for name, value in said.items()), number
+
+
+def option_name(word: str) -> str:
+    return word.partition("=")[0].lstrip("-").replace("-", "_")
+
+
+def unwrap(command: Sequence[str]) -> Unwrapped:
+    """A command that begins with no launcher that we know, or names no program, is left as it is."""
+    argv = tuple(command)
+    name = Path(argv[0]).name if argv else ""
+    rest = argv[1:]
+    if PYTHON.match(name):
+        while rest and rest[0] in SAFE_SWITCHES:
+            rest = rest[1:]
+        if len(rest) < 2 or rest[0] != "-m":
+            return Unwrapped(argv)
+        name, rest = rest[1], rest[2:]
+        if name not in _TORCH_MODULES and not name.startswith("accelerate.commands.launch"):
+            return Unwrapped(argv)
+    elif name == "accelerate" and rest[:1] == ("launch",):
+        rest = rest[1:]
+    elif name not in ("torchrun", "horovodrun", "deepspeed"):
+        return Unwrapped(argv)
+    program, options = _after_torchrun(rest) if name == "torchrun" or name in _TORCH_MODULES else _after_options(rest)
+    return Unwrapped(program, name, options) if program else Unwrapped(argv)
+
+
+def _after_torchrun(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(the program, the options before it). Every option is known, and whether it has a value."""
+    index = 0
+    while index < len(words) and words[index].startswith("-"):
+        lone = "=" in words[index] or option_name(words[index]) in _TORCHRUN_FLAGS
+        index += 1 if lone else 2
+    options, program = words[:index], words[index:]
+    names = {option_name(word) for word in options if word.startswith("-")}
+    if not program or "no_python" in names:
+        return program, options
+    return ("python", *(("-m",) if names & {"m", "module"} else ()), *program), options
+
+
+def _after_options(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Launchers with options too many to know: the program begins at a script, a module, or an interpreter."""
+    for index, word in enumerate(words):
+        if PYTHON.match(Path(word).name):
+            return words[index:], words[:index]
+        if word.endswith(".py"):
+            return ("python", *words[index:]), words[:index]
+        if word in ("-m", "--module") and index + 1 < len(words):
+            return ("python", "-m", *words[index + 1 :]), words[:index]
+    return words, ()
+
+
+_ACCELERATE_SAYS = {
+    "mixed_precision": "ACCELERATE_MIXED_PRECISION",
+    "gradient_accumulation_steps": "ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
+}
+_ACCELERATE_PLACES = re.compile(
+    r"(multi_gpu|cpu|gpu_ids|num_(processes|machines|cpu_threads_per_process)|machine_rank|main_process_(ip|port)"
+    r"|same_network|rdzv_\w+|max_restarts|monitor_interval|module|quiet|debug|tee|log_dir|role|m|q)$"
+)
+"""Where ranks run and who starts them: not the program's business here."""
+
+
+def options_of_accelerate(words: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """(variables of the program, options that would change it and are not carried out)."""
+    environment: list[tuple[str, str]] = []
+    unused: list[str] = []
+    for index, word in enumerate(words):
+        if not word.startswith("-"):
+            continue
+        name = option_name(word)
+        if name in _ACCELERATE_SAYS:
+            value = word.partition("=")[2] or (words[index + 1] if index + 1 < len(words) else "")
+            environment.append((_ACCELERATE_SAYS[name], value))
+        elif not _ACCELERATE_PLACES.match(name):
+            unused.append(word)
+    return tuple(environment), tuple(unused)
