@@ -130,3 +130,27 @@ def test_prometheus_reads_the_page() -> None:
     assert samples["cotenant_worker_step", own] == 7
     assert samples["cotenant_worker_training_metric", (*own[:1], ("name", 'odd"name\\'), *own[1:])] == 0.5
     assert samples["cotenant_worker_startup_seconds", (*own, ("phase", "ranks started"))] == 1.25
+
+
+def test_ranks_that_have_said_nothing_of_steps_run_and_those_that_have_train() -> None:
+    board = Board()
+    board.began(0)
+    states = [board.state]
+    board.started()
+    states.append(board.state)
+    report(board, 0, 1, 1.0)
+    board.started()
+    assert [*states, board.state] == ["rendezvous", "running", "training"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "used", "warned"), [("nccl", "nccl", False), ("gloo", "gloo", False), ("nccl", "gloo", True)]
+)
+def test_the_collective_is_the_one_that_the_program_really_uses(chosen: str, used: str, warned: bool) -> None:
+    board = Board(collective=chosen)
+    board.take({"op": "collective", "rank": 0, "name": used}, 1.0)
+    progress = board.progress()
+    assert (progress.collective, [text[:27] for text in progress.warnings]) == (
+        used,
+        ["the program asks for gloo: "[:27]] if warned else [],
+    )

@@ -140,6 +140,14 @@ def test_the_last_word_of_a_progress_bar_is_what_stands_there_in_the_end(tmp_pat
     assert (code, termination.message) == (3, "rank 0 ended with 3: done")
 
 
+@pytest.mark.parametrize("how", ["quietly", "at once"])
+def test_last_words_without_an_end_are_a_line_of_their_own(tmp_path: Path, how: str) -> None:
+    """Also when the program leaves by `os._exit`."""
+    with launched(tmp_path, behave("unended", how).to_json()) as pod:
+        code, log, termination = pod.finish()
+    assert log.splitlines()[-2:] == ["no end", f"cotenant: {termination.reason} ({code}): {termination.message}"]
+
+
 def test_a_rank_that_is_stopped_and_never_goes_on_ends_the_attempt(tmp_path: Path) -> None:
     """Nobody waits for it in a collective: it would keep its GPU for ever."""
     job = behave("die", str(int(signal.SIGSTOP)))

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from podlike import contract
@@ -9,7 +10,7 @@ from podlike import contract
 from cotenant.contract import GpuGrant, PodGrant, RankGrant
 from cotenant_worker import limits
 from cotenant_worker.hook.cotenant_shim.memory import merged_alloc_conf
-from cotenant_worker.hook.cotenant_shim.torches import substitute_backend
+from cotenant_worker.hook.cotenant_shim.torches import substitute_backend, transport
 
 GIB = 1 << 30
 
@@ -126,6 +127,9 @@ def test_our_limit_is_last_among_the_allocators_settings(before: str, want: str)
     [
         ("gloo", "nccl", "gloo"),
         ("gloo", "cpu:gloo,cuda:nccl", "cpu:gloo,cuda:gloo"),
+        ("gloo", "nccl2", "gloo"),
+        ("gloo", "cuda:nccl-lazy", "cuda:gloo"),
+        ("gloo", "nccl-legacy", "gloo"),
         ("gloo", "gloo", "gloo"),
         ("gloo", None, None),
         ("nccl", "nccl", "nccl"),
@@ -136,3 +140,18 @@ def test_nccl_becomes_gloo_only_where_the_launcher_said_so(
 ) -> None:
     monkeypatch.setenv("COTENANT_COLLECTIVE", collective)
     assert substitute_backend(backend) == want
+
+
+@pytest.mark.parametrize(
+    ("config", "want"),
+    [
+        ("cpu:gloo,cuda:gloo", "gloo"),
+        ("cpu:gloo,cuda:nccl", "nccl"),
+        ("cuda:nccl2", "nccl"),
+        ("cpu:gloo", "gloo"),
+        ("cpu:gloo,cuda:ucc", "ucc"),
+    ],
+)
+def test_what_a_process_group_is_made_of_is_read_where_the_model_is(config: str, want: str) -> None:
+    """A group without a named backend has one for each kind of device, and no name of its own."""
+    assert transport(SimpleNamespace(get_backend_config=lambda: config, get_backend=lambda: "undefined")) == want

@@ -75,6 +75,8 @@ class Board:
                 self._judge()
             case "saving":
                 self.state = "saving"
+            case "collective":
+                self._uses(str(message["name"]))
             case "sees":
                 self.grants[rank] = int(message.get("grant", rank))
                 self.observed[self.grants[rank]] = list(message["uuids"])
@@ -94,12 +96,18 @@ class Board:
         view.step = int(message["step"])
         view.of = int(message.get("of") or view.of)
         view.metrics |= {name: float(value) for name, value in message.get("metrics", {}).items()}
-        if self.state in ("starting", "rendezvous"):
+        if self.state in ("starting", "rendezvous", "running"):
             self.state = "training"
         if rank == 0:
             if self._window and view.step < self._window[-1][1]:
                 self._window.clear()
             self._window.append((float(message.get("at", now)), view.step))
+
+    def _uses(self, name: str) -> None:
+        """What the program's process group is made of, whatever was meant for it."""
+        if self.collective == "nccl" and name == "gloo":
+            self.warn("collective", "the program asks for gloo: all-reduce goes through the CPUs where NCCL would work")
+        self.collective = name
 
     def _judge(self) -> None:
         """Ranks that are far slower by themselves than the rest make every step slow: name them and their GPUs."""
@@ -132,6 +140,11 @@ class Board:
         self.slow.clear()
         for view in self.ranks.values():
             view.metrics.clear()
+
+    def started(self) -> None:
+        """The ranks of this generation are processes; whether they train, only they can tell."""
+        if self.state == "rendezvous":
+            self.state = "running"
 
     def mark(self, what: str, seconds: float) -> None:
         self.timings.setdefault(what, round(seconds, 3))

@@ -139,9 +139,9 @@ async def pump(descriptor: int, child: Child, prefix: str) -> None:
         out.flush()
     if rest:
         child.remember([rest])
-        if prefix:
-            out.write(prefix.encode() + rest + b"\n")
-            out.flush()
+        # What comes next, our own words, begins a line.
+        out.write((prefix.encode() + rest if prefix else b"") + b"\n")
+        out.flush()
     transport.close()
 
 

@@ -116,7 +116,10 @@ class Launcher:
         chosen, warning = choose_collective(self.contract)
         self.board.collective = chosen
         self.board.warn("collective", warning)
-        self.board.warn("command", self.ranks.program.objection)
+        objection = self.ranks.program.objection
+        self.board.warn("command", objection)
+        if objection:
+            say(objection)
 
     async def _begin(self) -> None:
         limits, problems = await asyncio.to_thread(limits_of, self.contract)
@@ -203,6 +206,7 @@ class Launcher:
     async def _start_ranks(self, world: World) -> None:
         """Beside the stream of commands: a start may wait for imports, a stop may not wait for a start."""
         await self.ranks.start(world)
+        self.board.started()
         self._mark("ranks started")
 
     def _terminated(self) -> None:

@@ -104,7 +104,7 @@ class ProgressStatus(StatusModel):
     summary: str = ""
     """One phrase for a table: `120/400 (30 %), 4m left`."""
     state: str = ""
-    """What the workers do: starting, rendezvous, training, saving, done."""
+    """What the workers do: starting, rendezvous, running (no step told yet), training, saving, done."""
     step: int = 0
     """Steps made."""
     of: int = 0

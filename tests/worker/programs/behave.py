@@ -40,6 +40,10 @@ if __name__ == "__main__":
             os.kill(os.getpid(), int(rest[0]))
         case "environment":
             print("\n".join(f"{name}={os.environ.get(name)}" for name in rest), flush=True)
+        case "unended":
+            print("no end", end="")
+            if rest[0] == "at once":
+                os._exit(3)
         case "once":
             if cotenant_worker.context().restart == 0:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -12,12 +12,24 @@ from .beats import pulse
 from .imports import complain
 from .main_process import is_main_process, trains
 
+_NCCL = re.compile(r"\bnccl(2|-lazy|-legacy)?\b", re.IGNORECASE)
+"""torch's names for it; `cpu:gloo,cuda:nccl` holds one of them."""
+
 
 def substitute_backend(backend):
     """`nccl` becomes gloo where the launcher said so."""
     if os.environ.get("COTENANT_COLLECTIVE") != "gloo" or backend is None:
         return backend
-    return re.sub(r"\bnccl\b", "gloo", str(backend), flags=re.IGNORECASE) if "nccl" in str(backend).lower() else backend
+    return _NCCL.sub("gloo", str(backend)) if _NCCL.search(str(backend)) else backend
+
+
+def transport(c10d):
+    """What reduces this group's tensors where the model is: `nccl`, `gloo`, or another name of torch's."""
+    config = str(c10d.get_backend_config()) if hasattr(c10d, "get_backend_config") else str(c10d.get_backend())
+    if _NCCL.search(config):
+        return "nccl"
+    by_device = dict(part.partition(":")[::2] for part in config.split(","))
+    return by_device.get("cuda") or by_device.get("cpu") or config
 
 
 def after_distributed(c10d):
@@ -36,6 +48,8 @@ def after_distributed(c10d):
         with contextlib.suppress(Exception):
             pulse.send({"op": "mark", "what": f"process group of rank {pulse.rank}"})
             pulse.met = c10d.get_world_size() == int(os.environ.get("WORLD_SIZE", "0"))
+            if pulse.met:
+                pulse.send({"op": "collective", "name": transport(c10d)})
             pulse.counters["torch"] = lambda: c10d._world.default_pg._get_sequence_number_for_group()  # noqa: PLW0108 - the group may be replaced
             pulse.start()
         preflight(c10d)
@@ -64,7 +78,7 @@ def preflight(c10d):
         return
     import torch
 
-    cuda = "nccl" in str(c10d.get_backend())
+    cuda = transport(c10d) == "nccl"
     if cuda and (not is_main_process() or torch.cuda.device_count() != int(env.get("LOCAL_WORLD_SIZE", "1"))):
         return
     kind = "cuda" if cuda else "cpu"
