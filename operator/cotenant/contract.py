@@ -232,6 +232,8 @@ class Termination:
     message: str = ""
     rank: int | None = None
     """The first rank that failed of its own accord, or nothing."""
+    pod: int | None = None
+    """The node rank of that rank's pod: every pod of the gang tells the same story."""
     signal: int | None = None
     results: dict[str, float | int | str] = field(default_factory=dict)
     """Rank 0's pod only: the final metrics, all-reduced."""

@@ -11,6 +11,7 @@ from cotenant import names
 from cotenant.controller.disruptions import Taken
 from cotenant.controller.ends import SETTLE_S, End, Ending, WaitUntil, judge
 from cotenant.controller.pods import Exit, PodFacts
+from cotenant.controller.words import exit_message
 
 PEER_LOST = names.EXIT_PEER_LOST
 DRAINED = Taken("Drained", "was evicted, as `kubectl drain` does")
@@ -30,7 +31,8 @@ class Case:
 CASES = [
     Case("all ended with 0", (pod(0, ended=left(0)), pod(1, ended=left(0))), End.COMPLETED),
     Case("a code of the program", (pod(0, ended=left(7)),), End.FAILED),
-    Case("killed by a signal", (pod(0, ended=left(137)),), End.FAILED),
+    Case("killed by a signal", (pod(0, ended=left(137, rank=0)),), End.FAILED),
+    Case("killed from outside, and no word", (pod(0, ended=left(137)),), End.FAULT),
     Case("over its quota", (pod(0, ended=left(names.EXIT_QUOTA)),), End.FAILED),
     Case("Ray died", (pod(0, ended=left(names.EXIT_RAY_DIED)),), End.FAULT),
     Case("no rendezvous", (pod(0, ended=left(names.EXIT_RENDEZVOUS_TIMEOUT)),), End.FAULT),
@@ -111,6 +113,22 @@ def test_what_the_kernel_did_is_said_in_words() -> None:
     ending = judge({0: pod(0, ended=Exit(code=137, reason="OOMKilled", at=T0))}, 1, T0)
     assert isinstance(ending, Ending)
     assert ending.exit.message == "pod train-1-0 used more memory than it has; ask for more in spec.resources.memory"
+
+
+def test_the_pod_and_the_node_are_those_of_the_rank_that_failed_whichever_pod_ends_first() -> None:
+    told = {"rank": 1, "pod": 1, "message": "rank 1 ended with 3: no data"}
+    first, second = left(3, at=T0 + 1, **told), left(3, at=T0 + 2, **told)
+    ending = judge({0: pod(0, ended=first), 1: pod(1, node="n2", ended=second)}, 2, T0)
+    assert isinstance(ending, Ending)
+    assert (ending.exit.rank, ending.exit.pod, ending.exit.node) == (1, "train-1-1", "n2")
+    assert exit_message(ending.exit) == "rank 1 (pod train-1-1 on node n2) ended with 3: no data"
+
+
+def test_a_launcher_that_was_killed_is_nobodys_program() -> None:
+    ending = judge({0: pod(0, ended=left(PEER_LOST)), 1: pod(1, ended=left(137))}, 2, T0 + 1000)
+    assert isinstance(ending, Ending)
+    assert ending.exit.message.startswith("pod train-1-1 on node n1 was killed from outside (SIGKILL")
+    assert exit_message(ending.exit) == ending.exit.message
 
 
 def test_a_server_has_memory_of_its_own_to_ask_for() -> None:

@@ -220,7 +220,8 @@ WITH_SERVERS = [
         "a server that died explains the ranks that lost it",
         situation(holding(Phase.RUNNING, *ONE, servers=1), pod(0, ended=left(82, at=T0 + 91, reason="PeerLost")),
                   server(nodes=1, ended=left(137, at=T0 + 90, reason="OutOfMemory", message="ask for more"))),
-        phase=Phase.FAILED, reason="OutOfMemory", says="the job on node cpu ended with 137 (OutOfMemory): ask for more",
+        phase=Phase.FAILED, reason="OutOfMemory",
+        says="the job (pod train-1-s0 on node cpu) ended with 137 (OutOfMemory): ask for more",
         holds=False,
     ),
     Case(
@@ -261,7 +262,8 @@ RUNNING = [
     Case(
         "a failure without retries is the end, with the words of the rank that failed",
         situation(holding(Phase.RUNNING, *ONE), pod(ended=left(3, rank=1, message="ValueError: no data"))),
-        phase=Phase.FAILED, reason="UserError", says="rank 1 on node n1 ended with 3 (UserError): ValueError: no data",
+        phase=Phase.FAILED, reason="UserError",
+        says="rank 1 (pod train-1-0 on node n1) ended with 3 (UserError): ValueError: no data",
         holds=False,
     ),
     Case(

@@ -10,7 +10,7 @@ from podlike import contract
 from cotenant_worker.causes import Cause, RankExit, first_cause, own_code, why_lost
 from cotenant_worker.cells import stop_count
 from cotenant_worker.commands import Command, Finish, Save, Start, Stop
-from cotenant_worker.hangs import Beat, find_absent, find_hang
+from cotenant_worker.hangs import Beat, culprit, find_absent, find_hang, patience_with
 from cotenant_worker.supervision import State, Supervisor
 from cotenant_worker.worlds import Member
 
@@ -99,7 +99,7 @@ def test_a_failure_stops_the_others_and_is_the_verdict() -> None:
     assert supervisor.tick(1.6) == [Stop(0)]
     message = "rank 1 ended with 42: ValueError: the learning rate is negative"
     assert supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 1.7) == [
-        Finish(42, "UserError", message, 1, None, MINE),
+        Finish(42, "UserError", message, 1, None, MINE, pod=1),
     ]
 
 
@@ -204,7 +204,7 @@ def test_a_hang_is_a_failure_of_the_rank_that_did_not_come() -> None:
     commands: list[Command] = supervisor.hung(0, "collective 7 hangs", 5.0)
     assert commands == [Stop(0)]
     [finish] = supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 5.1)
-    assert finish == Finish(1, "HungCollective", "collective 7 hangs", 0)
+    assert finish == Finish(1, "HungCollective", "collective 7 hangs", 0, pod=0)
 
 
 @pytest.mark.parametrize(
@@ -380,6 +380,24 @@ def test_a_meeting_before_the_first_collective_names_who_is_missing(
 ) -> None:
     found = find_absent(beats, range(3), left, 100.0, 30.0)
     assert (found.message if found else None) == want
+
+
+def test_a_rank_that_has_left_is_named_and_not_waited_for_as_long_as_one_that_may_come() -> None:
+    absent = find_absent([meeting(0)], range(3), (2,), 100.0, 30.0)
+    assert absent
+    assert (absent.missing, culprit(absent, (2,)), patience_with(absent, (2,), 600.0)) == ((1, 2), 2, 30.0)
+    assert (culprit(absent, ()), patience_with(absent, (), 600.0)) == (1, 600.0)
+    behind = find_hang([beat(0, 5), beat(1, 4)], range(2), (1,), 100.0, 30.0)
+    assert behind
+    assert patience_with(behind, (1,), 600.0) == 600.0, "rank 0 may be alone in a group of its own"
+
+
+def test_a_rank_that_left_with_0_before_the_others_met_it_left_too_early() -> None:
+    supervisor = running()
+    supervisor.rank_exited(ended(1), 1.0)
+    supervisor.hung(1, "rank 1 has ended before it", 40.0)
+    [finish] = supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 40.1)
+    assert finish == Finish(1, "ExitedEarly", "rank 1 has ended before it", 1, pod=1)
 
 
 def test_all_ranks_stop_at_a_safe_point_that_none_can_have_passed() -> None:

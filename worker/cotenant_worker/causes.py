@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cotenant import names
+from cotenant_worker.lastwords import LINES, excerpt, telling
 
 _COLLATERAL = re.compile(
     r"closed by peer|reset by peer|Broken pipe|ncclRemoteError|ncclSystemError|remote process exited"
@@ -56,7 +57,11 @@ class RankExit:
     @property
     def collateral(self) -> bool:
         """Its last words blame a peer."""
-        return self.failed and self.signal in (None, signals.SIGABRT) and bool(_COLLATERAL.search("\n".join(self.tail)))
+        return (
+            self.failed
+            and self.signal in (None, signals.SIGABRT)
+            and bool(_COLLATERAL.search("\n".join(self.tail[-LINES:])))
+        )
 
     @property
     def conclusive(self) -> bool:
@@ -105,13 +110,13 @@ def _left_early(first: RankExit, victim: RankExit) -> Cause:
         None,
         f"rank {first.rank} ended with 0{where} while others were still training; rank {victim.rank} then lost its"
         f" peer. Every rank must take part in every collective: look for an early return, or for uneven batches",
-        victim.tail,
+        excerpt(victim.tail),
     )
 
 
 def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
-    tail = exit_.tail
-    last = tail[-1] if tail else "it printed nothing"
+    tail = excerpt(exit_.tail)
+    last = _last_words(exit_)
     if exit_.oom and exit_.signal == signals.SIGKILL:
         message = f"rank {exit_.rank} was killed by the kernel: out of host memory. Ask for more in resources.memory"
         return Cause("OutOfMemory", exit_.rank, 137, exit_.signal, message, tail)
@@ -139,6 +144,11 @@ def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
     note = f" (reported as {code}: {said} has a meaning of ours)" if said != code else ""
     message = f"rank {exit_.rank} ended with {said}{note}{blame}: {last}"
     return Cause("UserError", exit_.rank, code, None, message, tail)
+
+
+def _last_words(exit_: RankExit) -> str:
+    said, where = telling(exit_.tail)
+    return f"{said} ({where})" if where else said or "it printed nothing"
 
 
 def why_lost(text: str) -> str:

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-_TAIL_LINES: Final = 20
+_TAIL_LINES: Final = 100
+"""Enough for a traceback through a deep library; `lastwords` makes an excerpt of it."""
 _UNENDED: Final = 1 << 16
 """Bytes of a line without an end (a progress bar's) that are kept."""
 _PR_SET_CHILD_SUBREAPER: Final = 36

@@ -42,6 +42,8 @@ class Finish:
     rank: int | None = None
     signal: int | None = None
     tail: tuple[str, ...] = ()
+    pod: int | None = None
+    """Of `rank`, by node rank."""
 
 
 Command: TypeAlias = Start | Stop | Save | Finish

@@ -20,7 +20,7 @@ from cotenant_worker.causes import RankExit
 from cotenant_worker.cells import stop_count
 from cotenant_worker.channel import Message
 from cotenant_worker.commands import Command, Finish, Save, Start, Stop
-from cotenant_worker.hangs import Beat, find_absent, find_hang, patience_of
+from cotenant_worker.hangs import TOLD_S, Beat, culprit, find_absent, find_hang, patience_of, patience_with
 from cotenant_worker.stalls import FIRST_S, find_stall, timeout_of
 from cotenant_worker.supervision import State, Supervisor
 from cotenant_worker.worlds import World
@@ -130,7 +130,7 @@ class Conductor:
     async def _watch_collectives(self) -> None:
         patience = patience_of(self.contract)
         beats, ranks, ended = self._world()
-        now, first_s = self.clock(), min(30.0, patience)
+        now, first_s = self.clock(), min(TOLD_S, patience)
         hang = find_hang(beats, ranks, ended, now, first_s) or find_absent(beats, ranks, ended, now, first_s)
         if hang is None:
             if self._reported_hang is not None:
@@ -140,8 +140,8 @@ class Conductor:
         if self._reported_hang != hang.sequence:
             self._reported_hang = hang.sequence
             self.pods.tell_head({"op": "warning", "key": "hang", "text": hang.message})
-        if hang.for_s >= patience and not self._cut_off(hang.missing):
-            await self._carry_out(self.supervisor.hung(hang.missing[0], hang.message, self.clock()))
+        if hang.for_s >= patience_with(hang, ended, patience) and not self._cut_off(hang.missing):
+            await self._carry_out(self.supervisor.hung(culprit(hang, ended), hang.message, self.clock()))
 
     async def _watch_steps(self) -> None:
         timeout_s = timeout_of(self.contract)

@@ -16,6 +16,8 @@ from typing import Any
 
 from cotenant.contract import Contract
 
+TOLD_S = 30.0
+"""After this a hang is told as a warning."""
 _PATIENCE_S = 600
 """As long as torch lets NCCL wait: what trains under torchrun, one rank evaluating alone say, trains here."""
 
@@ -140,6 +142,17 @@ def find_absent(
         f"{len(waiting)} rank(s) have waited {for_s:.0f} s in init_process_group or a first all_reduce for"
         f" {len(missing)} that did not come: {words}",
     )
+
+
+def culprit(hang: Hang, ended: Collection[int]) -> int:
+    """Who is named: one that has left will never come."""
+    return next((rank for rank in hang.missing if rank in ended), hang.missing[0])
+
+
+def patience_with(hang: Hang, ended: Collection[int], patience_s: float) -> float:
+    """A meeting that a rank has left for good is not waited for: `TOLD_S` only, in case its end means more."""
+    hopeless = hang.sequence < 0 and any(rank in ended for rank in hang.missing)
+    return min(TOLD_S, patience_s) if hopeless else patience_s
 
 
 def _describe_absent(rank: int, beat: Beat | None, ended: Collection[int], now: float) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import importlib
 import importlib.util
 import inspect
@@ -23,6 +24,8 @@ from cotenant_worker.programs import Program
 
 def run(program: Program) -> int:
     """The program's exit code. SystemExit passes through, so that the interpreter ends the usual way."""
+    if not faulthandler.is_enabled():
+        faulthandler.enable(all_threads=False)  # a crash in native code says which line of Python led there
     well: list[bool] = []
     atexit.register(lambda: _leave_group() if well else None)  # before the program's own, so that it runs after them
     try:
@@ -124,6 +127,7 @@ def _print_exception(error: BaseException) -> None:
     ours = (str(Path(__file__).parent), "<frozen importlib", importlib.__file__)
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(ours):
         trace = trace.tb_next
+    error.__traceback__ = trace  # the interpreter's own printer, which hooks such as torch's call, looks here
     if sys.excepthook is not sys.__excepthook__:
         sys.excepthook(type(error), error, trace)
     else:

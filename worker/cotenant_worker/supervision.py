@@ -119,7 +119,9 @@ class Supervisor:
 
     def hung(self, rank: int, message: str, now: float) -> list[Command]:
         """This rank keeps others waiting, or the whole job, and will not go on."""
-        return self._given_up("HungCollective", rank, message, now)
+        left = self.exits.get(rank)
+        early = left is not None and left.code == 0
+        return self._given_up("ExitedEarly" if early else "HungCollective", rank, message, now)
 
     def stalled(self, rank: int, message: str, now: float) -> list[Command]:
         """Nothing has got on for as long as the job allows."""
@@ -177,7 +179,8 @@ class Supervisor:
         if cause.killed and self.kills < KILL_RESTARTS:
             self.kills += 1
             return self._stop_for(self._planned_start(cause.message), now)
-        finish = Finish(cause.code, cause.reason, cause.message, cause.rank, cause.signal, cause.tail)
+        pod = next((member.pod for member in self.members if member.rank == cause.rank), None)
+        finish = Finish(cause.code, cause.reason, cause.message, cause.rank, cause.signal, cause.tail, pod)
         return self._stop_for(finish, now)
 
     def _stop_for(self, following: Command, now: float, *, save: bool = False, wait_s: float = STOP_S) -> list[Command]:

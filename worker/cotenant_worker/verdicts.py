@@ -37,6 +37,7 @@ def last_words(contract: Contract, board: Board, finish: Finish) -> Termination:
         message=finish.message,
         rank=finish.rank,
         signal=finish.signal,
+        pod=finish.pod,
         results=board.results() if head else {},
         step=told.step if head else 0,
         of=told.of if head else 0,

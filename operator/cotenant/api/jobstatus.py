@@ -151,6 +151,8 @@ class ExitStatus(StatusModel):
     rank: int | None = None
     """The first rank that failed of its own accord."""
     signal: int | None = None
+    pod: str | None = None
+    """The pod of that rank, whose log has more."""
     node: str | None = None
     tail: tuple[str, ...] = ()
     """The last lines that the failing rank printed."""

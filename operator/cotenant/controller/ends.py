@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 from cotenant import names
 from cotenant.api.jobstatus import ExitStatus
@@ -63,7 +64,7 @@ def judge(pods: Mapping[int, PodFacts], size: int, now: float) -> Ending | WaitU
         culprit = min(failed, key=_explains)
         by = _taken_by(culprit)
         if by is None:
-            return Ending(kind=_kind(_code(culprit)), exit=exit_status(culprit), pod=culprit)
+            return Ending(kind=_kind(culprit), exit=exit_status(culprit, pods), pod=culprit)
         kind = End.FAULT if by.by_kubelet else End.LEFT
         return Ending(kind=kind, exit=_without_a_word(culprit, by), pod=culprit, plain=True)
     if 0 in ended:
@@ -79,7 +80,8 @@ def lost(pod_name: str, node: str, now: float) -> Ending:
     return Ending(kind=End.LEFT, exit=told, plain=True)
 
 
-def exit_status(pod: PodFacts) -> ExitStatus:
+def exit_status(pod: PodFacts, gang: Mapping[int, PodFacts] = MappingProxyType({})) -> ExitStatus:
+    """What `pod` tells; of the `gang`, it may be another pod that it tells of."""
     if pod.exit is None:
         raise ValueError(f"pod {pod.name} has not ended")
     told = pod.exit.termination
@@ -89,16 +91,19 @@ def exit_status(pod: PodFacts) -> ExitStatus:
             code=pod.exit.code,
             reason=pod.exit.reason or "Error",
             message=_unexplained(pod, pod.exit),
+            pod=pod.name,
             node=pod.node,
             at=at,
         )
+    of = pod if told.pod is None else gang.get(told.pod, pod)
     return ExitStatus(
         code=told.code,
         reason=told.reason,
         message=told.message,
         rank=told.rank,
         signal=told.signal,
-        node=pod.node,
+        pod=of.name,
+        node=of.node,
         tail=told.tail,
         at=at,
     )
@@ -123,6 +128,11 @@ def _unexplained(pod: PodFacts, left: Exit) -> str:
         of = "spec.runtime.parameterServer.resources" if pod.worker and pod.worker.server else "spec.resources"
         return f"pod {pod.name} used more memory than it has; ask for more in {of}.memory"
     said = left.said[:LONGEST]
+    if _killed_from_outside(pod):
+        on = f" on node {pod.node}" if pod.node else ""
+        return (
+            f"pod {pod.name}{on} was killed from outside (SIGKILL to its first process, which nothing in it can send)"
+        )
     if left.code == -1:
         return f"pod {pod.name} was ended by the platform ({left.reason})" + (f": {said}" if said else "")
     return f"pod {pod.name} ended with {left.code}" + (f": {said}" if said else " and left no message")
@@ -132,8 +142,15 @@ def _code(pod: PodFacts) -> int:
     return pod.exit.code if pod.exit else 0
 
 
-def _kind(code: int) -> End:
-    if code in names.PLATFORM_FAULTS or code == -1:
+def _killed_from_outside(pod: PodFacts) -> bool:
+    """Not for memory, and without a word: the kernel keeps a pod's processes from killing the first of them."""
+    ended = pod.exit
+    return ended is not None and ended.code == 137 and ended.termination is None and ended.reason != "OOMKilled"
+
+
+def _kind(pod: PodFacts) -> End:
+    code = _code(pod)
+    if code in names.PLATFORM_FAULTS or code == -1 or _killed_from_outside(pod):
         return End.FAULT
     if code == names.EXIT_PREEMPTED:
         return End.LEFT

@@ -20,7 +20,15 @@ def asks(spec: TrainingJobSpec) -> str:
 
 
 def exit_message(exit_status: ExitStatus) -> str:
-    who = f"rank {exit_status.rank}" if exit_status.rank is not None else "the job"
-    node = f" on node {exit_status.node}" if exit_status.node else ""
-    how = f"{who}{node} ended with {exit_status.code} ({exit_status.reason})"
+    """A worker's own sentence names the rank; where that was is added. Without such a sentence: the code."""
+    at = [f"pod {exit_status.pod}"] if exit_status.pod else []
+    at += [f"on node {exit_status.node}"] if exit_status.node else []
+    where, rank = f" ({' '.join(at)})" if at else "", f"rank {exit_status.rank}"
+    said, found, rest = exit_status.message.partition(rank)
+    if found and exit_status.rank is not None and not rest[:1].isdigit():
+        return f"{said}{rank}{where}{rest}"
+    if exit_status.pod and exit_status.pod in exit_status.message:
+        return exit_status.message
+    who = rank if exit_status.rank is not None else "the job"
+    how = f"{who}{where} ended with {exit_status.code} ({exit_status.reason})"
     return f"{how}: {exit_status.message}" if exit_status.message else how

@@ -1,0 +1,92 @@
+"""What the last lines of a program say, as Python, torch and their like print them."""
+
+import pytest
+
+from cotenant_worker.lastwords import LINES, excerpt, telling
+
+LIBRARY = "/usr/lib/python3.11/site-packages/torch/nn/module.py"
+
+
+def frame(file: str, line: int, name: str, prefix: str = "") -> list[str]:
+    return [f'{prefix}  File "{file}", line {line}, in {name}', f"{prefix}    do()", f"{prefix}    ^^^^"]
+
+
+TRACEBACK = "Traceback (most recent call last):"
+MINE = [TRACEBACK, *frame("train.py", 9, "<module>"), *frame("/workspace/data.py", 4, "load"), "ValueError: empty"]
+IN_TORCH = [TRACEBACK, *frame("train.py", 9, "step"), *frame(LIBRARY, 700, "forward"), "RuntimeError: shapes differ"]
+SPAWNED = [
+    TRACEBACK,
+    *frame("train.py", 30, "<module>"),
+    *frame(LIBRARY, 8, "join"),
+    "torch.multiprocessing.spawn.ProcessRaisedException: ",
+    "",
+    "-- Process 0 terminated with the following error:",
+    TRACEBACK,
+    *frame(LIBRARY, 89, "_wrap"),
+    *frame("train.py", 7, "child"),
+    "RuntimeError: shard 7 is corrupt",
+    "",
+]
+CRASH = [
+    "Fatal Python error: Segmentation fault",
+    "",
+    "Current thread 0x00007f (most recent call first):",
+    f'  File "{LIBRARY}", line 3 in string_at',
+    '  File "train.py", line 9 in peek',
+    '  File "train.py", line 12 in <module>',
+    "",
+    "Extension modules: numpy, torch (total: 40)",
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "want"),
+    [
+        pytest.param([], ("", ""), id="nothing"),
+        pytest.param(["step 1", "the data set is empty"], ("the data set is empty", ""), id="no traceback"),
+        pytest.param(MINE, ("ValueError: empty", "data.py:4, in load"), id="a function of another file"),
+        pytest.param(IN_TORCH, ("RuntimeError: shapes differ", "train.py:9, in step"), id="raised inside a library"),
+        pytest.param([f"[rank1]: {line}" for line in MINE], ("ValueError: empty", "data.py:4, in load"), id="torch's"),
+        pytest.param(SPAWNED, ("RuntimeError: shard 7 is corrupt", "train.py:7, in child"), id="in a child"),
+        pytest.param([*MINE[:4], "KeyError: 'x'"], ("KeyError: 'x'", "train.py:9"), id="at the top of the program"),
+        pytest.param(
+            ['  File "train.py", line 2', "    for i in range(3)", "        ^", "SyntaxError: expected ':'"],
+            ("SyntaxError: expected ':'", "train.py:2"),
+            id="syntax",
+        ),
+        pytest.param(
+            [*MINE, "[rank0]:[W1121 process_group.cpp:1] Warning: destroy_process_group() was not called", "", "  x"],
+            ("ValueError: empty", "data.py:4, in load"),
+            id="what torch says when a process ends",
+        ),
+        pytest.param(
+            [*MINE, "Exception ignored in: <Finalizer>"], ("ValueError: empty", "data.py:4, in load"), id="finalizers"
+        ),
+        pytest.param(
+            [*MINE, "\tMissing key(s): conv1"], ("ValueError: empty", "data.py:4, in load"), id="a message of two lines"
+        ),
+        pytest.param(
+            [*MINE, "gave up after 3 tries"], ("gave up after 3 tries", ""), id="a traceback that was survived"
+        ),
+        pytest.param(["cotenant: cannot run 'x'"], ("cotenant: cannot run 'x'", ""), id="ours, when nobody else spoke"),
+        pytest.param(CRASH, ("Fatal Python error: Segmentation fault", "train.py:9, in peek"), id="a crash"),
+    ],
+)
+def test_the_line_that_names_the_error_and_the_users_line_are_found(lines: list[str], want: tuple[str, str]) -> None:
+    assert telling(lines) == want
+
+
+def test_a_line_that_does_not_end_is_cut() -> None:
+    assert telling(["ValueError: " + "x" * 5000])[0].endswith("xxx …")
+
+
+def test_frames_of_libraries_do_not_push_the_users_own_out_of_an_excerpt() -> None:
+    deep = [line for number in range(30) for line in frame(LIBRARY, number, "call")]
+    kept = excerpt(["epoch 1", TRACEBACK, *frame("train.py", 9, "step"), *deep, "RuntimeError: shapes differ"])
+    want = ["epoch 1", TRACEBACK, *frame("train.py", 9, "step")[:2], "RuntimeError: shapes differ"]
+    assert list(kept) == want
+
+
+def test_what_a_program_printed_is_kept_as_it_is() -> None:
+    printed = [f"line {number}" for number in range(50)]
+    assert list(excerpt(printed)) == printed[-LINES:]

@@ -1,0 +1,97 @@
+"""What the last lines of a program say: the line that names its error, and where in the user's code that arose. Pure.
+
+Below a traceback there may be more: what libraries say when a process ends, the rest of a long message. A traceback of
+torch's has a rank in front of every line, and ends in torch; the tenant wants the line of his own that led there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+LINES = 20
+"""Of an excerpt."""
+LONGEST = 300
+"""Characters of the line that names the error."""
+
+_RANK = re.compile(r"^\[rank\d+\]: ?")
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?$')
+_CARETS = re.compile(r"^\s*[~^]+\s*$")
+_LIBRARY = re.compile(r"site-packages/|dist-packages/|/lib/python3|^<frozen |^<__array|/cotenant_worker/")
+_FAREWELL = re.compile(
+    r"^\s|^\[[EWI]\d{3,} |^\[W|Exception ignored in|[A-Za-z]Warning: |resource_tracker|destroy_process_group"
+    r"|^$"
+)
+"""What does not take the word from a traceback above it: indented lines of its message, and what libraries add."""
+_OURS = re.compile("^cotenant: ")
+_FATAL = re.compile("^Fatal Python error: ")
+_CRASH_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)$')
+"""How `faulthandler` writes where a signal met the program, the innermost frame first."""
+
+
+def telling(lines: Sequence[str]) -> tuple[str, str]:
+    """The line that names the error, and `train.py:6, in train`; each may be empty."""
+    lines = [_RANK.sub("", line) for line in lines]
+    crashed = max((index for index, line in enumerate(lines) if _FATAL.match(line)), default=None)
+    if crashed is not None:
+        return _short(lines[crashed]), _place_of_crash(lines[crashed:])
+    frames = [index for index, line in enumerate(lines) if _FRAME.match(line)]
+    spoken = [line for line in lines if not _FAREWELL.match(line)]
+    last = (spoken or lines or [""])[-1].strip()
+    if not frames:
+        return _short(last), ""
+    below = range(frames[-1] + 1, len(lines))
+    error = next((index for index in below if lines[index].strip() and not lines[index].startswith((" ", "\t"))), None)
+    if error is None or any(not _FAREWELL.match(line) and not _OURS.match(line) for line in lines[error + 1 :]):
+        return _short(last), ""  # it went on after that traceback, and ended by something else
+    return _short(lines[error].strip()), _place(lines, frames)
+
+
+def excerpt(lines: Sequence[str]) -> tuple[str, ...]:
+    """The last lines, without the frames of libraries where those would push out the user's own."""
+    kept = [line for line in lines if not _CARETS.match(_RANK.sub("", line))]
+    if len(kept) > LINES:
+        kept = _without_libraries(kept)
+    return tuple(kept[-LINES:])
+
+
+def _place(lines: Sequence[str], frames: Sequence[int]) -> str:
+    """The innermost of the user's own frames in the last traceback."""
+    begin = max((index for index, line in enumerate(lines) if line.lstrip().startswith("Traceback (most")), default=0)
+    for index in reversed(frames):
+        match = _FRAME.match(lines[index])
+        if index >= begin and match and not _LIBRARY.search(match["file"]):
+            return _named(match)
+    return ""
+
+
+def _place_of_crash(lines: Sequence[str]) -> str:
+    frames = (_CRASH_FRAME.match(line) for line in lines)
+    return next((_named(match) for match in frames if match and not _LIBRARY.search(match["file"])), "")
+
+
+def _named(match: re.Match[str]) -> str:
+    where, name = f"{Path(match['file']).name}:{match['line']}", match["name"] or "<module>"
+    return where if name == "<module>" else f"{where}, in {name}"
+
+
+def _without_libraries(lines: Sequence[str]) -> list[str]:
+    """A frame is its line and, mostly, a deeper one with the source."""
+    kept: list[str] = []
+    skipping = -1
+    for line in lines:
+        bare = _RANK.sub("", line)
+        match = _FRAME.match(bare)
+        depth = len(bare) - len(bare.lstrip())
+        if match:
+            skipping = depth if _LIBRARY.search(match["file"]) else -1
+        elif depth <= skipping:
+            skipping = -1
+        if skipping < 0:
+            kept.append(line)
+    return kept
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
