@@ -34,7 +34,7 @@ from cotenant.contract import CheckpointSpec, Contract
 
 HERE = Path(__file__).resolve().parent
 STEPS = 80
-RIGHT = sum(chaos_program.summand(step) for step in range(1, STEPS + 1))
+RIGHT = chaos_program.right(STEPS)
 END_S = 200.0
 """Within this every pod has ended after a fault, also on a busy machine; no timer of ours is longer than 60 s here."""
 ATTEMPTS = 12

@@ -1,0 +1,98 @@
+"""The jobs that bench/chaos_cluster.py keeps running on a whole cluster, and the tenants that they belong to.
+
+All run `chaos_program`, so that the result of each is known exactly; each is another way in which a job may be built.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import chaos_program
+
+from cotenant import names
+
+Document = dict[str, Any]
+PROGRAM = Path(chaos_program.__file__)
+TEAMS = ("team-a", "team-b")
+LIMIT = 5
+"""GPUs that a queue may ever hold; three of them are its own, of six in all."""
+STEPS = 400
+RIGHT = chaos_program.right(STEPS)
+SMALL = {"cpu": "100m", "memory": "600Mi"}
+KINDS: dict[str, Document] = {
+    "elastic": {"workers": 3, "minWorkers": 1, "gpu": {"count": 1}},
+    "torchrun": {"workers": 2, "gpu": {"count": 1}},
+    "shared": {"workers": 2, "gpu": {"memoryFraction": "0.4", "sharing": "Any"}},
+    "servers": {"workers": 2, "gpu": {"memoryFraction": "0.3"}},
+}
+
+
+def tenants() -> list[Document]:
+    """Namespaces, queues, and the program."""
+    found: list[Document] = []
+    for team in TEAMS:
+        labels = {"cotenant.dev/tenant": "true", "pod-security.kubernetes.io/enforce": "restricted"}
+        quota = {"guaranteed": 3, "limit": LIMIT}
+        found += [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team, "labels": labels}},
+            _ours("Queue", team, None, {"namespaces": [team], "quotas": [quota]}),
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "program", "namespace": team},
+                "data": {"chaos_program.py": PROGRAM.read_text()},
+            },
+        ]
+    return found
+
+
+def job(kind: str, number: int, team: str) -> list[Document]:
+    """One that is to end with `RIGHT`, and the claim that its checkpoints are kept in. Nothing is retried for it."""
+    name = f"{kind}-{number}"
+    program = ["chaos_program.py", {"torchrun": "torch", "servers": "servers"}.get(kind, "ring"), str(STEPS)]
+    runtime: Document = {
+        "command": ["torchrun", "--nproc_per_node=2", *program] if kind == "torchrun" else ["python", *program],
+        "code": {"configMap": {"name": "program"}},
+        "hangTimeout": "2m",
+    }
+    if kind == "servers":
+        small = {"cpu": "50m", "memory": "300Mi"}
+        runtime |= {
+            "strategy": "ParameterServer",
+            "parameterServer": {"servers": 1, "resources": small, "tolerateGpuTaints": True},
+        }
+    spec = {
+        "queue": team,
+        "resources": SMALL,
+        "runtime": runtime,
+        "checkpoint": {"volume": {"persistentVolumeClaim": {"claimName": name}}},
+        "gracePeriod": "20s",
+        "retries": 0,
+        **KINDS[kind],
+    }
+    claim = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "10Mi"}}}
+    metadata = {"name": name, "namespace": team}
+    return [
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim},
+        _ours("TrainingJob", name, team, spec),
+    ]
+
+
+def urgent(number: int, team: str) -> Document:
+    """A higher priority, all of its queue's GPUs, and soon over: others of the queue have to make room."""
+    program = "import time; time.sleep(10)"
+    spec = {
+        "queue": team,
+        "priority": 100,
+        "workers": 3,
+        "gpu": {"count": 1},
+        "resources": {"cpu": "50m", "memory": "200Mi"},
+        "runtime": {"command": ["python", "-c", program]},
+    }
+    return _ours("TrainingJob", f"urgent-{number}", team, spec)
+
+
+def _ours(kind: str, name: str, namespace: str | None, spec: Document) -> Document:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
