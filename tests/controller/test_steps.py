@@ -21,6 +21,9 @@ ONE, TWO = (("n1", 2),), (("n1", 1), ("n2", 1))
 OVER = Violation(pod_uid="pod-1-0", uuid="GPU-n1-0", memory_mib=40_000, quota_mib=32_768, since=T0)
 
 
+RAY_DIED_AT_50 = left(names.EXIT_RAY_DIED, reason="RayDied", last_checkpoint_step=50)
+
+
 @dataclass(frozen=True)
 class Case:
     name: str
@@ -293,6 +296,11 @@ RUNNING = [
         phase=Phase.FAILED, reason="RayDied", holds=False,
     ),
     Case(
+        "unless it has saved something new since the last one",
+        situation(holding(Phase.RUNNING, *ONE, faults=2, saved_at_fault=40), pod(ended=RAY_DIED_AT_50)),
+        phase=Phase.PENDING, reason="RayDied", holds=False,
+    ),
+    Case(
         "another attempt at a broken contract would end the same way",
         situation(holding(Phase.RUNNING, *ONE), pod(ended=left(names.EXIT_BAD_CONTRACT, reason="BadContract")),
                   spec={"retries": 5}),
@@ -439,6 +447,27 @@ def test_a_step_that_is_written_is_not_taken_twice() -> None:
                 name="train", status=first.status, spec=case.given.spec, problem=case.given.problem, now=case.given.now
             )
             assert next_step(gone, SETTINGS).status is None, case.name
+
+
+@pytest.mark.parametrize(
+    ("before", "saved", "want"),
+    [
+        pytest.param(None, None, (3, None), id="it saves nothing"),
+        pytest.param(None, 50, (1, 50), id="its first"),
+        pytest.param(40, 50, (1, 50), id="a newer one"),
+        pytest.param(50, 50, (3, 50), id="the same"),
+        pytest.param(50, None, (3, 50), id="nobody could say"),
+    ],
+)
+def test_faults_of_the_platform_are_counted_since_the_job_last_got_on(
+    before: int | None, saved: int | None, want: tuple[int, int | None]
+) -> None:
+    gone = left(names.EXIT_RAY_DIED, reason="RayDied", last_checkpoint_step=saved)
+    status = next_step(
+        situation(holding(Phase.RUNNING, *ONE, faults=2, saved_at_fault=before), pod(ended=gone)), SETTINGS
+    ).status
+    assert status
+    assert (status.faults, status.saved_at_fault) == want
 
 
 def test_the_results_of_rank_0_become_those_of_the_job() -> None:

@@ -200,7 +200,9 @@ class TrainingJobStatus(StatusModel):
     failures: int = Field(default=0, ge=0)
     """Attempts that ended by a fault of the job's own: what counts against `retries`."""
     faults: int = Field(default=0, ge=0)
-    """Attempts that ended by a fault of the platform: not charged, but not repeated for ever either."""
+    """Attempts that ended by a fault of the platform since the job last got on: not charged, and not endless."""
+    saved_at_fault: int | None = None
+    """Step of the newest checkpoint at the last such fault: a newer one at the next means that the job gets on."""
     restarts: int = Field(default=0, ge=0)
     """Times that the job was started again, whatever the cause."""
     last_exit: ExitStatus | None = None

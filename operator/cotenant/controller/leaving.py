@@ -28,8 +28,9 @@ def end(s: Situation, ending: Ending, settings: Settings) -> Step:
     message = ending.exit.message if ending.plain else exit_message(ending.exit)
     reason = ending.exit.reason
     failures = s.status.failures + (ending.kind in {End.FAILED, End.HOPELESS})
-    faults = s.status.faults + (ending.kind is End.FAULT)
-    fields: dict[str, Any] = {"last_exit": ending.exit, "failures": failures, "faults": faults}
+    fields: dict[str, Any] = {"last_exit": ending.exit, "failures": failures}
+    fields |= _fault(s) if ending.kind is End.FAULT else {}
+    faults = fields.get("faults", s.status.faults)
     retries = s.spec.retries if s.spec else 0
     out_of_retries = ending.kind is End.HOPELESS or (ending.kind is End.FAILED and failures > retries)
     if out_of_retries or faults > settings.platform_retries:
@@ -37,6 +38,19 @@ def end(s: Situation, ending: Ending, settings: Settings) -> Step:
         return give_up(s, Event.GAVE_UP, reason=reason, message=why, **fields)
     event = Event.EVICTED if ending.kind is End.LEFT else Event.CRASHED
     return evict(s, event, kind=reason, message=f"{message}; the job will be tried again", **fields)
+
+
+def _fault(s: Situation) -> dict[str, Any]:
+    """One more of the platform's in a row. A job that has saved something new since the last one is not going round
+    in circles: however long it trains, and however often it is hit, it is not given up."""
+    told = [pod.exit.termination for pod in s.gang.values() if pod.exit and pod.exit.termination]
+    steps = [each.last_checkpoint_step for each in told]
+    polled = s.progress or s.status.progress
+    steps += [polled.last_checkpoint.step] if polled and polled.last_checkpoint else []
+    before = s.status.saved_at_fault
+    newest = max((step for step in (*steps, before) if step is not None), default=None)
+    gets_on = newest is not None and (before is None or newest > before)
+    return {"faults": 1 if gets_on else s.status.faults + 1, "saved_at_fault": newest}
 
 
 def _complete(s: Situation, ending: Ending) -> Step:
