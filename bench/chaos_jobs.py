@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import chaos_program
+import chaos_sums
 
 from cotenant import names
 
 Document = dict[str, Any]
-PROGRAM = Path(chaos_program.__file__)
+PROGRAM = [Path(module.__file__) for module in (chaos_program, chaos_sums)]
 TEAMS = ("team-a", "team-b")
 LIMIT = 5
 """GPUs that a queue may ever hold; three of them are its own, of six in all."""
@@ -41,7 +42,7 @@ def tenants() -> list[Document]:
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
                 "metadata": {"name": "program", "namespace": team},
-                "data": {"chaos_program.py": PROGRAM.read_text()},
+                "data": {path.name: path.read_text() for path in PROGRAM},
             },
         ]
     return found

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from cotenant_worker import Saver, all_reduce, context, report, results, should_stop
+from chaos_sums import sum_up
+
+from cotenant_worker import Saver, context, report, results, should_stop
 
 EVERY = 10
 
@@ -26,36 +27,7 @@ def right(steps: int) -> float:
     return sum(summand(step) for step in range(1, steps + 1))
 
 
-def sum_up(kind: str, value: float) -> Callable[[float], float]:
-    """Adds the mean of what all ranks bring to what there was, `value`, and says what there is."""
-    if kind == "servers":
-        import torch
-
-        from cotenant_worker import ParameterServer
-
-        held = torch.nn.Parameter(torch.tensor([value]))
-        servers = ParameterServer([held], lr=1.0)
-
-        def push(own: float) -> float:
-            held.grad = torch.tensor([-own])
-            servers.step()
-            return float(held.detach()[0])
-
-        return push
-
-    def reduce(own: float) -> float:
-        nonlocal value
-        value += all_reduce(own, "mean")
-        return value
-
-    return reduce
-
-
 def main(kind: str, steps: int) -> None:
-    if kind == "torch":
-        import torch.distributed as dist
-
-        dist.init_process_group("gloo")
     saver = Saver()
     found = saver.latest()
     state = json.loads((found.path / "state.json").read_text()) if found else {"step": 0, "value": 0.0}
