@@ -253,6 +253,11 @@ RUNNING = [
         phase=Phase.SUCCEEDED, reason="Completed", says="2 workers finished", holds=False,
     ),
     Case(
+        "where it ended is said, if that is not the last step",
+        situation(holding(Phase.RUNNING, *ONE), pod(0, ended=left(0, step=20, of=1000))),
+        phase=Phase.SUCCEEDED, reason="Completed", says="2 workers finished, at step 20 of 1000", holds=False,
+    ),
+    Case(
         "rank 0 that ended waits a moment for the others",
         situation(holding(Phase.RUNNING, *TWO), pod(0, ended=left(0, at=T0 + 98)), pod(1, ready=True)),
         again=T0 + 103,

@@ -87,6 +87,11 @@ def test_frames_of_libraries_do_not_push_the_users_own_out_of_an_excerpt() -> No
     assert list(kept) == want
 
 
+def test_a_crash_is_told_without_the_frames_that_started_the_program() -> None:
+    ours = ['  File "/x/cotenant_worker/rank.py", line 33 in run', '  File "<frozen runpy>", line 88 in _run_code']
+    assert list(excerpt([*CRASH[:6], *ours])) == CRASH[:6]
+
+
 def test_what_a_program_printed_is_kept_as_it_is() -> None:
     printed = [f"line {number}" for number in range(50)]
     assert list(excerpt(printed)) == printed[-LINES:]

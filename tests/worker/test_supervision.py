@@ -249,6 +249,12 @@ def test_the_verdict_names_the_first_cause(exits: list[RankExit], want: tuple[st
     assert (cause.reason, cause.rank, cause.code) == want
 
 
+def test_where_gpu_memory_ran_out_is_said() -> None:
+    tail = ("Traceback (most recent call last):", '  File "train.py", line 8, in step', "    loss.backward()")
+    cause = first_cause([ended(1, 1, tail=(*tail, "torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB"))])
+    assert cause.message.endswith("torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB (train.py:8, in step)")
+
+
 def test_an_out_of_memory_kill_is_not_taken_for_a_kill_from_outside() -> None:
     assert not first_cause([ended(0, None, signal=signal.SIGKILL, oom=True)]).killed
     assert first_cause([ended(0, None, signal=signal.SIGKILL)]).killed

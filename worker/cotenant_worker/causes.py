@@ -136,8 +136,8 @@ def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
     if code == names.EXIT_QUOTA and last.startswith("cotenant:"):
         return Cause("Quota", exit_.rank, code, None, f"rank {exit_.rank}: {last}", tail)
     if any(_MEMORY.search(line) for line in tail):
-        line = next(line for line in reversed(tail) if _MEMORY.search(line))
-        message = f"rank {exit_.rank} ran out of GPU memory; its limit is its share (gpu.memory): {line.strip()[:300]}"
+        line = last if _MEMORY.search(last) else next(line for line in reversed(tail) if _MEMORY.search(line))
+        message = f"rank {exit_.rank} ran out of GPU memory; its limit is its share (gpu.memory): {line.strip()[:400]}"
         return Cause("OutOfGPUMemory", exit_.rank, code, None, message, tail)
     blame = " (all failures blame a peer; this one was the first)" if collateral else ""
     said, code = code, own_code(code)

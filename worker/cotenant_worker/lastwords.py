@@ -27,6 +27,7 @@ _FAREWELL = re.compile(
 _OURS = re.compile("^cotenant: ")
 _FATAL = re.compile("^Fatal Python error: ")
 _CRASH_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)$')
+_OUR_CRASH_FRAME = re.compile(r'^\s*File "(?:[^"]*/cotenant_worker/[^"]+|<frozen runpy>)", line \d+ in ')
 """How `faulthandler` writes where a signal met the program, the innermost frame first."""
 
 
@@ -50,7 +51,7 @@ def telling(lines: Sequence[str]) -> tuple[str, str]:
 
 def excerpt(lines: Sequence[str]) -> tuple[str, ...]:
     """The last lines, without the frames of libraries where those would push out the user's own."""
-    kept = [line for line in lines if not _CARETS.match(_RANK.sub("", line))]
+    kept = [line for line in lines if not _CARETS.match(_RANK.sub("", line)) and not _OUR_CRASH_FRAME.match(line)]
     if len(kept) > LINES:
         kept = _without_libraries(kept)
     return tuple(kept[-LINES:])

@@ -57,6 +57,8 @@ def _complete(s: Situation, ending: Ending) -> Step:
     told = ending.pod.exit.termination if ending.pod and ending.pod.exit else None
     results = dict(told.results) if told and told.results else None
     message = f"{counted(s.workers, 'worker')} finished"
+    if told and told.step < told.of:  # right, if it stopped early on purpose
+        message += f", at step {told.step} of {told.of}"
     changed = statuses.finished(
         s.status,
         Event.COMPLETED,
