@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 from pathlib import Path
 
 
 def pod_interface() -> str:
     """The interface that peers are reached by, where it has the usual name; else the libraries choose."""
     return "eth0" if Path("/sys/class/net/eth0").exists() else ""
+
+
+def user_name() -> str:
+    """For `USER`. Images often do not know the user that a pod runs as, and then `getpass.getuser()` fails without."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid-{os.getuid()}"
 
 
 def available_cpus() -> int:

@@ -26,7 +26,7 @@ from cotenant_worker.environment import (
 )
 from cotenant_worker.forks import Forks, roomy
 from cotenant_worker.limits import limited
-from cotenant_worker.machine import available_cpus, oom_kills, pod_interface
+from cotenant_worker.machine import available_cpus, oom_kills, pod_interface, user_name
 from cotenant_worker.programs import Program, preloads, program_of, source_file, wants_horovod
 from cotenant_worker.workspace import starting_directory
 from cotenant_worker.worlds import Member, World
@@ -70,7 +70,7 @@ class LocalRanks:
         self.program = program_of(self.contract, sys.executable)
         horovod = wants_horovod(self.program, self._source(), self.contract.framework)
         self._companions = Companions(self.contract, self.nursery, horovod=horovod)
-        self._base = base_environment(self.inherited, self.contract, cpus=available_cpus())
+        self._base = base_environment({"USER": user_name(), **self.inherited}, self.contract, cpus=available_cpus())
         ahead = preloads(self._source(), self.contract.framework)
         possible = self.program.kind != "exec" and self.contract.platform.get("warmStart") is not False
         self.forks = Forks(self.nursery, self._base, ahead, self.mark, possible=possible)
