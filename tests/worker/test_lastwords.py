@@ -47,6 +47,19 @@ CRASH = [
         pytest.param(MINE, ("ValueError: empty", "data.py:4, in load"), id="a function of another file"),
         pytest.param(IN_TORCH, ("RuntimeError: shapes differ", "train.py:9, in step"), id="raised inside a library"),
         pytest.param([f"[rank1]: {line}" for line in MINE], ("ValueError: empty", "data.py:4, in load"), id="torch's"),
+        pytest.param(
+            [*MINE, "-" * 20, "For simplicity, JAX has removed its internal frames from the traceback. Set X=off."],
+            ("ValueError: empty", "data.py:4, in load"),
+            id="JAX's",
+        ),
+        pytest.param(
+            [
+                *MINE,
+                "/usr/lib/python3.11/multiprocessing/resource_tracker.py:254: UserWarning: resource_tracker: 1 leak",
+            ],
+            ("ValueError: empty", "data.py:4, in load"),
+            id="a warning at the interpreter's end",
+        ),
         pytest.param(SPAWNED, ("RuntimeError: shard 7 is corrupt", "train.py:7, in child"), id="in a child"),
         pytest.param([*MINE[:4], "KeyError: 'x'"], ("KeyError: 'x'", "train.py:9"), id="at the top of the program"),
         pytest.param(

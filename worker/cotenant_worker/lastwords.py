@@ -21,7 +21,7 @@ _CARETS = re.compile(r"^\s*[~^]+\s*$")
 _LIBRARY = re.compile(r"site-packages/|dist-packages/|/lib/python3|^<frozen |^<__array|/cotenant_worker/")
 _FAREWELL = re.compile(
     r"^\s|^\[[EWI]\d{3,} |^\[W|Exception ignored in|[A-Za-z]Warning: |resource_tracker|destroy_process_group"
-    r"|^$"
+    r"|^$|^-{20,}$|^For simplicity, JAX has removed its internal frames"
 )
 """What does not take the word from a traceback above it: indented lines of its message, and what libraries add."""
 _OURS = re.compile("^cotenant: ")
@@ -38,13 +38,13 @@ def telling(lines: Sequence[str]) -> tuple[str, str]:
     if crashed is not None:
         return _short(lines[crashed]), _place_of_crash(lines[crashed:])
     frames = [index for index, line in enumerate(lines) if _FRAME.match(line)]
-    spoken = [line for line in lines if not _FAREWELL.match(line)]
+    spoken = [line for line in lines if not _FAREWELL.search(line)]
     last = (spoken or lines or [""])[-1].strip()
     if not frames:
         return _short(last), ""
     below = range(frames[-1] + 1, len(lines))
     error = next((index for index in below if lines[index].strip() and not lines[index].startswith((" ", "\t"))), None)
-    if error is None or any(not _FAREWELL.match(line) and not _OURS.match(line) for line in lines[error + 1 :]):
+    if error is None or any(not _FAREWELL.search(line) and not _OURS.match(line) for line in lines[error + 1 :]):
         return _short(last), ""  # it went on after that traceback, and ended by something else
     return _short(lines[error].strip()), _place(lines, frames)
 

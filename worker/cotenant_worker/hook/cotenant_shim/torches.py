@@ -193,9 +193,40 @@ def after_optimizer(module):
         if first[0] == id(optimizer):
             count[0] += 1
             pulse.word("step", count[0])
+            if count[0] == _TOGETHER_BY and is_alone():
+                warn_alone()
 
     register(stepped)
     _scale_losses(module)
+
+
+_TOGETHER_BY = 20
+"""Steps. Whatever keeps models together has met by then: DDP does before its first."""
+
+
+def is_alone():
+    """This rank trains, there are others, and it has no way to them that we know of."""
+    env = os.environ
+    if int(env.get("WORLD_SIZE", "1")) < 2 or "COTENANT_PS_ADDRS" in env or pulse.counters:
+        return False  # those who count, or counted, have met: torch's process group, our ring
+    if {"horovod", "mpi4py"} & set(sys.modules):
+        return False
+    c10d = sys.modules.get("torch.distributed.distributed_c10d")
+    rpc = sys.modules.get("torch.distributed.rpc")
+    remote = getattr(rpc, "_is_current_rpc_agent_set", None)
+    return not (c10d and c10d.is_initialized()) and not (remote and remote())
+
+
+def warn_alone():
+    """The same words from every rank, so that they are one warning."""
+    world = os.environ["WORLD_SIZE"]
+    text = (
+        f"the {world} ranks train {world} models, each its own: after {_TOGETHER_BY} steps there is no process group."
+        " Call init_process_group and wrap the model in DistributedDataParallel, or ask for workers: 1"
+    )
+    pulse.send({"op": "warning", "key": "alone", "text": text})
+    if pulse.rank == 0:
+        complain(text)
 
 
 def _scale_losses(module):

@@ -1,0 +1,20 @@
+"""Trains for 25 steps with one optimizer; the word after the file name says how its ranks meet."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+
+how, address = sys.argv[1:]
+if how == "met":
+    dist.init_process_group("gloo", init_method=f"tcp://{address}", rank=0, world_size=1)
+if how == "remote":
+    options = torch.distributed.rpc.TensorPipeRpcBackendOptions(init_method=f"tcp://{address}")
+    torch.distributed.rpc.init_rpc("one", rank=0, world_size=1, rpc_backend_options=options)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(25):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+print("trained")

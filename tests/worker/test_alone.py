@@ -1,0 +1,44 @@
+"""Ranks that train each for itself: a program without a process group in a job of several workers."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cotenant_worker import layout
+from cotenant_worker.conductor import free_ports
+
+PROGRAM = Path(__file__).parent / "programs" / "alone.py"
+
+pytestmark = pytest.mark.ray  # imports torch: seconds of CPU
+
+
+@pytest.mark.parametrize(
+    ("how", "world", "rank", "said"),
+    [
+        pytest.param("none", "2", "0", True, id="two ranks that have nothing to do with each other"),
+        pytest.param("none", "2", "1", False, id="rank 0 says it in the log, for all"),
+        pytest.param("none", "1", "0", False, id="one rank"),
+        pytest.param("met", "2", "0", False, id="a process group"),
+        pytest.param("remote", "2", "0", False, id="torch's remote calls"),
+    ],
+)
+def test_ranks_that_train_models_of_their_own_are_told(
+    tmp_path: Path, how: str, world: str, rank: str, said: bool
+) -> None:
+    [port] = free_ports("127.0.0.1", 1)
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(layout.HOOK_DIR),
+        "COTENANT_STATE_DIR": str(tmp_path),
+        "COTENANT_RESTART": "0",
+        "COTENANT_RANK": rank,
+        "COTENANT_PREFLIGHT": "0",
+        **{"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": "0"},
+    }
+    command = [sys.executable, str(PROGRAM), how, f"127.0.0.1:{port}"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280, check=False)
+    assert done.stdout == "trained\n", done.stderr
+    assert ("the 2 ranks train 2 models, each its own" in done.stderr) is said, done.stderr
