@@ -16,6 +16,7 @@ from cotenant.controller.words import exit_message
 PEER_LOST = names.EXIT_PEER_LOST
 DRAINED = Taken("Drained", "was evicted, as `kubectl drain` does")
 KUBELET = Taken("EndedByKubelet", "was ended by the kubelet: low on memory", by_kubelet=True)
+GONE = Exit(code=137, reason="ContainerStatusUnknown", at=T0, said="The container could not be located")
 OOM = Exit(code=137, reason="OOMKilled", at=T0)
 
 
@@ -33,6 +34,7 @@ CASES = [
     Case("a code of the program", (pod(0, ended=left(7)),), End.FAILED),
     Case("killed by a signal", (pod(0, ended=left(137, rank=0)),), End.FAILED),
     Case("killed from outside, and no word", (pod(0, ended=left(137)),), End.FAULT),
+    Case("gone with its node's power", (pod(0, ended=GONE),), End.FAULT),
     Case("over its quota", (pod(0, ended=left(names.EXIT_QUOTA)),), End.FAILED),
     Case("Ray died", (pod(0, ended=left(names.EXIT_RAY_DIED)),), End.FAULT),
     Case("no rendezvous", (pod(0, ended=left(names.EXIT_RENDEZVOUS_TIMEOUT)),), End.FAULT),
@@ -129,6 +131,13 @@ def test_a_launcher_that_was_killed_is_nobodys_program() -> None:
     assert isinstance(ending, Ending)
     assert ending.exit.message.startswith("pod train-1-1 on node n1 was killed from outside (SIGKILL")
     assert exit_message(ending.exit) == ending.exit.message
+
+
+def test_a_container_that_went_with_its_node_is_told_in_the_kubelets_words() -> None:
+    ending = judge({0: pod(0, ended=GONE)}, 1, T0)
+    assert isinstance(ending, Ending)
+    words = "pod train-1-0 was ended by the platform (ContainerStatusUnknown): The container could not be located"
+    assert ending.exit.message == words
 
 
 def test_a_server_has_memory_of_its_own_to_ask_for() -> None:

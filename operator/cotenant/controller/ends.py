@@ -123,18 +123,22 @@ def _without_a_word(pod: PodFacts, by: Taken) -> ExitStatus:
     return exit_status(pod).model_copy(update={"reason": by.reason, "message": f"pod {pod.name}{on} {by.how}"})
 
 
+_UNKNOWN = "ContainerStatusUnknown"
+"""The kubelet's word, with code 137, for a container that went while it did not look: its node lost power."""
+
+
 def _unexplained(pod: PodFacts, left: Exit) -> str:
     if left.reason == "OOMKilled":
         of = "spec.runtime.parameterServer.resources" if pod.worker and pod.worker.server else "spec.resources"
         return f"pod {pod.name} used more memory than it has; ask for more in {of}.memory"
     said = left.said[:LONGEST]
+    if left.code == -1 or left.reason == _UNKNOWN:
+        return f"pod {pod.name} was ended by the platform ({left.reason})" + (f": {said}" if said else "")
     if _killed_from_outside(pod):
         on = f" on node {pod.node}" if pod.node else ""
         return (
             f"pod {pod.name}{on} was killed from outside (SIGKILL to its first process, which nothing in it can send)"
         )
-    if left.code == -1:
-        return f"pod {pod.name} was ended by the platform ({left.reason})" + (f": {said}" if said else "")
     return f"pod {pod.name} ended with {left.code}" + (f": {said}" if said else " and left no message")
 
 
