@@ -403,7 +403,9 @@ def test_a_rank_that_left_with_0_before_the_others_met_it_left_too_early() -> No
     supervisor.rank_exited(ended(1), 1.0)
     supervisor.hung(1, "rank 1 has ended before it", 40.0)
     [finish] = supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 40.1)
-    assert finish == Finish(1, "ExitedEarly", "rank 1 has ended before it", 1, pod=1)
+    assert isinstance(finish, Finish)
+    assert (finish.reason, finish.rank, finish.pod) == ("ExitedEarly", 1, 1)
+    assert finish.message.startswith("rank 1 ended with 0 although others wait for it: rank 1 has ended before it. Ev")
 
 
 def test_all_ranks_stop_at_a_safe_point_that_none_can_have_passed() -> None:

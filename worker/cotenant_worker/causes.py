@@ -29,6 +29,7 @@ _CHILD_KILLED = re.compile(
     r"|^MemoryError"
 )
 """What a program says when the kernel has taken one of its processes."""
+TOGETHER = "Every rank must take part in every collective: look for an early return, or for uneven batches"
 TRANSIT_S = 2.0
 """News of two pods may overtake each other by this much: an end with 0 that is told a little later was still first."""
 
@@ -109,7 +110,7 @@ def _left_early(first: RankExit, victim: RankExit) -> Cause:
         victim.code or 1,
         None,
         f"rank {first.rank} ended with 0{where} while others were still training; rank {victim.rank} then lost its"
-        f" peer. Every rank must take part in every collective: look for an early return, or for uneven batches",
+        f" peer. {TOGETHER}",
         excerpt(victim.tail),
     )
 

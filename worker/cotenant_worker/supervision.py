@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from cotenant import names
 from cotenant.contract import Contract
-from cotenant_worker.causes import Cause, RankExit, first_cause
+from cotenant_worker.causes import TOGETHER, Cause, RankExit, first_cause
 from cotenant_worker.commands import Command, Finish, Save, Start, Stop
 from cotenant_worker.worlds import Member, members_of
 
@@ -120,8 +120,10 @@ class Supervisor:
     def hung(self, rank: int, message: str, now: float) -> list[Command]:
         """This rank keeps others waiting, or the whole job, and will not go on."""
         left = self.exits.get(rank)
-        early = left is not None and left.code == 0
-        return self._given_up("ExitedEarly" if early else "HungCollective", rank, message, now)
+        if left is None or left.code != 0:
+            return self._given_up("HungCollective", rank, message, now)
+        why = f"rank {rank} ended with 0 although others wait for it: {message}. {TOGETHER}"
+        return self._given_up("ExitedEarly", rank, why, now)
 
     def stalled(self, rank: int, message: str, now: float) -> list[Command]:
         """Nothing has got on for as long as the job allows."""
