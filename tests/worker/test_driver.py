@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +16,8 @@ from ray.exceptions import RayActorError
 
 from cotenant_worker import driver
 from cotenant_worker.conductor import Conductor
+from cotenant_worker.raynode import ray_environment
+from cotenant_worker.runtime import last_sentence
 
 
 class Remote:
@@ -149,3 +155,26 @@ async def test_a_rank_whose_whole_pod_is_silent_does_not_hang(quiet_s: float, ha
     told.clear()
     await conductor._watch_collectives()
     assert told == (["stop", "stop"] if hangs else [])
+
+
+WAITS_FOR_EVER = """
+import ctypes, ray
+ray.init = lambda **options: ctypes.PyDLL(None).sleep(600)  # with the interpreter held, as Ray does
+from cotenant_worker import driver
+driver.main()
+"""
+
+
+def test_a_ray_that_never_answers_its_driver_ends_it_when_the_jobs_patience_ends() -> None:
+    job = replace(contract([1, 1], command=("x",)), rendezvous_timeout_s=1)
+    env = {**os.environ, "COTENANT_CONTRACT": job.to_json(), "POD_IP": "127.0.0.1"}
+    command = [sys.executable, "-P", "-c", WAITS_FOR_EVER]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 1, done.stderr
+    assert last_sentence(done.stderr.splitlines()) == "Ray did not answer its driver in time: 0:00:01"
+
+
+def test_a_slow_worker_of_ray_has_the_jobs_patience() -> None:
+    """Ray would give it up after a minute, start no other, and let the driver wait for it."""
+    job = replace(contract([1, 1], command=("x",)), rendezvous_timeout_s=300)
+    assert ray_environment({}, job, home="/tmp")["RAY_worker_register_timeout_seconds"] == "300"

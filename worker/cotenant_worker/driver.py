@@ -7,6 +7,7 @@ cotenant_worker.driver`. Exit code 0 once every pod has its verdict; anything el
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
 import sys
 import time
@@ -198,12 +199,15 @@ async def _orders(channel: Channel, conductor: Conductor) -> None:
 def main(gone: Callable[[], str] = lambda: "") -> None:
     """Conduct until there is a verdict. `gone` says which process of the node has ended, once one has."""
     contract = Contract.from_environment(os.environ)
+    # Ray may wait here for ever, in a call that holds the interpreter: for a first worker that died while it started.
+    faulthandler.dump_traceback_later(contract.rendezvous_timeout_s, exit=True)
     ray.init(
         address=f"{os.environ[names.ENV_POD_IP]}:{layout.RAY_PORT}",
         log_to_driver=False,
         configure_logging=False,
         _node_ip_address=os.environ[names.ENV_POD_IP],
     )
+    faulthandler.cancel_dump_traceback_later()
     asyncio.run(conduct(contract, gone))
     sys.stdout.flush()
     os._exit(0)  # the pods have their verdict; Ray's own shutdown has nothing to add and takes a second

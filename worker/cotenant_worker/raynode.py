@@ -68,6 +68,8 @@ def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: s
     env |= {
         "RAY_AUTH_MODE": "token",
         "RAY_worker_niceness": "0",
+        # On a busy machine a worker may need more than Ray's minute to start, and Ray would start no other instead.
+        "RAY_worker_register_timeout_seconds": str(max(60, contract.rendezvous_timeout_s)),
         "RAY_memory_monitor_refresh_ms": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_gcs_rpc_server_reconnect_timeout_s": "10",

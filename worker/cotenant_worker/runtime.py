@@ -147,4 +147,6 @@ def last_sentence(lines: Sequence[str]) -> str:
             return line.removeprefix("cotenant: ")
         if _EXCEPTION.match(line):
             return line[:300]
+        if line.startswith("Timeout ("):  # `faulthandler`, in `driver.main`
+            return f"Ray did not answer its driver in time: {line[9:16]}"
     return ""
