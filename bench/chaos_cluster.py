@@ -166,7 +166,8 @@ class Chaos:
         found = {}
         for job in self.watch.newest.jobs if self.watch.newest else ():
             status = job.get("status", {})
-            if key_of(job) in self.started and status.get("phase") not in OVER:
+            begun = status.get("attempts", 0) > 0  # one that still waits for its first GPUs was not hit
+            if key_of(job) in self.started and begun and status.get("phase") not in OVER:
                 found[key_of(job)] = (status.get("progress") or {}).get("step", 0)
         return found
 
