@@ -216,7 +216,7 @@ WITH_SERVERS = [
         "a server that is lost takes the gang with it",
         situation(holding(Phase.RUNNING, *TWO, servers=2), pod(0, ready=True), pod(1, ready=True),
                   server(0, nodes=2, ready=True)),
-        phase=Phase.EVICTING, reason="PodLost", says="pod train-1-s1 disappeared",
+        phase=Phase.EVICTING, reason="PodLost", says="pod train-1-s1 was deleted by somebody",
         delete=("train-1-0", "train-1-1", "train-1-s0"),
     ),
     Case(

@@ -75,7 +75,7 @@ def judge(pods: Mapping[int, PodFacts], size: int, now: float) -> Ending | WaitU
 def lost(pod_name: str, node: str, now: float) -> Ending:
     """A pod of a running gang is simply not there any more. `node` may be empty: nobody knows where a server was."""
     where = f" on node {node}" if node else ""
-    message = f"pod {pod_name}{where} disappeared while the job was running"
+    message = f"pod {pod_name}{where} was deleted by somebody while the job was running"
     told = ExitStatus(code=-1, reason="PodLost", message=message, node=node or None, at=now)
     return Ending(kind=End.LEFT, exit=told, plain=True)
 
