@@ -138,6 +138,7 @@ def rank_environment(contract: Contract, world: World, member: Member, *, interf
         "TORCHELASTIC_RUN_ID": contract.uid,
         "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in gpus),
         "COTENANT_RANK": str(member.rank),
+        "COTENANT_RANKS": str(world.size),
         "COTENANT_MASTER": f"{world.master_addr}:{world.master_port}",
         "COTENANT_POD_RANK": str(member.local_rank),
         "COTENANT_POD_RANKS": str(len(local)),

@@ -17,6 +17,11 @@ def rank():
     return int(os.environ.get("COTENANT_RANK") or os.environ.get("RANK") or "0")
 
 
+def ranks():
+    """How many ranks the job has. A torchrun inside a rank gives its processes another WORLD_SIZE."""
+    return int(os.environ.get("COTENANT_RANKS") or os.environ.get("WORLD_SIZE") or "1")
+
+
 def is_main_process():
     """The first Python process of this rank; DataLoader workers and other children are not it."""
     return _first_to("main")

@@ -10,7 +10,7 @@ import time
 
 from .beats import pulse
 from .imports import complain
-from .main_process import is_main_process, trains
+from .main_process import is_main_process, ranks, trains
 
 _NCCL = re.compile(r"\bnccl(2|-lazy|-legacy)?\b", re.IGNORECASE)
 """torch's names for it; `cpu:gloo,cuda:nccl` holds one of them."""
@@ -47,7 +47,7 @@ def after_distributed(c10d):
             result = original(chosen, *args, **kwargs)
         with contextlib.suppress(Exception):
             pulse.send({"op": "mark", "what": f"process group of rank {pulse.rank}"})
-            pulse.met = c10d.get_world_size() == int(os.environ.get("WORLD_SIZE", "0"))
+            pulse.met = c10d.get_world_size() == ranks()
             if pulse.met:
                 pulse.send({"op": "collective", "name": transport(c10d)})
             pulse.counters["torch"] = lambda: c10d._world.default_pg._get_sequence_number_for_group()  # noqa: PLW0108 - the group may be replaced
@@ -70,11 +70,12 @@ def _meets_the_job(init_method=None, _timeout=None, _world_size=-1, _rank=-1, st
 def preflight(c10d):
     """Before step 0: is the all-reduce right, how fast is it, how fast is this rank by itself? Some milliseconds.
 
-    Skipped for worlds that are not the job's, and for ranks with several GPUs. One that sees the GPUs of its whole pod
+    Skipped for worlds that are not the job's (in one of a rank's several processes this would run, and wait for the
+    others), and for ranks with several GPUs. One that sees the GPUs of its whole pod
     uses the one that torchrun's rule gives it.
     """
     env = os.environ
-    if env.get("COTENANT_PREFLIGHT", "1") == "0" or c10d.get_world_size() != int(env.get("WORLD_SIZE", "0")):
+    if env.get("COTENANT_PREFLIGHT", "1") == "0" or c10d.get_world_size() != ranks():
         return
     import torch
 
