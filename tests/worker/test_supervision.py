@@ -229,6 +229,11 @@ def test_a_hang_is_a_failure_of_the_rank_that_did_not_come() -> None:
             ("OutOfMemory", 0, 1),
             id="the kernel's kill of a child",
         ),
+        pytest.param(
+            [ended(0, 1, oom=True, tail=("AssertionError: child ended with -9",))],
+            ("OutOfMemory", 0, 1),
+            id="the kernel's kill of a child whose code is told",
+        ),
         pytest.param([ended(0, 1, oom=True, tail=MINE)], ("UserError", 0, 1), id="a kill that the program survived"),
         pytest.param(
             [ended(0, 1, tail=("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",))],

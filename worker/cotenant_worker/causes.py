@@ -26,7 +26,7 @@ _MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|Re
 
 _CHILD_KILLED = re.compile(
     r"DataLoader worker|killed by signal|signal SIGKILL|BrokenProcessPool|terminated abruptly|Cannot allocate memory"
-    r"|^MemoryError"
+    r"|^MemoryError|(?<![\w.])-9\b|SIGKILL"
 )
 """What a program says when the kernel has taken one of its processes."""
 TOGETHER = "Every rank must take part in every collective: look for an early return, or for uneven batches"

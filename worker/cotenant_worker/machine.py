@@ -7,6 +7,10 @@ import os
 import pwd
 from pathlib import Path
 
+_CGROUP = Path("/sys/fs/cgroup")
+_OOM_KILLS = ("memory.events", "memory/memory.oom_control")
+"""Version 2 of cgroups, and version 1."""
+
 
 def pod_interface() -> str:
     """The interface that peers are reached by, where it has the usual name; else the libraries choose."""
@@ -41,8 +45,9 @@ def is_stopped(pid: int) -> bool:
 
 def oom_kills() -> int:
     """How often the kernel has killed for memory in this container's cgroup; 0 where that cannot be read."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/sys/fs/cgroup/memory.events").read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
+    for told in _OOM_KILLS:
+        with contextlib.suppress(OSError, ValueError):
+            for line in (_CGROUP / told).read_text().splitlines():
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
     return 0
