@@ -23,11 +23,21 @@ PACKAGES = {
     "tensorflow": ["tensorflow-cpu"],
     "keras": ["--no-deps", "keras", "absl-py", "namex", "h5py", "optree", "ml-dtypes"],
     "raytrain": ["--no-deps", "pyarrow", "pandas", "tensorboardX", "pytz"],
+    # Horovod's last release and the newest torch that it was released for; the rest is what it is built with.
+    "horovod": ["torch==1.13.1", "numpy<2", "setuptools<70", "wheel", "cmake<4", "cloudpickle", "psutil", "pyyaml"],
 }
 """What comes on top of the worker's own environment, which has torch and Ray."""
+COMPILED = {"horovod": ["--no-deps", "--no-build-isolation", "horovod==0.28.1"]}
+"""What is built against those packages, which takes minutes: a C++ compiler has to be there."""
+HOROVOD = {
+    **{f"HOROVOD_WITH_{part}": "1" for part in ("PYTORCH", "GLOO")},
+    **{f"HOROVOD_WITHOUT_{part}": "1" for part in ("TENSORFLOW", "MXNET", "MPI")},
+    "HOROVOD_CPU_OPERATIONS": "GLOO",
+    "MAKEFLAGS": f"-j{os.cpu_count()}",
+}
 IMAGES = {**{name: [name] for name in PACKAGES}, "keras-jax": ["keras", "jax"]}
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(2400)]
 
 
 def installed(framework: str) -> Path:
@@ -35,8 +45,12 @@ def installed(framework: str) -> Path:
     target = CACHE / framework
     if not target.is_dir():
         aside = target.with_suffix(f".{os.getpid()}")
-        command = [sys.executable, "-m", "uv", "pip", "install", "-q", "--target", str(aside), *PACKAGES[framework]]
-        subprocess.run(command, check=True)
+        install = [sys.executable, "-m", "uv", "pip", "install", "-q", "--target", str(aside)]
+        subprocess.run([*install, *PACKAGES[framework]], check=True)
+        if framework in COMPILED:
+            path = f"{aside / 'bin'}:{os.environ['PATH']}"
+            env = {**os.environ, **HOROVOD, "PATH": path, "PYTHONPATH": str(aside)}
+            subprocess.run([*install, *COMPILED[framework]], env=env, check=True)
         aside.rename(target)
     return target
 
@@ -86,6 +100,7 @@ def said_by(tenancy: Tenancy, name: str) -> str:
         ("keras-jax-digits", "keras-jax"),
         ("tensorflow-digits", "tensorflow"),
         ("ray-train-digits", "raytrain"),
+        ("horovod-digits", "horovod"),
     ],
 )
 def test_the_example_trains_as_a_job_on_two_nodes(cluster: Tenancy, name: str, framework: str) -> None:
@@ -96,4 +111,5 @@ def test_the_example_trains_as_a_job_on_two_nodes(cluster: Tenancy, name: str, f
     status = cluster.wait_phase(name, "Succeeded", "Failed", seconds=600)["status"]
     assert status["phase"] == "Succeeded", said_by(cluster, name)
     assert float(status["results"]["test_accuracy"]) >= 0.9, said_by(cluster, name)
+    assert status["results"].get("ranks_agree", "yes") == "yes", said_by(cluster, name)
     cluster.delete_all()

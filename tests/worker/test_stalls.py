@@ -86,15 +86,23 @@ class Told:
         ({}, {300.0: 8}, ["for 120 s", "for 240 s", "", "for 120 s"], None),
         ({"stallTimeoutSeconds": 300}, {}, ["for 120 s", "for 240 s"], 300.0),
         ({"stallTimeoutSeconds": 60}, {}, ["for 60 s"], 60.0),
+        ({"mode": "rayTrain"}, {}, [], None),
     ],
-    ids=["said ever more seldom", "taken back and said again", "ended at the timeout", "a short timeout"],
+    ids=[
+        "said ever more seldom",
+        "taken back and said again",
+        "ended at the timeout",
+        "a short timeout",
+        "a driver of Ray Train",
+    ],
 )
 async def test_a_standstill_is_said_and_ends_the_attempt_only_where_the_job_says_so(
-    platform: dict[str, int], turns: dict[float, int], texts: list[str], ends_at: float | None
+    platform: dict[str, Any], turns: dict[float, int], texts: list[str], ends_at: float | None
 ) -> None:
     now = [0.0]
     pods = Told()
-    conductor = Conductor(contract([1], command=("x",), platform=platform), pods, clock=lambda: now[0])
+    mode = platform.get("mode", "command")
+    conductor = Conductor(contract([1], command=("x",), mode=mode, platform=platform), pods, clock=lambda: now[0])
     await conductor.handle(0, {"op": "ready", "ip": "127.0.0.1"})
     turned, ended = 7, None
     while now[0] <= 500 and ended is None:

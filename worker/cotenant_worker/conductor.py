@@ -144,6 +144,8 @@ class Conductor:
             await self._carry_out(self.supervisor.hung(culprit(hang, ended), hang.message, self.clock()))
 
     async def _watch_steps(self) -> None:
+        if self.contract.mode == "rayTrain":
+            return  # its driver waits, while Ray Train's own workers step
         timeout_s = timeout_of(self.contract)
         first_s = FIRST_S if timeout_s is None else min(FIRST_S, timeout_s)
         beats, ranks, ended = self._world()
