@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from podlike import contract, uuid_of
@@ -144,22 +143,6 @@ def test_what_would_mislead_a_rank_is_not_inherited() -> None:
     assert env["OMP_NUM_THREADS"] == "4"
     assert env["PYTHONPATH"].split(":")[0] == "/workspace"
     assert env["PYTHONPATH"].split(":")[-1] == "/opt/mine"
-
-
-@pytest.mark.parametrize(
-    ("inherited", "platform", "want"),
-    [
-        ({}, {}, ("30", "600")),
-        ({}, {"hangTimeoutSeconds": 20}, ("10", "20")),
-        ({"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "0"}, {}, ("30", "0")),
-    ],
-    ids=["by default", "the job's own timeout", "the program's own word"],
-)
-def test_horovod_gives_a_hanging_collective_up_when_the_job_does(
-    inherited: dict[str, str], platform: dict[str, Any], want: tuple[str, str]
-) -> None:
-    env = base_environment(inherited, contract([2], platform=platform), cpus=8)
-    assert (env["HOROVOD_STALL_CHECK_TIME_SECONDS"], env["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"]) == want
 
 
 def test_a_user_cannot_choose_rank_or_gpus() -> None:

@@ -93,9 +93,6 @@ def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: 
     env[layout.ENV_PREEMPT_FILE] = str(layout.preempt_file())
     # Who finds a hang names the rank; the ring itself would name its neighbours, so it waits a little longer.
     env.setdefault("COTENANT_REDUCE_TIMEOUT_S", f"{patience_of(contract) + 60:.0f}")
-    # Horovod's own watch names the ranks that do not come, and ends the others in the end.
-    env.setdefault("HOROVOD_STALL_CHECK_TIME_SECONDS", f"{min(30.0, patience_of(contract) / 2):.0f}")
-    env.setdefault("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", f"{patience_of(contract):.0f}")
     env["COTENANT_PREFLIGHT"] = str(int(contract.platform.get("preflight", True)))
     env["ACCELERATE_MIXED_PRECISION"] = {"fp32": "no"}.get(contract.precision, contract.precision)
     if contract.checkpoint:
