@@ -11,6 +11,7 @@ from cotenant import contract, names
 from cotenant.api.gpunodes import Violation
 from cotenant.api.jobstatus import TrainingJobStatus
 from cotenant.controller import news
+from cotenant.controller.disruptions import Taken
 from cotenant.controller.settings import Settings
 from cotenant.controller.situation import Situation
 from cotenant.controller.steps import next_step
@@ -320,6 +321,12 @@ RUNNING = [
         "a pod that disappears takes its gang with it",
         situation(holding(Phase.RUNNING, *TWO), pod(0, ready=True)),
         phase=Phase.EVICTING, reason="PodLost", says="train-1-1 on node n2", delete=("train-1-0",),
+    ),
+    Case(
+        "one that was drained and gone before anybody looked is told as drained",
+        situation(holding(Phase.RUNNING, *TWO), pod(0, ready=True),
+                  departed={"train-1-1": Taken("Drained", "was evicted, as `kubectl drain` does")}),
+        phase=Phase.EVICTING, reason="Drained", says="pod train-1-1 on node n2 was evicted", delete=("train-1-0",),
     ),
     Case(
         "a pod over its share of memory ends the job, with the numbers",

@@ -72,12 +72,18 @@ def judge(pods: Mapping[int, PodFacts], size: int, now: float) -> Ending | WaitU
     return None
 
 
-def lost(pod_name: str, node: str, now: float) -> Ending:
-    """A pod of a running gang is simply not there any more. `node` may be empty: nobody knows where a server was."""
+def lost(pod_name: str, node: str, by: Taken | None, now: float) -> Ending:
+    """A pod of a running gang is not there any more. `node` may be empty: nobody knows where a server was."""
     where = f" on node {node}" if node else ""
-    message = f"pod {pod_name}{where} was deleted by somebody while the job was running"
-    told = ExitStatus(code=-1, reason="PodLost", message=message, node=node or None, at=now)
-    return Ending(kind=End.LEFT, exit=told, plain=True)
+    how = by.how if by else "was deleted by somebody while the job was running"
+    told = ExitStatus(
+        code=-1,
+        reason=by.reason if by else "PodLost",
+        message=f"pod {pod_name}{where} {how}",
+        node=node or None,
+        at=now,
+    )
+    return Ending(kind=End.FAULT if by and by.by_kubelet else End.LEFT, exit=told, plain=True)
 
 
 def exit_status(pod: PodFacts, gang: Mapping[int, PodFacts] = MappingProxyType({})) -> ExitStatus:

@@ -150,7 +150,8 @@ def _running(s: Situation, settings: Settings) -> Step:
     missing = sorted(set(range(s.size)) - set(s.gang))
     if missing and s.status.placement is not None:
         node = s.status.placement.nodes[missing[0]].node if missing[0] < s.nodes else ""
-        return end(s, lost(s.pod_name(missing[0]), node, s.now), settings)
+        name = s.pod_name(missing[0])
+        return end(s, lost(name, node, s.departed.get(name), s.now), settings)
     deadline = _deadline(s)
     if deadline is not None and s.now >= deadline and s.spec is not None:
         message = f"spec.maxRuntime ({s.spec.max_runtime} s) is over"

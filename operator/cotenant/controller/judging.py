@@ -42,6 +42,7 @@ class Judging:
             generation=record.generation,
             deleting=record.deleting,
             pods=tuple(pods.values()),
+            departed=self.world.mirror.departures.of(record.uid),
             milli=self.world.fleet.milli(placement) if placement else 0,
             violations=self.world.fleet.violations(pods),
             mismatch=self._mismatch(placement, latest),

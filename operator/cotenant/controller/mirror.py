@@ -17,6 +17,7 @@ from cotenant.api.errors import DocumentError
 from cotenant.api.gpunodes import GPUNode
 from cotenant.api.nodes import NodeFacts, to_node_facts
 from cotenant.api.queues import Queue
+from cotenant.controller.departures import Departures
 from cotenant.controller.kube import (
     GPU_NODES,
     NAMESPACES,
@@ -31,7 +32,7 @@ from cotenant.controller.kube import (
     key_of,
     version_of,
 )
-from cotenant.controller.pods import PodFacts, read_pod, unix
+from cotenant.controller.pods import NodeLoad, PodFacts, read_pod, unix
 from cotenant.controller.records import JobRecord, read_job
 from cotenant.core.model import JobKey
 
@@ -50,19 +51,12 @@ class Changed:
     queues: bool = False
 
 
-@dataclass(slots=True)
-class NodeLoad:
-    """What pods that no placement speaks of have requested on one node: other people's, and parameter servers."""
-
-    cpu_milli: int = 0
-    memory_mib: int = 0
-
-
 class Mirror:
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
         self.jobs: dict[JobKey, JobRecord] = {}
         self.workers: dict[str, dict[str, PodFacts]] = {}
         """Our pods: uid of the job → name → pod."""
+        self.departures = Departures()
         self.nodes: dict[str, NodeFacts] = {}
         self.taints: dict[str, tuple[Mapping[str, Any], ...]] = {}
         self.dead: dict[str, float] = {}
@@ -90,6 +84,8 @@ class Mirror:
             return
         if deleted:
             self._bury(uid)
+            if resource == PODS:
+                self.departures.note(read_pod(document))
             if known is None or known[0] == uid:
                 self._drop(resource, key)
         elif known is None or known[0] != uid or version > known[1]:
@@ -166,7 +162,9 @@ class Mirror:
         if resource == TRAINING_JOBS:
             record = self.jobs.pop(key, None)
             self.changed.jobs.add(key)
-            self.changed.uids |= {record.uid} if record else set()
+            if record is not None:
+                self.changed.uids.add(record.uid)
+                self.departures.forget(record.uid)
         elif resource == PODS:
             self._drop_pod(key)
         elif resource in {NODES, GPU_NODES}:
@@ -208,9 +206,7 @@ class Mirror:
     def _add_load(self, pod: PodFacts, sign: int) -> None:
         if not pod.node or not pod.held:
             return
-        load = self.load.setdefault(pod.node, NodeLoad())
-        load.cpu_milli += sign * pod.cpu_milli
-        load.memory_mib += sign * pod.memory_mib
+        self.load.setdefault(pod.node, NodeLoad()).add(pod, sign)
         self.changed.nodes.add(pod.node)
 
     def _put_node(self, name: str, document: Document) -> None:

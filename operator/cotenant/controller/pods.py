@@ -78,6 +78,18 @@ class PodFacts:
         return self.exit is None
 
 
+@dataclass(slots=True)
+class NodeLoad:
+    """What pods that no placement speaks of have requested on one node: other people's, and parameter servers."""
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+
+    def add(self, pod: PodFacts, sign: int) -> None:
+        self.cpu_milli += sign * pod.cpu_milli
+        self.memory_mib += sign * pod.memory_mib
+
+
 def read_pod(document: Mapping[str, Any]) -> PodFacts:
     metadata = document["metadata"]
     spec, status = document.get("spec", {}), document.get("status", {})

@@ -12,6 +12,7 @@ from cotenant.api.gpunodes import Violation
 from cotenant.api.jobstatus import ProgressStatus, TrainingJobStatus
 from cotenant.api.trainingjobs import TrainingJobSpec
 from cotenant.controller.attempt import pod_name
+from cotenant.controller.disruptions import Taken
 from cotenant.controller.pods import PodFacts
 from cotenant.core.lifecycle import Phase
 
@@ -29,6 +30,8 @@ class Situation:
     deleting: bool = False
     pods: tuple[PodFacts, ...] = ()
     """All pods of this job, whatever the attempt."""
+    departed: Mapping[str, Taken] = field(default_factory=dict)
+    """Pods of the running attempt that are not there any more, as far as Kubernetes has said why; by name."""
     milli: int = 0
     """What its placement holds, in milli-GPU."""
     violations: Mapping[str, Violation] = field(default_factory=dict)
