@@ -115,6 +115,7 @@ def pod(
     deleting: bool = False,
     waiting: str = "",
     taken: Taken | None = None,
+    preparing_since: float = 0.0,
 ) -> PodFacts:
     """A pod of ranks."""
     return PodFacts(
@@ -131,6 +132,7 @@ def pod(
         deleting=deleting,
         waiting=waiting,
         taken=taken,
+        preparing_since=preparing_since,
     )
 
 

@@ -305,7 +305,7 @@ async def test_a_lost_server_costs_the_job_an_attempt_but_no_retry(world: World)
     await world.wait_phase("long-served-2", "Running")
     await world.kube.delete(PODS, "long-served-2-1-s1", world.namespace)
     status = await world.wait(again, what="long-served-2 runs again")
-    assert (status["failures"], status["lastExit"]["reason"]) == (0, "PodLost")
+    assert (status["failures"], status["lastExit"]["reason"]) == (0, "PodDeleted")
     assert await pods_of(world, "long-served-2") == [f"long-served-2-2-{name}" for name in ("0", "s0", "s1")]
 
 

@@ -22,6 +22,7 @@ ONE, TWO = (("n1", 2),), (("n1", 1), ("n2", 1))
 OVER = Violation(pod_uid="pod-1-0", uuid="GPU-n1-0", memory_mib=40_000, quota_mib=32_768, since=T0)
 
 
+CODE = {"command": ["python", "a.py"], "code": {"configMap": {"name": "train-code"}}}
 RAY_DIED_AT_50 = left(names.EXIT_RAY_DIED, reason="RayDied", last_checkpoint_step=50)
 
 
@@ -114,6 +115,22 @@ STARTING = [
         "and says it once, whatever words the kubelet finds next",
         situation(holding(Phase.STARTING, *ONE, reason="ErrImagePull"), pod(waiting="ImagePullBackOff: back-off")),
         again=T0 + 300,
+    ),
+    Case(
+        "a pod that waits for its volumes names what the job mounts",
+        situation(holding(Phase.STARTING, *ONE), pod(preparing_since=T0 + 60), spec={"runtime": CODE}),
+        phase=Phase.STARTING, reason="ContainerCreating",
+        says="volumes or its network; look whether they are there: ConfigMap train-code", again=T0 + 300,
+    ),
+    Case(
+        "but not before a volume had the time to be attached",
+        situation(holding(Phase.STARTING, *ONE), pod(preparing_since=T0 + 80)),
+        again=T0 + 110,
+    ),
+    Case(
+        "and is late for that reason",
+        situation(holding(Phase.STARTING, *ONE), pod(preparing_since=T0 + 10), now=T0 + 300, spec={"runtime": CODE}),
+        phase=Phase.EVICTING, reason="StartTimeout", says="ConfigMap train-code", delete=("train-1-0",),
     ),
     Case(
         "a pod that may not be made says why at the job",

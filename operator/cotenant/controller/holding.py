@@ -7,9 +7,10 @@ from dataclasses import replace
 from cotenant import names
 from cotenant.api.conversion import unix_seconds
 from cotenant.api.jobstatus import ExitStatus
-from cotenant.controller import statuses
+from cotenant.controller import mounts, statuses
 from cotenant.controller.ends import End, Ending, WaitUntil, judge, lost
 from cotenant.controller.leaving import end, evict, give_up
+from cotenant.controller.pods import PodFacts
 from cotenant.controller.settings import Settings
 from cotenant.controller.situation import Note, Situation, Step
 from cotenant.core.lifecycle import Event, Phase
@@ -97,7 +98,8 @@ def _starting(s: Situation, settings: Settings) -> Step:
         return _too_late(s, settings)
     # After a resize the pods of the attempt before must be gone; those on a dead node are not waited for.
     crowded = any(pod.held and pod.node not in s.dead_nodes for pod in s.pods if pod not in gang.values())
-    step = Step(create=len(gang) < s.size and not crowded, delete=s.strays, look_again_at=late_at)
+    times = [at for pod in gang.values() if (at := mounts.late_at(pod)) is not None and at > s.now]
+    step = Step(create=len(gang) < s.size and not crowded, delete=s.strays, look_again_at=min([late_at, *times]))
     reason, message = _held_up(s)
     if not reason or reason == s.status.reason:
         return step
@@ -112,6 +114,10 @@ def _held_up(s: Situation) -> tuple[str, str]:
             reason = pod.waiting.partition(":")[0]
             server = "server " if pod.worker and pod.worker.server else ""
             return SAME.get(reason, reason), f"{server}pod {pod.name} does not start: {pod.waiting[:LONGEST]}"
+    for pod in sorted(s.gang.values(), key=lambda pod: pod.name):
+        at = mounts.late_at(pod)
+        if at is not None and s.now >= at:
+            return mounts.REASON, mounts.late(pod, s.spec, pod.namespace)
     return ("NotCreated", s.delay[:LONGEST]) if s.delay else ("", "")
 
 
@@ -132,7 +138,7 @@ def _too_late(s: Situation, settings: Settings) -> Step:
     for node_rank in range(s.size):
         pod = s.gang.get(node_rank)
         if pod is None or not (pod.ready or pod.exit is not None):
-            late[node_rank] = (pod.waiting if pod else s.delay) or "the pod did not become ready"
+            late[node_rank] = _why_late(s, pod) or "the pod did not become ready"
     nodes = [node.node for node in s.status.placement.nodes] if s.status.placement else []
     blamed = {nodes[node_rank]: reason for node_rank, reason in late.items() if node_rank < len(nodes)}
     servers = [f"server pod {s.pod_name(rank)}: {reason}" for rank, reason in late.items() if rank >= len(nodes)]
@@ -144,6 +150,12 @@ def _too_late(s: Situation, settings: Settings) -> Step:
         return end(s, ending, settings)
     avoided = statuses.excluded(s.status, blamed, s.now + settings.exclude_s, s.now)
     return evict(s, Event.START_TIMED_OUT, kind="StartTimeout", message=message, faults=faults, excluded_nodes=avoided)
+
+
+def _why_late(s: Situation, pod: PodFacts | None) -> str:
+    if pod is None:
+        return s.delay
+    return pod.waiting or (mounts.late(pod, s.spec, pod.namespace) if mounts.late_at(pod) is not None else "")
 
 
 def _running(s: Situation, settings: Settings) -> Step:

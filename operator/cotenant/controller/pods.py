@@ -68,6 +68,8 @@ class PodFacts:
     """Set when every container has ended: its GPUs are free."""
     waiting: str = ""
     """Why the container does not start, such as `ErrImagePull`, when the kubelet says so."""
+    preparing_since: float = 0.0
+    """Since when its kubelet has been getting its volumes and its network ready, in Unix seconds; 0 when it is not."""
     cpu_milli: int = 0
     """Requested, all containers together."""
     memory_mib: int = 0
@@ -109,6 +111,7 @@ def read_pod(document: Mapping[str, Any]) -> PodFacts:
         taken=taken(document),
         exit=_exit(status, container),
         waiting=_waiting(status, container),
+        preparing_since=_preparing_since(status),
         cpu_milli=cpu_milli,
         memory_mib=memory_mib,
     )
@@ -168,6 +171,12 @@ def _termination(message: str) -> contract.Termination | None:
         return contract.Termination.from_json(message)
     except (json.JSONDecodeError, TypeError, AttributeError):
         return None
+
+
+def _preparing_since(status: Mapping[str, Any]) -> float:
+    conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    preparing = status.get("phase") == "Pending" and conditions.get("PodReadyToStartContainers") == "False"
+    return unix(status.get("startTime")) if preparing else 0.0
 
 
 def _waiting(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
