@@ -69,6 +69,22 @@ def test_a_job_that_cannot_start_says_why_in_words_that_help(
     assert (found["type"], found["message"]) == ("Warning", pending["message"])
 
 
+def test_a_job_whose_code_is_not_there_says_so_and_starts_when_it_comes(tenancy: Tenancy) -> None:
+    """The kubelet says it in an Event of the pod only."""
+    tenancy.apply(training_job("codeless", command=["true"], runtime={"code": {"configMap": {"name": "forgotten"}}}))
+
+    def told() -> Document | None:
+        status = tenancy.job("codeless").get("status", {})
+        return status if status.get("reason") == "ContainerCreating" else None
+
+    status = tenancy.wait(told, seconds=90, what="the job says what is not there")
+    assert status["phase"] == "Starting"
+    assert "ConfigMap forgotten" in status["message"]
+    metadata = {"name": "forgotten", "namespace": "team-a"}
+    tenancy.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"train.py": ""}})
+    tenancy.wait_phase("codeless", "Succeeded")
+
+
 def test_applying_twice_changes_nothing(tenancy: Tenancy) -> None:
     job = training_job("twice", command=["sleep", "600"])
     tenancy.apply(job)
