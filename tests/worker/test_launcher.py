@@ -41,7 +41,7 @@ def test_an_argument_that_linux_does_not_take_is_said_so_in_words_that_fit(tmp_p
 @pytest.mark.parametrize(
     ("job", "code", "reason", "message"),
     [
-        pytest.param(behave("exit", "0"), 0, "Completed", "all 1 ranks ended with 0", id="0"),
+        pytest.param(behave("exit", "0"), 0, "Completed", "the program ended with 0", id="0"),
         pytest.param(
             behave("exit", "42"), 42, "UserError", "rank 0 ended with 42: about to leave", id="the user's own"
         ),
@@ -54,6 +54,9 @@ def test_an_argument_that_linux_does_not_take_is_said_so_in_words_that_fit(tmp_p
         ),
         pytest.param(behave("die", "6"), 134, "UserError", "rank 0 was ended by SIGABRT", id="a signal"),
         pytest.param(replace(behave(), command=("no-such-program",)), 127, "UserError", "No such file", id="absent"),
+        pytest.param(
+            replace(behave(), command=("/etc/passwd",)), 126, "UserError", "[bash, run.sh]", id="not executable"
+        ),
         pytest.param(replace(behave(), command=("python", "no.py")), 2, "UserError", "no file 'no.py'", id="no file"),
         pytest.param(
             replace(behave(), mode="entrypoint", entrypoint="behave:absent"),

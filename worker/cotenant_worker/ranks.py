@@ -140,6 +140,8 @@ class LocalRanks:
         command = " ".join(self.program.argv)
         shown = command if len(command) <= 200 else f"{command[:200]} …"
         text = f"cannot run {shown!r}: {error.strerror or error}"
+        if isinstance(error, PermissionError):
+            text += "; is it executable? A file of a ConfigMap is not: name its interpreter first, as in [bash, run.sh]"
         print(f"cotenant: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the tenant's log
         code = 127 if isinstance(error, FileNotFoundError) else 126
         self._emit_exit(RankExit(member.rank, generation, code, None, time.monotonic(), tail=(text,)))

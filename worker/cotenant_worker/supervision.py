@@ -174,7 +174,8 @@ class Supervisor:
         return Start(self.generation + 1, (), self.kills, why)
 
     def _completed(self) -> list[Command]:
-        return self._finish(Finish(0, "Completed", f"all {len(self.members)} ranks ended with 0"))
+        who = f"all {len(self.members)} ranks" if len(self.members) > 1 else "the program"
+        return self._finish(Finish(0, "Completed", f"{who} ended with 0"))
 
     def _after(self, cause: Cause, now: float) -> list[Command]:
         """A generation failed by this cause: again in place, or the end."""
