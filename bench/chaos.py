@@ -145,7 +145,7 @@ FAULTS = (
     Fault("network gone for 3 s", flap, RAY),
     Fault("checkpoint volume full", fill, GOES_ON | {"UserError"}, training=True),
     Fault("preempted", preempt, {"Preempted", "Completed"}),
-    Fault("one pod drained", drain, {"Preempted", "Completed", "PeerLost"}),
+    Fault("one pod drained", drain, {"Preempted", "Completed", "PeerLost", "RendezvousTimeout"}),
 )
 
 

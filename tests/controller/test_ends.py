@@ -71,6 +71,15 @@ CASES = [
         culprit=1,
     ),
     Case(
+        "a head that was drained explains those that never found it",
+        (
+            pod(0, ended=left(143, reason="Preempted"), taken=DRAINED),
+            pod(1, ended=left(names.EXIT_RENDEZVOUS_TIMEOUT)),
+            pod(2, ended=left(names.EXIT_RAY_DIED)),
+        ),
+        End.LEFT,
+    ),
+    Case(
         "rank 0 that succeeded does not hide another that failed",
         (pod(0, ended=left(0)), pod(1, ended=left(1))),
         End.FAILED,

@@ -167,8 +167,8 @@ def _kind(pod: PodFacts) -> End:
     return End.HOPELESS if code == names.EXIT_BAD_CONTRACT else End.FAILED
 
 
-_LITTLE = (names.EXIT_RAY_DIED, names.EXIT_RENDEZVOUS_TIMEOUT, -1, names.EXIT_PREEMPTED, names.EXIT_PEER_LOST)
-"""Codes that explain less than any other, the least last."""
+_LITTLE = (names.EXIT_PREEMPTED, names.EXIT_RAY_DIED, names.EXIT_RENDEZVOUS_TIMEOUT, -1, names.EXIT_PEER_LOST)
+"""Codes that explain less than any other, the least last: who was asked to leave knows why the others lost him."""
 
 
 def _explains(pod: PodFacts) -> tuple[int, float, int]:
