@@ -92,8 +92,8 @@ def test_a_rank_that_leaves_with_0_while_others_train_is_named() -> None:
     assert "rank 1 ended with 0" in termination.message
 
 
-def hung(*command: str, meanwhile: Callable[[Pod], None] = lambda _pod: None) -> Termination:
-    """How a pod of two ranks ends of which rank 1 hangs."""
+def hung(*command: str, rank: int = 1, meanwhile: Callable[[Pod], None] = lambda _pod: None) -> Termination:
+    """How a pod of two ranks ends of which `rank` is named as the one that hangs."""
     job = contract([2], command=("python", *command), platform={"hangTimeoutSeconds": 5})
     with World(job, PROGRAMS) as world:
         [pod] = world.start_all()
@@ -101,12 +101,18 @@ def hung(*command: str, meanwhile: Callable[[Pod], None] = lambda _pod: None) ->
         code = pod.wait(START_S)
         termination = pod.termination()
         logs = world.logs()
-    assert (code, termination.reason, termination.rank) == (1, "HungCollective", 1), logs
+    assert (code, termination.reason, termination.rank) == (1, "HungCollective", rank), logs
     return termination
 
 
 def test_a_hanging_collective_is_found_and_the_missing_rank_and_its_line_are_named() -> None:
     assert "rank 1 stands at hangs.py:11 in <module> after collective" in hung("hangs.py").message
+
+
+def test_collectives_that_do_not_fit_together_are_told_with_the_line_of_each_rank() -> None:
+    said = hung("mismatch.py", rank=0).message
+    assert said.startswith("all 2 ranks have waited 5 s in collectives that do not fit together: ")
+    assert "rank 0 is in all_reduce at mismatch.py:17 in <module>; rank 1 is in broadcast at mismatch.py:19" in said
 
 
 def test_a_program_that_trains_in_processes_of_its_own_is_watched_in_those() -> None:

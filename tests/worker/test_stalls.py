@@ -12,8 +12,8 @@ from cotenant_worker.hangs import Beat
 from cotenant_worker.stalls import find_stall
 
 
-def beat(rank: int, *, moved: float = 0.0, turned: float = 0.0, seen: float = 199.5, turns: int = 9) -> Beat:
-    return Beat(rank, 0, 3, f"train.py:{rank} in main", seen, moved, turns=turns, turned_at=turned)
+def beat(rank: int, *, moved: float = 0.0, turned: float = 0.0, seen: float = 199.5, waits: str = "") -> Beat:
+    return Beat(rank, 0, 3, f"train.py:{rank} in main", seen, moved, turns=9, turned_at=turned, waits=waits)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,22 @@ def beat(rank: int, *, moved: float = 0.0, turned: float = 0.0, seen: float = 19
             + "; ".join(f"rank {rank} stands at train.py:{rank} in main" for rank in range(4))
             + " and 5 more",
             id="many ranks",
+        ),
+        pytest.param(
+            [beat(0, turned=160, waits="all_reduce"), beat(1, turned=159, waits="broadcast")],
+            {0, 1},
+            "all 2 ranks have waited 40 s in collectives that do not fit together:"
+            " rank 0 is in all_reduce at train.py:0 in main; rank 1 is in broadcast at train.py:1 in main",
+            id="all wait in collectives: said earlier",
+        ),
+        pytest.param(
+            [beat(0, turned=160, waits="all_reduce"), beat(1, turned=159)], {0, 1}, None, id="one does not wait"
+        ),
+        pytest.param(
+            [beat(0, turned=160, waits="all_reduce"), beat(1, turned=159, waits="barrier", seen=180)],
+            {0, 1},
+            None,
+            id="one may have gone on",
         ),
     ],
 )
@@ -113,3 +129,22 @@ async def test_a_standstill_is_said_and_ends_the_attempt_only_where_the_job_says
         ended = now[0] if "stop" in pods.ops else None
         now[0] += 1.0
     assert (pods.texts, ended) == (texts, ends_at)
+
+
+async def test_collectives_that_do_not_fit_together_hang_for_as_long_as_any_other() -> None:
+    now = [0.0]
+    pods = Told()
+    conductor = Conductor(contract([1, 1], command=("x",)), pods, clock=lambda: now[0])
+    for pod in (0, 1):
+        await conductor.handle(pod, {"op": "ready", "ip": "127.0.0.1"})
+    ended = None
+    while now[0] <= 1000 and ended is None:
+        for rank, waits in enumerate(("all_reduce", "broadcast")):
+            said = {"rank": rank, "generation": 0, "sequence": 5, "turns": 1, "waits": waits, "where": "a.py:1"}
+            await conductor.handle(rank, {"op": "beats", "beats": [said]})
+        await conductor._watch_collectives()
+        await conductor._watch_steps()
+        ended = now[0] if "stop" in pods.ops else None
+        now[0] += 1.0
+    assert ended == 600.0
+    assert pods.texts[0] == "all 2 ranks have waited 30 s in collectives that do not fit together"

@@ -146,11 +146,13 @@ class Conductor:
     async def _watch_steps(self) -> None:
         if self.contract.mode == "rayTrain":
             return  # its driver waits, while Ray Train's own workers step
-        timeout_s = timeout_of(self.contract)
+        timeout_s, hang_s = timeout_of(self.contract), patience_of(self.contract)
         first_s = FIRST_S if timeout_s is None else min(FIRST_S, timeout_s)
         beats, ranks, ended = self._world()
         live, now = set(ranks) - ended, self.clock()
-        stall = find_stall(beats, live, began_at=self._began_at, now=now, patience_s=first_s)
+        stall = find_stall(
+            beats, live, began_at=self._began_at, now=now, patience_s=first_s, waits_s=min(TOLD_S, hang_s)
+        )
         if stall is None:
             if self._reported_stall_s:
                 self.pods.tell_head({"op": "warning", "key": "stall", "text": ""})
@@ -159,7 +161,9 @@ class Conductor:
         if stall.heard and stall.for_s >= 2 * self._reported_stall_s and self._reported_hang is None:
             self._reported_stall_s = stall.for_s
             self.pods.tell_head({"op": "warning", "key": "stall", "text": stall.message})
-        if timeout_s is not None and stall.for_s >= timeout_s:
+        if stall.waiting and stall.for_s >= hang_s:
+            await self._carry_out(self.supervisor.hung(stall.rank, stall.message, now))
+        elif timeout_s is not None and stall.for_s >= timeout_s:
             await self._carry_out(self.supervisor.stalled(stall.rank, stall.message, now))
 
     def _world(self) -> tuple[list[Beat], list[int], set[int]]:

@@ -48,6 +48,8 @@ class Beat:
     turns: int = 0
     """How often its loop has come round: steps, reports, calls of `should_stop`."""
     turned_at: float = 0.0
+    waits: str = ""
+    """The collective of torch's that it is in, of whatever group."""
 
     @property
     def progress(self) -> tuple[int, int, int, bool]:

@@ -33,6 +33,8 @@ class Pulse:
         self._peak = 0
         self.counters = {}
         """Name → a function that counts the collectives entered there: in torch's process group, in our ring."""
+        self.stirs = {}
+        """Name → a function that counts whatever goes on there, collectives of some ranks only included."""
         self._counts = {}
         self.entered = 0
         """How often this rank has come to meet the others, in `init_process_group` or to form our ring."""
@@ -142,6 +144,13 @@ class Pulse:
                 self._counts[name] = int(count())
         return sum(self._counts.values())
 
+    def _stirred(self):
+        total = 0
+        for count in list(self.stirs.values()):
+            with contextlib.suppress(Exception):
+                total += int(count())
+        return total
+
     def _steps(self, counted=-1, final=False):
         step = self.word("step")
         if step > 0 and (final or step != counted):
@@ -159,7 +168,8 @@ class Pulse:
             "entered": self.entered,
             "inside": self.inside,
             "met": self.met,
-            "turns": self.reports + self.word("step") + self.word("calls"),
+            "turns": self.reports + self.word("step") + self.word("calls") + self._stirred(),
+            "waits": "" if self.inside else main_thread_collective(),
         }
 
     @contextlib.contextmanager
@@ -184,6 +194,16 @@ class Pulse:
 
 
 pulse = Pulse()
+
+
+def main_thread_collective():
+    """The collective of torch's that the main thread is in: `all_reduce`; empty where it is in none."""
+    frame = sys._current_frames().get(threading.main_thread().ident)
+    while frame is not None:
+        if frame.f_code.co_filename.endswith("distributed_c10d.py"):
+            return frame.f_code.co_name
+        frame = frame.f_back
+    return ""
 
 
 def main_thread_place():

@@ -51,6 +51,7 @@ def after_distributed(c10d):
             if pulse.met:
                 pulse.send({"op": "collective", "name": transport(c10d)})
             pulse.counters["torch"] = lambda: c10d._world.default_pg._get_sequence_number_for_group()  # noqa: PLW0108 - the group may be replaced
+            pulse.stirs["torch"] = lambda: sum(group._get_sequence_number_for_group() for group in c10d._world.pg_map)
             pulse.start()
         preflight(c10d)
         return result
