@@ -22,6 +22,8 @@ pytestmark = pytest.mark.ray  # imports torch: seconds of CPU
         pytest.param("none", "2", "1", False, id="rank 0 says it in the log, for all"),
         pytest.param("none", "1", "0", False, id="one rank"),
         pytest.param("met", "2", "0", False, id="a process group"),
+        pytest.param("children", "2", "0", True, id="processes of a rank's own that meet one another only"),
+        pytest.param("children that meet", "2", "0", False, id="processes of a rank's own that meet the other ranks"),
         pytest.param("remote", "2", "0", False, id="torch's remote calls"),
     ],
 )
@@ -36,6 +38,7 @@ def test_ranks_that_train_models_of_their_own_are_told(
         "COTENANT_RESTART": "0",
         "COTENANT_RANK": rank,
         "COTENANT_PREFLIGHT": "0",
+        "COTENANT_MASTER": f"127.0.0.1:{port}" if how == "children that meet" else "10.0.0.1:29500",
         **{"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": "0"},
     }
     command = [sys.executable, str(PROGRAM), how, f"127.0.0.1:{port}"]

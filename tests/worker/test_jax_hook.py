@@ -1,10 +1,15 @@
-"""`jax.distributed.initialize` as a rank's program meets it. Stand-ins with the signatures of old and new versions."""
+"""JAX as a rank's program meets it. Stand-ins with the signatures of old and new versions."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cotenant_worker import layout
 from cotenant_worker.hook.cotenant_shim import frameworks
 
 RANK = {"JAX_PROCESS_ID": "1", "JAX_NUM_PROCESSES": "2", "JAX_COORDINATOR_ADDRESS": "10.0.0.1:24002"}
@@ -59,3 +64,53 @@ def test_outside_a_rank_nothing_is_added(monkeypatch: pytest.MonkeyPatch) -> Non
     for name in RANK:
         monkeypatch.delenv(name, raising=False)
     assert hooked(new, monkeypatch, {})(num_processes=1) == {"num_processes": 1}
+
+
+STAND_IN = {
+    "jax/__init__.py": "",
+    "jax/_src/__init__.py": "",
+    "jax/_src/distributed.py": "class State:\n    client = None\n\n\nglobal_state = State()\n",
+    "jax/_src/xla_bridge.py": "def _init_backend(platform):\n    return platform\n\n\n"
+    "def devices():\n    return [_init_backend('cpu'), _init_backend('cuda')]\n",
+}
+PROGRAM = """
+import sys
+from jax._src import distributed, xla_bridge
+
+if "meets" in sys.argv:
+    distributed.global_state.client = object()
+if "computes" in sys.argv:
+    print(xla_bridge.devices())
+if "ring" in sys.argv:
+    sys.modules["cotenant_shim"].pulse.counters["ring"] = lambda: 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "ranks", "said"),
+    [
+        pytest.param(["computes"], "2", True, id="each computes for itself"),
+        pytest.param(["computes"], "1", False, id="one rank"),
+        pytest.param([], "2", False, id="only imported"),
+        pytest.param(["meets", "computes"], "2", False, id="jax.distributed.initialize"),
+        pytest.param(["computes", "ring"], "2", False, id="our all_reduce"),
+    ],
+)
+def test_ranks_whose_jax_does_not_meet_are_told(tmp_path: Path, words: list[str], ranks: str, said: bool) -> None:
+    for name, text in STAND_IN.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "train.py").write_text(PROGRAM)
+    env = {
+        **os.environ,
+        "PYTHONPATH": f"{layout.HOOK_DIR}:{tmp_path}",
+        "COTENANT_STATE_DIR": str(tmp_path),
+        "COTENANT_RESTART": "0",
+        "COTENANT_RANK": "0",
+        "COTENANT_RANKS": ranks,
+        **{"RANK": "0", "WORLD_SIZE": ranks},
+    }
+    command = [sys.executable, str(tmp_path / "train.py"), *words]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
+    text = f"the {ranks} ranks train {ranks} models, each its own: JAX made its devices without"
+    assert done.stderr.count(text) == said, done.stderr

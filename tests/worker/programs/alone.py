@@ -6,15 +6,25 @@ import torch
 import torch.distributed as dist
 
 how, address = sys.argv[1:]
-if how == "met":
-    dist.init_process_group("gloo", init_method=f"tcp://{address}", rank=0, world_size=1)
-if how == "remote":
-    options = torch.distributed.rpc.TensorPipeRpcBackendOptions(init_method=f"tcp://{address}")
-    torch.distributed.rpc.init_rpc("one", rank=0, world_size=1, rpc_backend_options=options)
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for _ in range(25):
-    optimizer.zero_grad()
-    model(torch.ones(2, 4)).sum().backward()
-    optimizer.step()
-print("trained")
+
+
+def train(_index: int = 0) -> None:
+    if how in ("met", "children", "children that meet"):
+        dist.init_process_group("gloo", init_method=f"tcp://{address}", rank=0, world_size=1)
+    if how == "remote":
+        options = torch.distributed.rpc.TensorPipeRpcBackendOptions(init_method=f"tcp://{address}")
+        torch.distributed.rpc.init_rpc("one", rank=0, world_size=1, rpc_backend_options=options)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(25):
+        optimizer.zero_grad()
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+    print("trained", flush=True)
+
+
+if __name__ == "__main__":
+    if how.startswith("children"):
+        torch.multiprocessing.start_processes(train, nprocs=1, start_method="fork")
+    else:
+        train()

@@ -1,13 +1,18 @@
-"""JAX's missing arguments, and Ray Train's reports as ours."""
+"""JAX's missing arguments, ranks whose JAX does not meet, and Ray Train's reports as ours."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import sys
+import threading
 import time
 
 from .beats import pulse
 from .first_words import begin
+from .main_process import is_main_process, ranks
+from .torches import is_alone, warn_alone
 
 
 def after_jax_distributed(module):
@@ -36,6 +41,48 @@ def after_jax_distributed(module):
 
     initialize.__doc__ = original.__doc__
     module.initialize = initialize
+
+
+_TOGETHER_BY_S = 60.0
+"""After JAX made its devices. Ranks that use JAX may meet in our ring instead, in their first step."""
+
+
+def after_jax_devices(module):
+    """Devices that are made before `jax.distributed.initialize` are this process's own, for as long as it lives."""
+    original = getattr(module, "_init_backend", None)
+    if original is None:
+        return
+    asked = []
+
+    def init_backend(*args, **kwargs):
+        result = original(*args, **kwargs)
+        if not asked:
+            asked.append(True)
+            with contextlib.suppress(Exception):
+                _look_for_others()
+        return result
+
+    module._init_backend = init_backend
+
+
+def _look_for_others():
+    state = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
+    if state is None or state.client is not None or ranks() < 2 or not is_main_process():
+        return
+    told = []
+
+    def tell():
+        if not told and is_alone():
+            told.append(True)
+            warn_alone(
+                "JAX made its devices without jax.distributed.initialize() (in Keras: keras.distribution.initialize())."
+                " Call it before anything else, without arguments, or ask for workers: 1"
+            )
+
+    later = threading.Timer(_TOGETHER_BY_S, tell)
+    later.daemon = True
+    later.start()
+    atexit.register(tell)  # a program may be shorter
 
 
 def after_ray_train(module):

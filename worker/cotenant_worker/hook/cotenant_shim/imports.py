@@ -19,6 +19,8 @@ AFTER = {
     "torch.optim.optimizer": ("torches", "after_optimizer"),
     "tensorflow": ("memory", "after_tensorflow"),
     "ray.train": ("frameworks", "after_ray_train"),
+    "keras.src.callbacks.callback_list": ("steps", "after_keras_callbacks"),
+    "jax._src.xla_bridge": ("frameworks", "after_jax_devices"),
     "jax.distributed": ("frameworks", "after_jax_distributed"),
 }
 """Module → where the function is that adapts it."""

@@ -11,6 +11,7 @@ import time
 from .beats import pulse
 from .imports import complain
 from .main_process import is_main_process, ranks, trains
+from .steps import TOGETHER_BY, steps
 
 _NCCL = re.compile(r"\bnccl(2|-lazy|-legacy)?\b", re.IGNORECASE)
 """torch's names for it; `cpu:gloo,cuda:nccl` holds one of them."""
@@ -42,7 +43,9 @@ def after_distributed(c10d):
                 complain(f"backend {backend!r} cannot work here (see the job's progress); using {chosen!r}")
             kwargs.pop("device_id", None)
         if not (is_main_process() or (_meets_the_job(*args, **kwargs) and trains())):
-            return original(chosen, *args, **kwargs)
+            result = original(chosen, *args, **kwargs)
+            _siblings[:] = [c10d.get_world_size() < ranks() or _stays_in_the_pod(*args, **kwargs)]
+            return result
         with pulse.meeting():
             result = original(chosen, *args, **kwargs)
         with contextlib.suppress(Exception):
@@ -64,8 +67,26 @@ def after_distributed(c10d):
 def _meets_the_job(init_method=None, _timeout=None, _world_size=-1, _rank=-1, store=None, *_args, **_kwargs):
     """Whether a child meets the other ranks there. A group of siblings alone may go on and stand as it likes."""
     env = os.environ
-    address = f"{env.get('MASTER_ADDR')}:{env.get('MASTER_PORT')}"
-    return store is None and init_method in (None, "env://") and address == env.get("COTENANT_MASTER")
+    address = f"tcp://{env.get('MASTER_ADDR')}:{env.get('MASTER_PORT')}"
+    if init_method not in (None, "env://"):
+        address = str(init_method)
+    return store is None and address == f"tcp://{env.get('COTENANT_MASTER')}"
+
+
+_siblings = []  # type: ignore[var-annotated]
+"""Holds True in a rank's child whose process group cannot hold the other ranks."""
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+def _stays_in_the_pod(init_method=None, _timeout=None, _world_size=-1, _rank=-1, store=None, *_args, **_kwargs):
+    """Whether a child meets at an address that the ranks in the job's other pods do not reach."""
+    env = os.environ
+    if store is not None or int(env.get("COTENANT_NODES", "1")) < 2:
+        return False
+    if init_method in (None, "env://"):
+        return env.get("MASTER_ADDR") in _LOOPBACK
+    return str(init_method).startswith(tuple(f"tcp://{host}:" for host in _LOOPBACK))
 
 
 def preflight(c10d):
@@ -181,51 +202,42 @@ def after_optimizer(module):
     register = getattr(module, "register_optimizer_step_post_hook", None)
     if register is None:
         return
-    first = []
-    count = [0]
 
     def stepped(optimizer, _args, _kwargs):
-        if not first:
-            if not trains():
-                first.append(None)
-                return
-            first.append(id(optimizer))
-            pulse.send({"op": "mark", "what": f"first step of rank {pulse.rank}", "stepped": True})
-            pulse.start()
-        if first[0] == id(optimizer):
-            count[0] += 1
-            pulse.word("step", count[0])
-            if count[0] == _TOGETHER_BY and is_alone():
-                warn_alone()
+        if steps.made(id(optimizer)) and is_alone():
+            warn_alone()
 
     register(stepped)
     _scale_losses(module)
 
 
-_TOGETHER_BY = 20
-"""Steps. Whatever keeps models together has met by then: DDP does before its first."""
-
-
 def is_alone():
     """This rank trains, there are others, and it has no way to them that we know of."""
-    env = os.environ
-    if int(env.get("WORLD_SIZE", "1")) < 2 or "COTENANT_PS_ADDRS" in env or pulse.counters:
+    if ranks() < 2 or "COTENANT_PS_ADDRS" in os.environ or pulse.counters:
         return False  # those who count, or counted, have met: torch's process group, our ring
     if {"horovod", "mpi4py"} & set(sys.modules):
         return False
+    if True in _siblings:
+        return True
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     rpc = sys.modules.get("torch.distributed.rpc")
     remote = getattr(rpc, "_is_current_rpc_agent_set", None)
     return not (c10d and c10d.is_initialized()) and not (remote and remote())
 
 
-def warn_alone():
-    """The same words from every rank, so that they are one warning."""
-    world = os.environ["WORLD_SIZE"]
-    text = (
-        f"the {world} ranks train {world} models, each its own: after {_TOGETHER_BY} steps there is no process group."
+def warn_alone(why=""):
+    """The same words from every rank, so that they are one warning. `why` when it is not torch that trains."""
+    many = ranks()
+    if True in _siblings:
+        why = (
+            "the processes that each rank started meet only one another. Ask for workers: 1 with all the GPUs,"
+            " or let them meet at MASTER_ADDR and MASTER_PORT as the job gives them"
+        )
+    why = why or (
+        f"after {TOGETHER_BY} steps there is no process group."
         " Call init_process_group and wrap the model in DistributedDataParallel, or ask for workers: 1"
     )
+    text = f"the {many} ranks train {many} models, each its own: {why}"
     pulse.send({"op": "warning", "key": "alone", "text": text})
     if pulse.rank == 0:
         complain(text)
