@@ -197,6 +197,7 @@ def _ring() -> Ring:
         with pulse.meeting():
             ring = _rings[key] = form_ring(_rank(), _world(), address, own_secret())
         pulse.met = True
+        pulse.send({"op": "warning", "key": "alone", "text": ""})  # if that was said: the ranks have met after all
         atexit.register(ring.close)
         pulse.counters["ring"] = lambda: ring.entered
     return _rings[key]

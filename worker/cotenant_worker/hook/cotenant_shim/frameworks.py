@@ -9,10 +9,10 @@ import sys
 import threading
 import time
 
+from .alone import is_alone, warn_alone
 from .beats import pulse
 from .first_words import begin
 from .main_process import is_main_process, ranks
-from .torches import is_alone, warn_alone
 
 
 def after_jax_distributed(module):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import sys
 
+from .alone import TOGETHER_BY, is_alone, warn_alone
 from .beats import pulse
 from .main_process import trains
-
-TOGETHER_BY = 20
-"""Steps. Whatever keeps models together has met by then: DDP does before its first."""
 
 
 class Steps:
@@ -46,11 +44,9 @@ def after_keras_callbacks(module):
         with contextlib.suppress(Exception):
             before = getattr(self, "_cotenant_batch", -1)
             self._cotenant_batch = batch  # the last of the batches that were done together (`steps_per_execution`)
-            if steps.made(keras, batch - before if batch > before else batch + 1) and _on_torch():
-                from .torches import is_alone, warn_alone
-
-                if is_alone():
-                    warn_alone()
+            done = batch - before if batch > before else batch + 1
+            if steps.made(keras, done) and _on_torch() and is_alone():
+                warn_alone()
         return original(self, batch, logs)
 
     module.CallbackList.on_train_batch_end = on_train_batch_end

@@ -8,10 +8,11 @@ import re
 import sys
 import time
 
+from .alone import is_alone, siblings, warn_alone
 from .beats import pulse
 from .imports import complain
 from .main_process import is_main_process, ranks, trains
-from .steps import TOGETHER_BY, steps
+from .steps import steps
 
 _NCCL = re.compile(r"\bnccl(2|-lazy|-legacy)?\b", re.IGNORECASE)
 """torch's names for it; `cpu:gloo,cuda:nccl` holds one of them."""
@@ -44,7 +45,7 @@ def after_distributed(c10d):
             kwargs.pop("device_id", None)
         if not (is_main_process() or (_meets_the_job(*args, **kwargs) and trains())):
             result = original(chosen, *args, **kwargs)
-            _siblings[:] = [c10d.get_world_size() < ranks() or _stays_in_the_pod(*args, **kwargs)]
+            siblings[:] = [c10d.get_world_size() < ranks() or _stays_in_the_pod(*args, **kwargs)]
             return result
         with pulse.meeting():
             result = original(chosen, *args, **kwargs)
@@ -72,9 +73,6 @@ def _meets_the_job(init_method=None, _timeout=None, _world_size=-1, _rank=-1, st
         address = str(init_method)
     return store is None and address == f"tcp://{env.get('COTENANT_MASTER')}"
 
-
-_siblings = []  # type: ignore[var-annotated]
-"""Holds True in a rank's child whose process group cannot hold the other ranks."""
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -209,38 +207,6 @@ def after_optimizer(module):
 
     register(stepped)
     _scale_losses(module)
-
-
-def is_alone():
-    """This rank trains, there are others, and it has no way to them that we know of."""
-    if ranks() < 2 or "COTENANT_PS_ADDRS" in os.environ or pulse.counters:
-        return False  # those who count, or counted, have met: torch's process group, our ring
-    if {"horovod", "mpi4py"} & set(sys.modules):
-        return False
-    if True in _siblings:
-        return True
-    c10d = sys.modules.get("torch.distributed.distributed_c10d")
-    rpc = sys.modules.get("torch.distributed.rpc")
-    remote = getattr(rpc, "_is_current_rpc_agent_set", None)
-    return not (c10d and c10d.is_initialized()) and not (remote and remote())
-
-
-def warn_alone(why=""):
-    """The same words from every rank, so that they are one warning. `why` when it is not torch that trains."""
-    many = ranks()
-    if True in _siblings:
-        why = (
-            "the processes that each rank started meet only one another. Ask for workers: 1 with all the GPUs,"
-            " or let them meet at MASTER_ADDR and MASTER_PORT as the job gives them"
-        )
-    why = why or (
-        f"after {TOGETHER_BY} steps there is no process group."
-        " Call init_process_group and wrap the model in DistributedDataParallel, or ask for workers: 1"
-    )
-    text = f"the {many} ranks train {many} models, each its own: {why}"
-    pulse.send({"op": "warning", "key": "alone", "text": text})
-    if pulse.rank == 0:
-        complain(text)
 
 
 def _scale_losses(module):
