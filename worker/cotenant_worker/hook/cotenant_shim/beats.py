@@ -196,22 +196,26 @@ class Pulse:
 pulse = Pulse()
 
 
-def main_thread_collective():
-    """The collective of torch's that the main thread is in: `all_reduce`; empty where it is in none."""
+def _main_frames():
+    """What the main thread is in, the innermost first."""
     frame = sys._current_frames().get(threading.main_thread().ident)
     while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def main_thread_collective():
+    """The collective of torch's that the main thread is in: `all_reduce`; empty where it is in none."""
+    for frame in _main_frames():
         if frame.f_code.co_filename.endswith("distributed_c10d.py"):
             return frame.f_code.co_name
-        frame = frame.f_back
     return ""
 
 
 def main_thread_place():
     """file:line of the main thread's innermost frame that is not inside a library."""
-    frame = sys._current_frames().get(threading.main_thread().ident)
-    while frame is not None:
+    for frame in _main_frames():
         name = frame.f_code.co_filename
         if "site-packages" not in name and "/lib/python" not in name and "cotenant" not in name and name[:1] != "<":
             return f"{os.path.basename(name)}:{frame.f_lineno} in {frame.f_code.co_name}"
-        frame = frame.f_back
     return ""
