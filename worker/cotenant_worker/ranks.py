@@ -68,10 +68,11 @@ class LocalRanks:
 
     def __post_init__(self) -> None:
         self.program = program_of(self.contract, sys.executable)
-        horovod = wants_horovod(self.program, self._source(), self.contract.framework)
+        source = self._source()
+        horovod = wants_horovod(self.program, source, self.contract.framework)
         self._companions = Companions(self.contract, self.nursery, horovod=horovod)
         self._base = base_environment({"USER": user_name(), **self.inherited}, self.contract, cpus=available_cpus())
-        ahead = preloads(self._source(), self.contract.framework)
+        ahead = preloads(source, self.contract.framework)
         possible = self.program.kind != "exec" and self.contract.platform.get("warmStart") is not False
         self.forks = Forks(self.nursery, self._base, ahead, self.mark, possible=possible)
 
