@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from podlike import contract
 
 from cotenant_worker import leanray, raystart, rayworker
+from cotenant_worker.children import Nursery
 from cotenant_worker.raynode import start_command
-from cotenant_worker.runtime import last_sentence
+from cotenant_worker.runtime import RayRuntime, last_sentence
 
 
 @pytest.mark.parametrize("node", [0, 1])
@@ -105,6 +108,21 @@ def test_a_module_that_is_not_installed_is_missed_as_ever(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(rayimport, "LATER", ("a_module_that_nobody_has",))
     assert rayimport.Finder().find_spec("a_module_that_nobody_has") is None
+
+
+async def test_a_pod_that_ray_leaves_in_the_middle_of_joining_ends_with_the_jobs_patience(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COTENANT_STATE_DIR", str(tmp_path))
+    job = contract([1, 1], command=("x",), node_rank=1, rendezvous_timeout_s=1)
+    node = SimpleNamespace(exit=asyncio.get_running_loop().create_future(), alive=True)
+    monkeypatch.setattr(RayRuntime, "_spawn", lambda *_: node)
+    monkeypatch.setattr(RayRuntime, "_resolve_head", AsyncMock(return_value="10.0.0.1"))
+    finish = await RayRuntime(job, Nursery(), {}, "10.0.0.2").run()
+    assert (finish.reason, finish.message) == (
+        "RendezvousTimeout",
+        "this pod did not get into the job's Ray cluster at pod-0 within 2 s",
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from podlike import contract
 
+from cotenant_worker.causes import RankExit
 from cotenant_worker.conductor import Conductor
 from cotenant_worker.hangs import Beat
 from cotenant_worker.stalls import find_stall
@@ -148,3 +149,35 @@ async def test_collectives_that_do_not_fit_together_hang_for_as_long_as_any_othe
         now[0] += 1.0
     assert ended == 600.0
     assert pods.texts[0] == "all 2 ranks have waited 30 s in collectives that do not fit together"
+
+
+async def test_a_pod_that_is_cut_off_is_not_a_program_that_stands_still() -> None:
+    now = [0.0]
+    pods = Told()
+    job = contract([1, 1], command=("x",), platform={"stallTimeoutSeconds": 5})
+    conductor = Conductor(job, pods, clock=lambda: now[0])
+    for pod in (0, 1):
+        await conductor.handle(pod, {"op": "ready", "ip": "127.0.0.1"})
+        conductor.heard(pod)
+    now[0] = 10.0
+    conductor.heard(0)
+    await conductor._watch_steps()
+    assert "stop" not in pods.ops
+    conductor.heard(1)
+    await conductor._watch_steps()
+    assert "stop" in pods.ops
+
+
+@pytest.mark.parametrize(("code", "last"), [(0, ""), (1, "since it started 130 s ago")])
+async def test_what_was_said_of_a_standstill_is_taken_back_when_the_job_completes(code: int, last: str) -> None:
+    now = [0.0]
+    pods = Told()
+    conductor = Conductor(contract([1], command=("x",)), pods, clock=lambda: now[0])
+    await conductor.handle(0, {"op": "ready", "ip": "127.0.0.1"})
+    for now[0] in (1.0, 131.0):
+        await conductor.handle(0, {"op": "beats", "beats": [{"rank": 0, "generation": 0, "sequence": -1}]})
+    await conductor._watch_steps()
+    ended = RankExit(0, 0, code, None, now[0]).to_dict()
+    await conductor.handle(0, {"op": "exit", "exit": ended, "age": 0.0})
+    await conductor._carry_out(conductor.supervisor.tick(140.0))
+    assert pods.texts[-1] == last

@@ -112,6 +112,15 @@ def test_a_killed_rank_starts_again_at_once_and_at_nobodys_expense() -> None:
     assert supervisor.kills == 1
 
 
+def test_a_rank_that_is_killed_for_ever_ends_the_attempt_which_says_how_often() -> None:
+    supervisor = running(1)
+    found: list[Command] = []
+    while not any(isinstance(each, Finish) for each in found):
+        found = supervisor.rank_exited(ended(0, signal=9, generation=supervisor.generation), 1.0)
+    said = "rank 0 was ended by SIGKILL; the ranks had been started again 20 times, each time that one was killed"
+    assert found[-1] == Finish(137, "UserError", said, 0, 9, (), pod=0)
+
+
 def test_a_crash_of_the_program_ends_the_attempt() -> None:
     supervisor = running(1)
     stop, finish = supervisor.rank_exited(ended(0, 1, tail=MINE), 1.0)

@@ -10,7 +10,7 @@ import errno
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -163,8 +163,14 @@ class Conductor:
             self.pods.tell_head({"op": "warning", "key": "stall", "text": stall.message})
         if stall.waiting and stall.for_s >= hang_s:
             await self._carry_out(self.supervisor.hung(stall.rank, stall.message, now))
-        elif timeout_s is not None and stall.for_s >= timeout_s:
+        elif timeout_s is not None and stall.for_s >= timeout_s and not self._cut_off(live):
             await self._carry_out(self.supervisor.stalled(stall.rank, stall.message, now))
+
+    def _take_back_warnings(self) -> None:
+        """What went well in the end did not hang."""
+        for key, told in (("hang", self._reported_hang is not None), ("stall", self._reported_stall_s > 0)):
+            if told:
+                self.pods.tell_head({"op": "warning", "key": key, "text": ""})
 
     def _world(self) -> tuple[list[Beat], list[int], set[int]]:
         """What the ranks of this start said last, who they are, which of them have ended."""
@@ -172,7 +178,7 @@ class Conductor:
         beats = [beat for beat in self._beats.values() if beat.generation == supervisor.generation]
         return beats, [member.rank for member in supervisor.members], set(supervisor.exits)
 
-    def _cut_off(self, ranks: tuple[int, ...]) -> bool:
+    def _cut_off(self, ranks: Collection[int]) -> bool:
         """A rank whose whole pod is silent is no program that hangs: Ray, or the driver's patience, says so soon."""
         pods = {member.pod for member in self.supervisor.members if member.rank in ranks}
         return any(self.clock() - self._heard.get(pod, self.clock()) > QUIET_S for pod in pods)
@@ -189,6 +195,8 @@ class Conductor:
                     self._stopping = "resize"
                     await self._everywhere({"op": "resize"})
                 case Finish():
+                    if command.code == 0:
+                        self._take_back_warnings()
                     await self._everywhere({"op": "finish", "verdict": asdict(command)})
                     if not self.verdict.done():
                         self.verdict.set_result(command)

@@ -66,9 +66,24 @@ class RayRuntime:
             waits.append(self._driver.exit)
         elif self.head:
             self._driver = self._node  # one process: `raystart`
+        if not self.head and not await self._join(waits):
+            return self._not_joined()
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         driver_ended = self._driver is not None and not self._driver.alive
         return self._ended(self._driver if driver_ended and self._driver is not None else self._node)
+
+    async def _join(self, waits: Sequence[asyncio.Future[int]]) -> bool:
+        """Whether the node has ended or is used in time: the job's patience for the head to come, and again to join.
+
+        Ray, cut off in the middle of it, waits for one answer after another, each with a patience of its own.
+        """
+        await asyncio.wait(waits, timeout=2.0 * self.contract.rendezvous_timeout_s)
+        return self.joined or any(each.done() for each in waits)
+
+    def _not_joined(self) -> Finish:
+        head, waited = self.contract.pods[0].host, 2 * self.contract.rendezvous_timeout_s
+        text = f"this pod did not get into the job's Ray cluster at {head} within {waited} s"
+        return Finish(names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", text, tail=self._last_lines())
 
     def _spawn(self, name: str, command: list[str], env: dict[str, str]) -> Child:
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

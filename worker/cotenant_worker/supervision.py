@@ -183,7 +183,9 @@ class Supervisor:
             self.kills += 1
             return self._stop_for(self._planned_start(cause.message), now)
         pod = next((member.pod for member in self.members if member.rank == cause.rank), None)
-        finish = Finish(cause.code, cause.reason, cause.message, cause.rank, cause.signal, cause.tail, pod)
+        again = f"; the ranks had been started again {self.kills} times, each time that one was killed"
+        message = cause.message + (again if cause.killed else "")
+        finish = Finish(cause.code, cause.reason, message, cause.rank, cause.signal, cause.tail, pod)
         return self._stop_for(finish, now)
 
     def _stop_for(self, following: Command, now: float, *, save: bool = False, wait_s: float = STOP_S) -> list[Command]:

@@ -6,12 +6,12 @@ import contextlib
 import os
 import re
 import sys
-import time
 
 from .alone import is_alone, siblings, warn_alone
 from .beats import pulse
 from .imports import complain
 from .main_process import is_main_process, ranks, trains
+from .preflight import preflight
 from .steps import steps
 
 _NCCL = re.compile(r"\bnccl(2|-lazy|-legacy)?\b", re.IGNORECASE)
@@ -40,7 +40,7 @@ def after_distributed(c10d):
     def init_process_group(backend=None, *args, **kwargs):
         chosen = substitute_backend(backend)
         if chosen != backend:
-            if is_main_process():
+            if is_main_process() or _is_first(*args, **kwargs):
                 complain(f"backend {backend!r} cannot work here (see the job's progress); using {chosen!r}")
             kwargs.pop("device_id", None)
         if not (is_main_process() or (_meets_the_job(*args, **kwargs) and trains())):
@@ -57,7 +57,7 @@ def after_distributed(c10d):
             pulse.counters["torch"] = lambda: c10d._world.default_pg._get_sequence_number_for_group()  # noqa: PLW0108 - the group may be replaced
             pulse.stirs["torch"] = lambda: sum(group._get_sequence_number_for_group() for group in c10d._world.pg_map)
             pulse.start()
-        preflight(c10d)
+        preflight(c10d, cuda=transport(c10d) == "nccl")
         return result
 
     init_process_group.__doc__ = original.__doc__
@@ -74,6 +74,11 @@ def _meets_the_job(init_method=None, _timeout=None, _world_size=-1, _rank=-1, st
     return store is None and address == f"tcp://{env.get('COTENANT_MASTER')}"
 
 
+def _is_first(_init_method=None, _timeout=None, _world_size=-1, rank=-1, *_args, **_kwargs):
+    """Whether a child is rank 0 of the group that it forms: what concerns all of them is said once."""
+    return str(rank if rank >= 0 else os.environ.get("RANK")) == "0"
+
+
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -85,59 +90,6 @@ def _stays_in_the_pod(init_method=None, _timeout=None, _world_size=-1, _rank=-1,
     if init_method in (None, "env://"):
         return env.get("MASTER_ADDR") in _LOOPBACK
     return str(init_method).startswith(tuple(f"tcp://{host}:" for host in _LOOPBACK))
-
-
-def preflight(c10d):
-    """Before step 0: is the all-reduce right, how fast is it, how fast is this rank by itself? Some milliseconds.
-
-    Skipped for worlds that are not the job's (in one of a rank's several processes this would run, and wait for the
-    others), and for ranks with several GPUs. One that sees the GPUs of its whole pod
-    uses the one that torchrun's rule gives it.
-    """
-    env = os.environ
-    if env.get("COTENANT_PREFLIGHT", "1") == "0" or c10d.get_world_size() != ranks():
-        return
-    import torch
-
-    cuda = transport(c10d) == "nccl"
-    if cuda and (not is_main_process() or torch.cuda.device_count() != int(env.get("LOCAL_WORLD_SIZE", "1"))):
-        return
-    kind = "cuda" if cuda else "cpu"
-    device = f"cuda:{env.get('LOCAL_RANK', '0')}" if cuda else "cpu"
-    wait = (lambda: torch.cuda.synchronize(device)) if cuda else (lambda: None)
-    words = torch.ones(1 << (22 if cuda else 18), dtype=torch.float32, device=device)
-    c10d.all_reduce(words)  # the first one also makes the connections
-    wait()
-    pulse.send({"op": "mark", "what": f"first all-reduce of rank {pulse.rank}"})
-    best = None
-    for _ in range(3):
-        words.fill_(1.0)
-        wait()
-        begin = time.perf_counter()
-        c10d.all_reduce(words)
-        wait()
-        took = time.perf_counter() - begin
-        best = took if best is None else min(best, took)
-    low, high, size = float(words.min()), float(words.max()), c10d.get_world_size()
-    if (low, high) != (size, size):
-        raise RuntimeError(f"cotenant: the all-reduce is wrong: ones over {size} ranks gave {low} to {high}")
-    own = _own_speed(torch, device, wait)
-    pulse.send({"op": "preflight", "ms": best * 1e3, "bytes": words.numel() * 4, "own_ms": own * 1e3, "device": kind})
-
-
-def _own_speed(torch, device, wait):
-    """Seconds of the same small work on every rank: the best of five, so that one interruption does not count."""
-    side = 1024 if device != "cpu" else 192
-    matrix = torch.ones(side, side, device=device)
-    times = []
-    for _ in range(5):
-        wait()
-        begin = time.perf_counter()
-        for _ in range(8):
-            matrix = (matrix @ matrix).clamp_(-1.0, 1.0)
-        wait()
-        times.append(time.perf_counter() - begin)
-    return min(times[1:])
 
 
 def after_data_parallel(module):

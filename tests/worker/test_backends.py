@@ -1,0 +1,39 @@
+"""What a program asks of `init_process_group` where NCCL cannot work, through a stand-in for torch's module."""
+
+import contextlib
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cotenant_worker.hook.cotenant_shim import torches
+
+
+@pytest.mark.parametrize(
+    ("main", "arguments", "said"),
+    [
+        pytest.param(True, {}, True, id="a rank"),
+        pytest.param(False, {"rank": 0, "world_size": 2}, True, id="the first process of a rank's own group"),
+        pytest.param(False, {"rank": 1, "world_size": 2}, False, id="the others of them"),
+        pytest.param(False, {}, False, id="a process of rank 1 that goes by its variables"),
+    ],
+)
+def test_that_nccl_was_replaced_is_said_once_whoever_asked_for_it(
+    monkeypatch: pytest.MonkeyPatch, main: bool, arguments: dict[str, Any], said: bool
+) -> None:
+    asked: list[str] = []
+    lines: list[str] = []
+    c10d = SimpleNamespace(
+        init_process_group=lambda backend, **_: asked.append(backend), get_world_size=lambda: 2, get_backend=lambda: ""
+    )
+    for name, value in {"COTENANT_COLLECTIVE": "gloo", "COTENANT_PREFLIGHT": "0", "RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torches, "is_main_process", lambda: main)
+    monkeypatch.setattr(torches, "complain", lines.append)
+    monkeypatch.setattr(torches, "trains", lambda: False)
+    monkeypatch.setattr(torches, "siblings", [])
+    monkeypatch.setattr(torches, "pulse", SimpleNamespace(meeting=contextlib.nullcontext))
+    torches.after_distributed(c10d)
+    c10d.init_process_group("nccl", **arguments)
+    assert asked == ["gloo"]
+    assert bool(lines) is said
