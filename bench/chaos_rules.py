@@ -21,7 +21,16 @@ Document = dict[str, Any]
 JOBS = f"/apis/{names.API_VERSION}/trainingjobs"
 HOLDING = {"Starting", "Running", "Evicting"}
 OVER = {"Succeeded", "Failed", "Invalid"}
-OWN_FAULTS = {"UserError", "OutOfMemory", "OutOfGPUMemory", "ExitedEarly", "HungCollective", "Quota", "BadContract"}
+OWN_FAULTS = {
+    "UserError",
+    "OutOfMemory",
+    "OutOfGPUMemory",
+    "ExitedEarly",
+    "HungCollective",
+    "Stalled",
+    "Quota",
+    "BadContract",
+}
 """Reasons that blame a program, and these programs do nothing wrong."""
 UNTOLD_S = 30.0
 """A job that does not run says why within this."""

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from cotenant.api.fields import Timestamp, keyed_by
 from cotenant.api.rules import StatusModel
-from cotenant.api.runtime import MAX_SERVERS
+from cotenant.api.servers import MAX_SERVERS
 from cotenant.core.lifecycle import Phase
 
 

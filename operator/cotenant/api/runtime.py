@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -10,25 +9,21 @@ from pydantic import Field
 
 from cotenant.api.amounts import CpuAmount, Duration, HostMemory
 from cotenant.api.fields import (
-    LABEL_KEY,
     Bool,
-    SelectedValue,
     Str,
-    bounded,
-    cel_text,
     keyed_by,
     passed_on,
     text,
-    whole,
 )
 from cotenant.api.rules import Model, Rule
+from cotenant.api.servers import ParameterServer
+from cotenant.api.tracking import Tracking
 from cotenant.api.variables import EnvVar
-from cotenant.api.volumes import Code, SubPath, Volume
+from cotenant.api.volumes import Code, Volume
 
 MAX_ARGUMENTS = 256
 MAX_ENV = 128
 MAX_VOLUMES = 32
-MAX_SERVERS = 64
 
 
 class Framework(StrEnum):
@@ -60,66 +55,6 @@ class Precision(StrEnum):
 class GPUVisibility(StrEnum):
     RANK = "Rank"
     POD = "Pod"
-
-
-class Update(StrEnum):
-    SYNCHRONOUS = "Synchronous"
-    ASYNCHRONOUS = "Asynchronous"
-
-
-class ServerResources(Model):
-    """Of the node, per server: what its pod's requests and limits are made of."""
-
-    cpu: CpuAmount = 1000
-    """CPUs per server."""
-    memory: HostMemory = 4 * 1024**3
-    """Memory per server."""
-
-
-class ParameterServer(Model):
-    """Each server is a pod of its own, without a GPU; the kube-scheduler finds it a node."""
-
-    servers: Annotated[int, *whole(1, MAX_SERVERS)] = 1
-    """Servers among which the parameters are divided."""
-    update: Update = Update.SYNCHRONOUS
-    """Whether a server waits for every worker's gradients before it steps."""
-    resources: ServerResources = ServerResources()
-    node_selector: Annotated[dict[Str, SelectedValue], Field(max_length=16, default_factory=dict)]
-    """Labels that a server's node must carry, all of them. Default: any node; one without GPUs is preferred."""
-    tolerate_gpu_taints: Bool = False
-    """True: servers may also run on nodes that are tainted for GPU work, as the workers' pods may."""
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "nodeSelector",
-            f"!has(self.nodeSelector) || self.nodeSelector.all(key, key.matches({cel_text(LABEL_KEY)}))",
-            "every key must be a label key, such as pool or example.com/pool",
-            lambda it: all(re.fullmatch(LABEL_KEY, key) is not None for key in it.node_selector),
-        ),
-    )
-
-
-class TensorBoard(Model):
-    path: SubPath = "tensorboard"
-    """Folder for event files, below the checkpoint path."""
-
-
-class MLflow(Model):
-    tracking_uri: Annotated[
-        Str, *text(r"^https?://[^\s]+$", "must be the address of a tracking server, http:// or https://", longest=512)
-    ]
-    """The address of the tracking server."""
-    experiment: Annotated[str, bounded(256, shortest=1)] | None = None
-    """Default: the job's namespace."""
-
-
-class Tracking(Model):
-    """Where reported metrics go as well, besides the job's status."""
-
-    tensor_board: TensorBoard | None = None
-    """Write event files into the checkpoint volume."""
-    mlflow: MLflow | None = None
-    """Send them to an MLflow server."""
 
 
 class Resources(Model):
