@@ -106,7 +106,7 @@ class Bench:
         if share is None:
             return env
         grant = GpuGrant(self.uuid, int(self.total * share) // MIB, int(share * 1000), whole=False)
-        budget = limits.budget(grant, self.total, context_mib=limits.CONTEXT_MIB, nccl_mib=0)
+        budget = limits.budget(grant, self.total, context_mib=limits.context_mib(self.total), nccl_mib=0)
         return limits.limited(env, limits.variables([budget]))
 
     def used(self) -> int:
@@ -125,7 +125,7 @@ def overheads(bench: Bench) -> None:
     nccl = bench.used() - before - reserved - context
     child.end()
     for name, found, budget in (
-        ("context of one process", context, limits.CONTEXT_MIB),
+        ("context of one process", context, limits.context_mib(bench.total)),
         ("NCCL, one communicator of one rank", nccl, limits.NCCL_MIB),
     ):
         text = f"{found / MIB:.0f} MiB outside torch's pool; budgeted {budget}"

@@ -37,6 +37,11 @@ def test_the_pool_is_the_share_less_what_cuda_takes(
     assert found.fraction * total > found.pool - total // 500_000
 
 
+@pytest.mark.parametrize(("gib", "mib"), [(16, 512), (24, 512), (39.6, 768), (80, 768), (141, 768)])
+def test_a_large_gpu_needs_more_for_a_context(gib: float, mib: int) -> None:
+    assert limits.context_mib(int(gib * GIB)) == mib
+
+
 def test_a_share_that_cannot_hold_the_context_is_refused_with_what_to_change() -> None:
     with pytest.raises(limits.ShareTooSmallError, match=r"share of 600 MiB .* gpu\.memoryFraction"):
         limits.budget(share(600), 80 * GIB, context_mib=512, nccl_mib=640)
@@ -95,7 +100,7 @@ def test_only_shares_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert problems == []
     assert found[0] == {}
     # NCCL is in use: its buffers come off the share too.
-    assert json.loads(found[1]["COTENANT_LIMITS"])["GPU-b"]["pool"] == (32768 - 512 - 640) << 20
+    assert json.loads(found[1]["COTENANT_LIMITS"])["GPU-b"]["pool"] == (32768 - 768 - 640) << 20
 
 
 def test_a_rank_that_sees_its_whole_pod_is_limited_on_every_gpu_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

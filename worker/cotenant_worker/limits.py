@@ -2,7 +2,7 @@
 
 pool = quota - CUDA context - NCCL buffers, divided by the processes that the rank runs on the GPU;
 fraction = pool / what the container sees as the GPU's total. Worked example: 0.4 of an 80 GiB GPU is 32,768 MiB; less
-512 (context) and 640 (NCCL) leaves 31,616 MiB; of 81,559 MiB seen that is 0.3876.
+768 (context) and 640 (NCCL) leaves 31,360 MiB; of 81,559 MiB seen that is 0.3845.
 
 The fraction is computed here, inside the container, never on the host: under a hard limit the container sees less.
 """
@@ -19,8 +19,11 @@ from cotenant.contract import Contract, GpuGrant, RankGrant
 from cotenant_worker import layout
 from cotenant_worker.environment import choose_collective, pod_uuids, visible_gpus
 
-CONTEXT_MIB = 512
-"""CUDA context, kernels and library handles of one process; measured by bench/gpu.py."""
+_CONTEXT_MIB = 512
+"""CUDA context, kernels and library handles of one process; bench/gpu.py measures them."""
+_LARGE_CONTEXT_MIB = 768
+_LARGE_MIB = 40 << 10
+"""GPUs with so much memory have twice the multiprocessors of smaller ones, and a context grows with those."""
 NCCL_MIB = 640
 """Buffers of one communicator, outside every framework's pool."""
 _BYPASSES = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "TF_GPU_ALLOCATOR")
@@ -43,6 +46,11 @@ class Budget:
     def fraction(self) -> float:
         """Rounded down: a limit must not exceed the share by rounding."""
         return int(self.pool / self.total * 1e6) / 1e6
+
+
+def context_mib(total: int) -> int:
+    """What one process is expected to take before its first tensor, on a GPU of `total` bytes."""
+    return _LARGE_CONTEXT_MIB if total >> 20 >= _LARGE_MIB * 0.95 else _CONTEXT_MIB
 
 
 class ShareTooSmallError(ValueError):
@@ -120,7 +128,7 @@ def _of_rank(contract: Contract, rank: RankGrant, seen: Mapping[str, int]) -> Ma
                 gpu,
                 seen[gpu.uuid],
                 processes=int(options.get("processesPerRank", 1)),
-                context_mib=int(options.get("contextMiB", CONTEXT_MIB)),
+                context_mib=int(options.get("contextMiB", context_mib(seen[gpu.uuid]))),
                 nccl_mib=int(options.get("ncclMiB", NCCL_MIB)) if nccl else 0,
             )
             for gpu in visible_gpus(contract, contract.pods[contract.node_rank], rank)
