@@ -50,6 +50,8 @@ class RankExit:
     sequence: int = -1
     """How many collectives it had entered; -1 when not known."""
     tail: tuple[str, ...] = ()
+    home: tuple[str, ...] = ()
+    """Where the job's code lies in its pod."""
 
     @property
     def failed(self) -> bool:
@@ -74,7 +76,7 @@ class RankExit:
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> RankExit:
-        return cls(**{**raw, "tail": tuple(raw["tail"])})
+        return cls(**{**raw, "tail": tuple(raw["tail"]), "home": tuple(raw["home"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
 
 
 def _last_words(exit_: RankExit) -> str:
-    said, where = telling(exit_.tail)
+    said, where = telling(exit_.tail, exit_.home)
     return f"{said} ({where})" if where else said or "it printed nothing"
 
 

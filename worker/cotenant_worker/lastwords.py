@@ -2,6 +2,8 @@
 
 Below a traceback there may be more: what libraries say when a process ends, the rest of a long message. A traceback of
 torch's has a rank in front of every line, and ends in torch; the tenant wants the line of his own that led there.
+Libraries are known by where they lie, and a folder of them on PYTHONPATH (`pip install --target`) by not being the
+job's code: of two frames the one that lies there counts.
 """
 
 from __future__ import annotations
@@ -31,12 +33,12 @@ _OUR_CRASH_FRAME = re.compile(r'^\s*File "(?:[^"]*/cotenant_worker/[^"]+|<frozen
 """How `faulthandler` writes where a signal met the program, the innermost frame first."""
 
 
-def telling(lines: Sequence[str]) -> tuple[str, str]:
-    """The line that names the error, and `train.py:6, in train`; each may be empty."""
+def telling(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str]:
+    """The line that names the error, and `train.py:6, in train`; each may be empty. The job's code lies in `home`."""
     lines = [_RANK.sub("", line) for line in lines]
     crashed = max((index for index, line in enumerate(lines) if _FATAL.match(line)), default=None)
     if crashed is not None:
-        return _short(lines[crashed]), _place_of_crash(lines[crashed:])
+        return _short(lines[crashed]), _place_of_crash(lines[crashed:], home)
     frames = [index for index, line in enumerate(lines) if _FRAME.match(line)]
     spoken = [line for line in lines if not _FAREWELL.search(line)]
     last = (spoken or lines or [""])[-1].strip()
@@ -46,7 +48,7 @@ def telling(lines: Sequence[str]) -> tuple[str, str]:
     error = next((index for index in below if lines[index].strip() and not lines[index].startswith((" ", "\t"))), None)
     if error is None or any(not _FAREWELL.search(line) and not _OURS.match(line) for line in lines[error + 1 :]):
         return _short(last), ""  # it went on after that traceback, and ended by something else
-    return _short(lines[error].strip()), _place(lines, frames)
+    return _short(lines[error].strip()), _place(lines, frames, home)
 
 
 def excerpt(lines: Sequence[str]) -> tuple[str, ...]:
@@ -57,19 +59,29 @@ def excerpt(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(kept[-LINES:])
 
 
-def _place(lines: Sequence[str], frames: Sequence[int]) -> str:
+def _place(lines: Sequence[str], frames: Sequence[int], home: Sequence[str]) -> str:
     """The innermost of the user's own frames in the last traceback."""
     begin = max((index for index, line in enumerate(lines) if line.lstrip().startswith("Traceback (most")), default=0)
-    for index in reversed(frames):
-        match = _FRAME.match(lines[index])
-        if index >= begin and match and not _LIBRARY.search(match["file"]):
-            return _named(match)
-    return ""
+    return _own([_FRAME.match(lines[index]) for index in reversed(frames) if index >= begin], home)
 
 
-def _place_of_crash(lines: Sequence[str]) -> str:
-    frames = (_CRASH_FRAME.match(line) for line in lines)
-    return next((_named(match) for match in frames if match and not _LIBRARY.search(match["file"])), "")
+def _place_of_crash(lines: Sequence[str], home: Sequence[str]) -> str:
+    return _own([_CRASH_FRAME.match(line) for line in lines], home)
+
+
+def _own(frames: Sequence[re.Match[str] | None], home: Sequence[str]) -> str:
+    """Of frames, the innermost first, the first of the job's code; else of what is in no library; else nothing."""
+    mine = [match for match in frames if match and not _LIBRARY.search(match["file"])]
+    at_home = (match for match in mine if _lies_in(match["file"], home))
+    chosen = next(at_home, mine[0] if mine else None)
+    return _named(chosen) if chosen else ""
+
+
+def _lies_in(file: str, home: Sequence[str]) -> bool:
+    """A program that is started by a relative path has that in its frames."""
+    if not file.startswith("/"):
+        return bool(home) and not file.startswith("<")
+    return any(file.startswith(f"{directory.rstrip('/')}/") for directory in home)
 
 
 def _named(match: re.Match[str]) -> str:

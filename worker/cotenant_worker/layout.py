@@ -42,6 +42,11 @@ def state_dir() -> Path:
     return Path(os.environ.get(ENV_STATE, "/tmp/cotenant"))
 
 
+def work_dir() -> Path:
+    """Where a program starts whose code is mounted read-only (`workspace`)."""
+    return state_dir() / "work"
+
+
 def socket_path() -> Path:
     """The launcher listens here; ranks, the actor and the driver of this pod connect."""
     return state_dir() / "launcher.sock"

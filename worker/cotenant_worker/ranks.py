@@ -79,7 +79,13 @@ class LocalRanks:
     @property
     def start_in(self) -> Path:
         """The directory that programs start in."""
-        return starting_directory(Path(code_path(self.contract)), layout.state_dir() / "work")
+        return starting_directory(Path(code_path(self.contract)), layout.work_dir())
+
+    @property
+    def _home(self) -> tuple[str, ...]:
+        """Where the job's code lies: a frame has a script's real directory, and a module's as it was found."""
+        code = code_path(self.contract)
+        return (code, os.path.realpath(code), str(layout.work_dir()))
 
     def _source(self) -> str:
         """The program's own text; empty when it cannot be told without importing."""
@@ -167,6 +173,7 @@ class LocalRanks:
             oom=oom_kills() > run.ooms,
             sequence=run.cell.get("sequence"),
             tail=tuple(run.child.tail),
+            home=self._home,
         )
         self._emit_exit(ended)
 

@@ -213,9 +213,23 @@ def main_thread_collective():
 
 
 def main_thread_place():
-    """file:line of the main thread's innermost frame that is not inside a library."""
+    """file:line of the main thread's innermost frame in the job's code, else of the innermost that is in no library."""
+    where, homes = "", _homes()
     for frame in _main_frames():
         name = frame.f_code.co_filename
-        if "site-packages" not in name and "/lib/python" not in name and "cotenant" not in name and name[:1] != "<":
-            return f"{os.path.basename(name)}:{frame.f_lineno} in {frame.f_code.co_name}"
-    return ""
+        at_home = name[:1] != "/" or name.startswith(homes)
+        if (at_home or not where) and not any(part in name for part in _LIBRARY) and name[:1] != "<":
+            where = f"{os.path.basename(name)}:{frame.f_lineno} in {frame.f_code.co_name}"
+            if at_home:
+                break
+    return where
+
+
+_LIBRARY = ("site-packages/", "dist-packages/", "/lib/python", "/cotenant_worker/")
+
+
+def _homes():
+    """Where the job's code lies, and where it is linked to. Behind it on PYTHONPATH may lie libraries."""
+    code = os.environ.get("PYTHONPATH", "").split(":")[0] or "/nowhere"
+    linked = os.path.join(os.environ.get("COTENANT_STATE_DIR", "/nowhere"), "work")
+    return tuple(home.rstrip("/") + "/" for home in (code, os.path.realpath(code), linked))

@@ -1,0 +1,37 @@
+"""The line of the job's code that a rank stands at, as its side thread tells it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from cotenant_worker.hook.cotenant_shim.beats import main_thread_place
+
+
+def place_in(files: Sequence[str]) -> str:
+    """What is told while the function of the last file runs, called from that of the file before it, and so on."""
+    inner: Any = main_thread_place
+    for file in reversed(files):
+        space: dict[str, Any] = {"inner": inner}
+        exec(compile("def step():\n    return inner()\n", file, "exec"), space)  # noqa: S102 - a function in a file of this name
+        inner = space["step"]
+    return str(inner())
+
+
+@pytest.mark.parametrize(
+    ("files", "want"),
+    [
+        pytest.param(["/workspace/train.py", "/usr/lib/python3.11/queue.py"], "train.py:2 in step", id="a library"),
+        pytest.param(["main.py", "/workspace/data.py"], "data.py:2 in step", id="a module of the job's"),
+        pytest.param(["main.py", "/deps/datasets/arrow.py"], "main.py:2 in step", id="pip install --target"),
+        pytest.param(["/tmp/cotenant/work/train.py", "/deps/x.py"], "train.py:2 in step", id="linked code"),
+        pytest.param(["/workspace/cotenant-job/train.py"], "train.py:2 in step", id="a folder with our name"),
+        pytest.param(["/opt/app/train.py", "/opt/app/data.py"], "data.py:2 in step", id="code of the image"),
+    ],
+)
+def test_a_rank_stands_where_the_jobs_own_code_does(
+    files: Sequence[str], want: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/workspace:/hook:/deps")
+    monkeypatch.setenv("COTENANT_STATE_DIR", "/tmp/cotenant")
+    assert place_in(files) == want
