@@ -475,6 +475,7 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
             ],
             "precision": "bf16",
             "gpuVisibility": "Pod",
+            "gpuProcesses": 4,
             "hangTimeout": "20m",
             "stallTimeout": "1h",
         },
@@ -493,7 +494,12 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
         contract.CheckpointSpec("/checkpoints/train", 300),
         90,
     )
-    assert told.platform == {"gpuVisibility": "Pod", "hangTimeoutSeconds": 1200, "stallTimeoutSeconds": 3600}
+    assert told.platform == {
+        "gpuVisibility": "Pod",
+        "gpuProcesses": 4,
+        "hangTimeoutSeconds": 1200,
+        "stallTimeoutSeconds": 3600,
+    }
     assert spec["containers"][0]["image"] == "example.com/mine:2"
     assert spec["containers"][0]["env"][:2] == [
         {"name": "A", "value": "1"},

@@ -42,6 +42,11 @@ def test_a_large_gpu_needs_more_for_a_context(gib: float, mib: int) -> None:
     assert limits.context_mib(int(gib * GIB)) == mib
 
 
+def test_a_share_that_cannot_hold_so_many_contexts_says_that_there_may_be_too_many() -> None:
+    with pytest.raises(limits.ShareTooSmallError, match=r"gpu\.memoryFraction, or for fewer gpuProcesses$"):
+        limits.budget(share(1600), 80 * GIB, processes=2, context_mib=768, nccl_mib=640)
+
+
 def test_a_share_that_cannot_hold_the_context_is_refused_with_what_to_change() -> None:
     with pytest.raises(limits.ShareTooSmallError, match=r"share of 600 MiB .* gpu\.memoryFraction"):
         limits.budget(share(600), 80 * GIB, context_mib=512, nccl_mib=640)
@@ -58,7 +63,7 @@ def test_every_framework_is_told_in_its_own_words() -> None:
         "CUPY_GPU_MEMORY_LIMIT": str(32256 << 20),
     }
     assert json.loads(env["COTENANT_LIMITS"]) == {
-        "GPU-a": {"pool": 32256 << 20, "total": 80 * GIB, "quota": 32768 << 20}
+        "GPU-a": {"pool": 32256 << 20, "total": 80 * GIB, "quota": 32768 << 20, "processes": 1}
     }
 
 

@@ -41,6 +41,7 @@ class Budget:
     pool: int
     """Per process."""
     overhead: int
+    processes: int = 1
 
     @property
     def fraction(self) -> float:
@@ -64,9 +65,9 @@ def budget(grant: GpuGrant, total: int, *, processes: int = 1, context_mib: int,
         raise ShareTooSmallError(
             f"the share of {grant.memory_mib} MiB on {grant.uuid} is smaller than what {processes} process(es) need"
             f" before the first tensor: {context_mib} MiB of CUDA context each and {nccl_mib} MiB for NCCL."
-            f" Ask for more in gpu.memory or gpu.memoryFraction"
+            f" Ask for more in gpu.memory or gpu.memoryFraction" + (", or for fewer gpuProcesses" * (processes > 1))
         )
-    return Budget(grant.uuid, grant.memory_mib << 20, total, pool, overhead << 20)
+    return Budget(grant.uuid, grant.memory_mib << 20, total, pool, overhead << 20, processes)
 
 
 def variables(budgets: list[Budget]) -> dict[str, str]:
@@ -75,7 +76,10 @@ def variables(budgets: list[Budget]) -> dict[str, str]:
         return {}
     least = min(each.fraction for each in budgets)
     pool = min(each.pool for each in budgets)
-    document = {each.uuid: {"pool": each.pool, "total": each.total, "quota": each.quota} for each in budgets}
+    document = {
+        each.uuid: {"pool": each.pool, "total": each.total, "quota": each.quota, "processes": each.processes}
+        for each in budgets
+    }
     return {
         layout.ENV_LIMITS: json.dumps(document, sort_keys=True),
         "XLA_CLIENT_MEM_FRACTION": f"{least:.6f}",
@@ -121,15 +125,14 @@ def limits_of(contract: Contract) -> tuple[Limits | str, Problems]:
 
 def _of_rank(contract: Contract, rank: RankGrant, seen: Mapping[str, int]) -> Mapping[str, str]:
     nccl = choose_collective(contract)[0] == "nccl" and contract.world_size > 1
-    options = contract.platform
     return variables(
         [
             budget(
                 gpu,
                 seen[gpu.uuid],
-                processes=int(options.get("processesPerRank", 1)),
-                context_mib=int(options.get("contextMiB", context_mib(seen[gpu.uuid]))),
-                nccl_mib=int(options.get("ncclMiB", NCCL_MIB)) if nccl else 0,
+                processes=int(contract.platform.get("gpuProcesses", 1)),
+                context_mib=context_mib(seen[gpu.uuid]),
+                nccl_mib=NCCL_MIB if nccl else 0,
             )
             for gpu in visible_gpus(contract, contract.pods[contract.node_rank], rank)
             if not gpu.whole

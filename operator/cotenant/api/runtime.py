@@ -14,6 +14,7 @@ from cotenant.api.fields import (
     keyed_by,
     passed_on,
     text,
+    whole,
 )
 from cotenant.api.rules import Model, Rule
 from cotenant.api.servers import ParameterServer
@@ -24,6 +25,7 @@ from cotenant.api.volumes import Code, Volume
 MAX_ARGUMENTS = 256
 MAX_ENV = 128
 MAX_VOLUMES = 32
+MAX_GPU_PROCESSES = 64
 
 
 class Framework(StrEnum):
@@ -112,6 +114,8 @@ class Runtime(Model):
     gpu_visibility: GPUVisibility | None = None
     """What a worker's program sees: its own GPUs, or those of all workers in its pod, to be chosen by LOCAL_RANK.
     Default: Pod for a command that begins with torchrun where every worker has one GPU of its own, else Rank."""
+    gpu_processes: Annotated[int, *whole(1, MAX_GPU_PROCESSES)] = 1
+    """Processes of a worker that use its GPU at the same time. Each gets an equal part of a share's memory."""
     hang_timeout: Duration | None = None
     """How long workers may wait in a collective for one that does not come before the job is hung. Default: 10m."""
     stall_timeout: Duration | None = None

@@ -103,6 +103,8 @@ def _platform(runtime: Runtime) -> dict[str, Any]:
         chosen["parameterServer"] = {"update": runtime.servers.update.value}
     if runtime.gpu_visibility is not None:
         chosen["gpuVisibility"] = runtime.gpu_visibility.value
+    if runtime.gpu_processes > 1:
+        chosen["gpuProcesses"] = runtime.gpu_processes
     if runtime.hang_timeout is not None:
         chosen["hangTimeoutSeconds"] = runtime.hang_timeout
     if runtime.stall_timeout is not None:

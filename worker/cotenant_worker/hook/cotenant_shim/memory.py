@@ -13,7 +13,7 @@ from .main_process import is_main_process
 
 
 def limits():
-    """UUID → {pool, total, quota} in bytes; empty where nothing is limited."""
+    """UUID → {pool, total, quota} in bytes, and how many processes share it; empty where nothing is limited."""
     text = os.environ.get("COTENANT_LIMITS", "")
     return json.loads(text) if text else {}
 
@@ -74,8 +74,9 @@ def _limit_torch():
     if seen and is_main_process():
         pulse.sees(seen)
         pulse.start()
-    elif found and seen and os.environ.get("RANK"):
-        text = f"rank {pulse.rank} uses its GPU from several processes; each may take the whole limit"
+    elif found and seen and os.environ.get("RANK") and not any(limit["processes"] > 1 for limit in found.values()):
+        text = f"rank {pulse.rank} uses its GPU from several processes, and each may take the whole limit:"
+        text += " say how many there are in runtime.gpuProcesses"
         pulse.send({"op": "warning", "key": f"processes-{pulse.rank}", "text": text})
 
 
