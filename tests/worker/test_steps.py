@@ -23,8 +23,10 @@ class Line:
     def start(self) -> None:
         pass
 
-    def word(self, name: str, value: int) -> None:
-        self.words[name] = value
+    def word(self, name: str, value: int | None = None) -> int:
+        if value is not None:
+            self.words[name] = value
+        return self.words.get(name, 0)
 
 
 @pytest.fixture
@@ -84,3 +86,9 @@ def test_a_process_that_does_not_train_for_its_rank_counts_nothing(line: Line, m
     monkeypatch.setattr(counting, "trains", lambda: False)
     callbacks()().on_train_batch_end(0)
     assert (line.words, line.sent) == ({}, [])
+
+
+def test_a_process_that_trains_after_another_one_of_its_rank_counts_on(line: Line) -> None:
+    line.words["step"] = 94
+    assert [counting.steps.made("sgd") for _ in range(20)] == [False] * 19 + [True]
+    assert line.words == {"step": 114}

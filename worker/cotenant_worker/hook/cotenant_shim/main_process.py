@@ -1,6 +1,7 @@
 """Which Python process of a rank is the rank itself, and which one trains for it.
 
-Both are settled by who comes first, across processes that know nothing of each other: a file that is made once.
+Both are settled by who comes first, across processes that know nothing of each other: a file that is made once. When
+that process is gone, the next one that comes succeeds it: a script may train in several, one after the other.
 Imports next to nothing, because every process asks at its start.
 """
 
@@ -23,7 +24,7 @@ def ranks():
 
 
 def is_main_process():
-    """The first Python process of this rank; DataLoader workers and other children are not it."""
+    """The first Python process of this rank that lives; DataLoader workers and other children are not it."""
     return _first_to("main")
 
 
@@ -42,20 +43,41 @@ def _first_to(what):
         generation = os.environ.get("COTENANT_RESTART")
         state = os.environ.get("COTENANT_STATE_DIR")
         if generation is not None and state and "RANK" in os.environ:
-            flag = os.path.join(state, f"rank-{rank()}.{what}-{generation}")
-            try:
-                with open(flag, "x") as file:
-                    file.write(str(key[0]))
-                _answers[key] = True
-            except OSError:
-                _answers[key] = _holds(flag, key[0])
+            _answers[key] = _claimed(os.path.join(state, f"rank-{rank()}.{what}-{generation}"), str(key[0]))
     return _answers[key]
 
 
-def _holds(flag, pid):
-    """This process was it before it became another program (`exec`)."""
+def _claimed(flag, pid):
+    """`flag` is this process's, or that of its line which lives: a successor has a flag after the one who is gone."""
+    line = []
+    while True:
+        name = ".after-".join([flag, *line[-1:]])
+        try:
+            with open(name, "x") as file:
+                file.write(pid)
+            return True
+        except OSError:
+            holder = _read(name)
+        if holder == pid:
+            return True  # before it became another program (`exec`), or when it asked for the first time
+        if not holder.isdigit() or holder in line or _lives(int(holder)):
+            return False
+        line.append(holder)
+
+
+def _read(name):
     try:
-        with open(flag) as file:
-            return file.read() == str(pid)
+        with open(name) as file:
+            return file.read()
     except OSError:
+        return ""
+
+
+def _lives(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
         return False
+    except OSError:
+        pass
+    return True

@@ -16,6 +16,8 @@ class Steps:
     def __init__(self):
         self._source = None
         self._count = 0
+        self._before = 0
+        """What another process of this rank has counted, if this one succeeds it."""
 
     def made(self, source, more=1):
         """Whether these `more` steps of `source` are those by which ranks have met."""
@@ -23,12 +25,13 @@ class Steps:
             self._source = source if trains() else "nobody"
             if self._source == "nobody":
                 return False
+            self._before = max(0, pulse.word("step"))
             pulse.send({"op": "mark", "what": f"first step of rank {pulse.rank}", "stepped": True})
             pulse.start()
         if self._source != source:
             return False
         self._count += more
-        pulse.word("step", self._count)
+        pulse.word("step", self._before + self._count)
         return self._count - more < TOGETHER_BY <= self._count
 
 
