@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -69,7 +70,8 @@ def test_outside_a_rank_nothing_is_added(monkeypatch: pytest.MonkeyPatch) -> Non
 STAND_IN = {
     "jax/__init__.py": "",
     "jax/_src/__init__.py": "",
-    "jax/_src/distributed.py": "class State:\n    client = None\n\n\nglobal_state = State()\n",
+    "jax/_src/distributed.py": "class State:\n    client = service = None\n\n"
+    "    def shutdown(self):\n        print('waits for all')\n\n\nglobal_state = State()\n",
     "jax/_src/xla_bridge.py": "def _init_backend(platform):\n    return platform\n\n\n"
     "def devices():\n    return [_init_backend('cpu'), _init_backend('cuda')]\n",
 }
@@ -97,11 +99,19 @@ if "ring" in sys.argv:
     ],
 )
 def test_ranks_whose_jax_does_not_meet_are_told(tmp_path: Path, words: list[str], ranks: str, said: bool) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM)
+    command = [sys.executable, str(tmp_path / "train.py"), *words]
+    done = subprocess.run(command, env=rank_of(ranks, tmp_path), capture_output=True, text=True, timeout=60, check=True)
+    text = f"the {ranks} ranks train {ranks} models, each its own: JAX made its devices without"
+    assert done.stderr.count(text) == said, done.stderr
+
+
+def rank_of(ranks: str, tmp_path: Path) -> dict[str, str]:
+    """The environment of rank 0, in which JAX is the stand-in."""
     for name, text in STAND_IN.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    (tmp_path / "train.py").write_text(PROGRAM)
-    env = {
+    return {
         **os.environ,
         "PYTHONPATH": f"{layout.HOOK_DIR}:{tmp_path}",
         "COTENANT_STATE_DIR": str(tmp_path),
@@ -110,7 +120,61 @@ def test_ranks_whose_jax_does_not_meet_are_told(tmp_path: Path, words: list[str]
         "COTENANT_RANKS": ranks,
         **{"RANK": "0", "WORLD_SIZE": ranks},
     }
-    command = [sys.executable, str(tmp_path / "train.py"), *words]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
-    text = f"the {ranks} ranks train {ranks} models, each its own: JAX made its devices without"
-    assert done.stderr.count(text) == said, done.stderr
+
+
+ENDS = """
+import atexit, sys
+from jax._src.distributed import global_state
+
+global_state.client = object()
+atexit.register(global_state.shutdown)
+if "raises" in sys.argv:
+    raise ValueError("a bad batch")
+if "leaves" in sys.argv:
+    sys.exit(3)
+"""
+AS_A_RANK = (
+    "import sys; from cotenant_worker.programs import Program; from cotenant_worker.rank import run;"
+    " sys.exit(run(Program('script', tuple(sys.argv[1:]))))"
+)
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "begins", "waits"),
+    [
+        pytest.param("ends", 0, ["-c", AS_A_RANK], True, id="all is well"),
+        pytest.param("raises", 1, ["-c", AS_A_RANK], False, id="it raised"),
+        pytest.param("leaves", 3, ["-c", AS_A_RANK], False, id="it left with a code of its own"),
+        pytest.param("raises", 1, [], False, id="it raised, in an interpreter that it started itself"),
+    ],
+)
+def test_a_rank_that_failed_does_not_wait_at_its_end_for_the_others(
+    tmp_path: Path, how: str, code: int, begins: list[str], waits: bool
+) -> None:
+    (tmp_path / "train.py").write_text(ENDS)
+    command = [sys.executable, *begins, str(tmp_path / "train.py"), how]
+    env = rank_of("2", tmp_path)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (code, "waits for all\n" if waits else ""), done.stderr
+
+
+def test_a_rank_that_waits_long_at_its_end_says_so_and_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    told = threading.Event()
+
+    def send(message: dict[str, Any]) -> None:
+        said.append(message["text"])
+        told.set()
+
+    class State:
+        client = object()
+
+        def shutdown(self) -> None:
+            assert told.wait(60)
+
+    monkeypatch.setattr(frameworks, "_END_S", 0.0)
+    monkeypatch.setattr(frameworks, "is_main_process", lambda: True)
+    monkeypatch.setattr(frameworks.pulse, "send", send)
+    frameworks.after_jax_state(SimpleNamespace(State=State))
+    State().shutdown()
+    assert said == ["rank 0 has come to its end and waits for the others in jax.distributed.shutdown()", ""]

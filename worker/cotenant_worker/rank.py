@@ -36,7 +36,10 @@ def run(program: Program) -> int:
         else:
             _run_entrypoint(program.argv[0])
     except SystemExit as leaving:
-        well += [True] if leaving.code in (None, 0) else []
+        if leaving.code in (None, 0):
+            well.append(True)
+        else:
+            sys.last_value = leaving
         raise
     except BaseException as error:
         _print_exception(error)
@@ -128,6 +131,7 @@ def _print_exception(error: BaseException) -> None:
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(ours):
         trace = trace.tb_next
     error.__traceback__ = trace  # the interpreter's own printer, which hooks such as torch's call, looks here
+    sys.last_value = error  # as the interpreter says it: what runs at the exit may want to know how it came to that
     if sys.excepthook is not sys.__excepthook__:
         sys.excepthook(type(error), error, trace)
     else:

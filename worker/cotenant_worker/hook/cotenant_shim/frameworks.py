@@ -43,6 +43,57 @@ def after_jax_distributed(module):
     module.initialize = initialize
 
 
+_END_S = 30.0
+"""Ranks of one program end that far apart without a word."""
+
+
+def after_jax_state(module):
+    """The end of a rank. JAX lets it wait there for all others, five minutes long.
+
+    One that failed must not: the others wait for it in their collectives, and nobody would hear why.
+    """
+    original = module.State.shutdown
+
+    def shutdown(self):
+        if self.client is not None and getattr(sys, "last_value", None) is not None:
+            _leave_as_they_are(self.client, self.service)
+            return None
+        with _waiting_is_said(self.client is not None):
+            return original(self)
+
+    module.State.shutdown = shutdown
+
+
+def _leave_as_they_are(*held):
+    """Their destructors would wait too, and that of the service would end this process by a signal."""
+    import ctypes
+
+    for each in held:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
+
+
+@contextlib.contextmanager
+def _waiting_is_said(waits):
+    text = f"rank {pulse.rank} has come to its end and waits for the others in jax.distributed.shutdown()"
+    said = []
+
+    def tell(text):
+        said.append(text)
+        pulse.send({"op": "warning", "key": f"end-{pulse.rank}", "text": text})
+
+    later = threading.Timer(_END_S, tell, [text])
+    later.daemon = True
+    if waits and is_main_process():
+        with contextlib.suppress(RuntimeError):  # Python 3.12 starts no thread any more where it ends
+            later.start()
+    try:
+        yield
+    finally:
+        later.cancel()
+        if said:
+            tell("")
+
+
 _TOGETHER_BY_S = 60.0
 """After JAX made its devices. Ranks that use JAX may meet in our ring instead, in their first step."""
 

@@ -21,6 +21,7 @@ AFTER = {
     "ray.train": ("frameworks", "after_ray_train"),
     "keras.src.callbacks.callback_list": ("steps", "after_keras_callbacks"),
     "jax._src.xla_bridge": ("frameworks", "after_jax_devices"),
+    "jax._src.distributed": ("frameworks", "after_jax_state"),
     "jax.distributed": ("frameworks", "after_jax_distributed"),
 }
 """Module → where the function is that adapts it."""
