@@ -15,6 +15,20 @@ from cotenant_worker.supervision import State, Supervisor
 from cotenant_worker.worlds import Member
 
 PEER = ("RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:3333",)
+JAX_LOST = (
+    "F1122 client.h:80] Terminating process because the JAX distributed service detected fatal errors.",
+    "    @     0x7faae5d0c93b  xla::CoordinationServiceAgent::SetError()",
+    "Fatal Python error: Aborted",
+    "",
+    "Thread 0x00007faaf1a73b80 (most recent call first):",
+    '  File "/usr/lib/python3/dist-packages/jax/_src/array.py", line 300 in __float__',
+    '  File "train.py", line 38 in <module>',
+)
+JAX_WAITED = (
+    *JAX_LOST[:5],
+    '  File "/usr/lib/python3/dist-packages/jax/_src/distributed.py", line 199 in shutdown',
+    '  File "/usr/lib/python3/dist-packages/jax/_src/api.py", line 2582 in clean_up',
+)
 MINE = ("ValueError: the learning rate is negative",)
 
 
@@ -201,6 +215,12 @@ def test_preemption_does_not_wait_beyond_the_grace_period() -> None:
     assert finish.code == 143
 
 
+def test_a_rank_that_waited_in_vain_at_its_end_is_told_with_where_another_was() -> None:
+    exits = [ended(0, signal=6, tail=JAX_LOST), ended(1, signal=6, at=0.9, tail=JAX_WAITED)]
+    said = first_cause(exits).message
+    assert said.startswith("rank 1 came to its end while rank 0 was still at train.py:38, and waited there in jax.")
+
+
 def test_preemption_before_the_start_ends_at_once() -> None:
     supervisor = Supervisor(contract([1, 1]), 0.0)
     [finish] = supervisor.preempt(1.0)
@@ -229,6 +249,16 @@ def test_a_hang_is_a_failure_of_the_rank_that_did_not_come() -> None:
         ),
         pytest.param(
             [ended(0, 1, tail=PEER), ended(1, 0, at=1.5)], ("ExitedEarly", 1, 1), id="even when that is told later"
+        ),
+        pytest.param(
+            [ended(0, signal=6, tail=JAX_LOST), ended(1, signal=6, at=0.9, tail=JAX_WAITED)],
+            ("ExitedEarly", 1, 1),
+            id="whom JAX let wait at its end, in vain",
+        ),
+        pytest.param(
+            [ended(0, signal=9), ended(1, signal=6, at=0.9, tail=JAX_WAITED)],
+            ("UserError", 0, 137),
+            id="not who waited for one that was killed",
         ),
         pytest.param(
             [ended(0, None, signal=9, oom=True)], ("OutOfMemory", 0, 137), id="the kernel's out-of-memory kill"

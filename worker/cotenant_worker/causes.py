@@ -21,6 +21,8 @@ _COLLATERAL = re.compile(
     r"|Connection refused|Socket Timeout|DistNetworkError|DistStoreError|connectFullMesh|Coordination service"
     r"|coordination_service|CoordinationService|UnavailableError|Connection aborted|failed to recv|PeerGone",
 )
+_AT_ITS_END = re.compile(r'jax/_src/distributed\.py", line \d+ in shutdown')
+"""JAX ends a rank by SIGABRT whose wait for the others' end took too long: where that crash met it."""
 _MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|ResourceExhausted")
 
 
@@ -67,6 +69,11 @@ class RankExit:
         )
 
     @property
+    def at_its_end(self) -> bool:
+        """Its program was through when it failed, waiting for the others to be so too."""
+        return self.signal == signals.SIGABRT and any(_AT_ITS_END.search(line) for line in self.tail)
+
+    @property
     def conclusive(self) -> bool:
         """Nothing that others say can change the verdict."""
         return self.signal is not None and not self.collateral
@@ -99,8 +106,11 @@ def first_cause(exits: Sequence[RankExit]) -> Cause:
     own = [each for each in failed if not each.collateral]
     by_signal = [each for each in own if each.signal is not None]
     early = [each for each in exits if each.code == 0 and not each.stopped and each.at <= failed[0].at + TRANSIT_S]
+    waited = [each for each in failed if each.at_its_end]
     if not own and early:
         return _left_early(min(early, key=lambda each: (each.at, each.rank)), failed[0])
+    if not own and waited:
+        return _waited_in_vain(waited[0], next((each for each in failed if each not in waited), None))
     return _describe((by_signal or own or failed)[0], collateral=not own)
 
 
@@ -115,6 +125,16 @@ def _left_early(first: RankExit, victim: RankExit) -> Cause:
         f" peer. {TOGETHER}",
         excerpt(victim.tail),
     )
+
+
+def _waited_in_vain(first: RankExit, other: RankExit | None) -> Cause:
+    place = telling(other.tail)[1] if other else ""
+    whom = f"rank {other.rank} was still at {place}" if other and place else "others were still training"
+    message = (
+        f"rank {first.rank} came to its end while {whom}, and waited there in jax.distributed.shutdown() until JAX gave"
+        f" up. {TOGETHER}"
+    )
+    return Cause("ExitedEarly", first.rank, 1, None, message, excerpt((other or first).tail))
 
 
 def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
