@@ -27,6 +27,27 @@ SPAWNED = [
     "RuntimeError: shard 7 is corrupt",
     "",
 ]
+GRAPH = [
+    TRACEBACK,
+    *frame("train.py", 40, "<module>"),
+    *frame(LIBRARY, 153, "error_handler"),
+    "tensorflow.python.framework.errors_impl.AbortedError: Graph execution error:",
+    "",
+    "Detected at node CollectiveReduceV2 defined at (most recent call last):",
+    '  File "<frozen runpy>", line 198, in _run_module_as_main',
+    "",
+    '  File "train.py", line 40, in <module>',
+    "",
+    '  File "train.py", line 22, in step',
+    "",
+    f'  File "{LIBRARY}", line 172, in _all_reduce_sum_fn',
+    "",
+    "Collective ops is aborted by: Deadline Exceeded",
+    "",
+    "RPC: /tensorflow.CoordinationService/Heartbeat",
+    "The error could be from a previous operation. Restart your program to reset.",
+    "\t [[{{node CollectiveReduceV2_1}}]] [Op:__inference_train_step_1055]",
+]
 CRASH = [
     "Fatal Python error: Segmentation fault",
     "",
@@ -82,6 +103,12 @@ CRASH = [
             [*MINE, "gave up after 3 tries"], ("gave up after 3 tries", ""), id="a traceback that was survived"
         ),
         pytest.param(["cotenant: cannot run 'x'"], ("cotenant: cannot run 'x'", ""), id="ours, when nobody else spoke"),
+        pytest.param(
+            GRAPH,
+            ("AbortedError: Collective ops is aborted by: Deadline Exceeded", "train.py:22, in step"),
+            id="in a graph of TensorFlow's",
+        ),
+        pytest.param([*GRAPH, *MINE], ("ValueError: empty", "data.py:4, in load"), id="after such an error"),
         pytest.param(CRASH, ("Fatal Python error: Segmentation fault", "train.py:9, in peek"), id="a crash"),
     ],
 )

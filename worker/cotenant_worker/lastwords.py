@@ -19,6 +19,9 @@ LONGEST = 300
 
 _RANK = re.compile(r"^\[rank\d+\]: ?")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?$')
+_GRAPH_ERROR = re.compile(r"^[\w.]+: Graph execution error:\s*$")
+"""TensorFlow's. What happened stands below the frames of where the operation was made, as part of the message."""
+_OF_GRAPH = re.compile(r"^Detected at node|^<stack|^Stack trace for")
 _CARETS = re.compile(r"^\s*[~^]+\s*$")
 _LIBRARY = re.compile(r"site-packages/|dist-packages/|/lib/python3|^<frozen |^<__array|/cotenant_worker/")
 _FAREWELL = re.compile(
@@ -40,6 +43,10 @@ def telling(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str]:
     if crashed is not None:
         return _short(lines[crashed]), _place_of_crash(lines[crashed:], home)
     frames = [index for index, line in enumerate(lines) if _FRAME.match(line)]
+    begin = _last_traceback(lines)
+    graph = next((index for index in range(begin, len(lines)) if _GRAPH_ERROR.match(lines[index])), None)
+    if graph is not None:
+        return _telling_of_graph(lines, graph, home)
     spoken = [line for line in lines if not _FAREWELL.search(line)]
     last = (spoken or lines or [""])[-1].strip()
     if not frames:
@@ -49,6 +56,14 @@ def telling(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str]:
     if error is None or any(not _FAREWELL.search(line) and not _OURS.match(line) for line in lines[error + 1 :]):
         return _short(last), ""  # it went on after that traceback, and ended by something else
     return _short(lines[error].strip()), _place(lines, frames, home)
+
+
+def _telling_of_graph(lines: Sequence[str], at: int, home: Sequence[str]) -> tuple[str, str]:
+    frames = [index for index, line in enumerate(lines) if _FRAME.match(line)]
+    below = lines[max([at, *frames]) + 1 :]
+    said = [line for line in below if not _FAREWELL.search(line) and not _OF_GRAPH.match(line)]
+    kind = lines[at].partition(":")[0].rpartition(".")[2]
+    return _short(f"{kind}: {said[0] if said else 'graph execution error'}"), _place(lines, frames, home)
 
 
 def excerpt(lines: Sequence[str]) -> tuple[str, ...]:
@@ -61,8 +76,12 @@ def excerpt(lines: Sequence[str]) -> tuple[str, ...]:
 
 def _place(lines: Sequence[str], frames: Sequence[int], home: Sequence[str]) -> str:
     """The innermost of the user's own frames in the last traceback."""
-    begin = max((index for index, line in enumerate(lines) if line.lstrip().startswith("Traceback (most")), default=0)
+    begin = _last_traceback(lines)
     return _own([_FRAME.match(lines[index]) for index in reversed(frames) if index >= begin], home)
+
+
+def _last_traceback(lines: Sequence[str]) -> int:
+    return max((index for index, line in enumerate(lines) if line.lstrip().startswith("Traceback (most")), default=0)
 
 
 def _place_of_crash(lines: Sequence[str], home: Sequence[str]) -> str:
