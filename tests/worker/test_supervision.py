@@ -15,6 +15,7 @@ from cotenant_worker.supervision import State, Supervisor
 from cotenant_worker.worlds import Member
 
 PEER = ("RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:3333",)
+MET = "I0000 00:00:1795310370.346921 88 coordination_service_agent.cc:245] Coordination agent has connected."
 JAX_LOST = (
     "F1122 client.h:80] Terminating process because the JAX distributed service detected fatal errors.",
     "    @     0x7faae5d0c93b  xla::CoordinationServiceAgent::SetError()",
@@ -249,6 +250,11 @@ def test_a_hang_is_a_failure_of_the_rank_that_did_not_come() -> None:
         ),
         pytest.param(
             [ended(0, 1, tail=PEER), ended(1, 0, at=1.5)], ("ExitedEarly", 1, 1), id="even when that is told later"
+        ),
+        pytest.param(
+            [ended(0, 1, tail=PEER), ended(1, 1, at=1.2, tail=(MET, *MINE))],
+            ("UserError", 1, 1),
+            id="who said that all went well is no victim",
         ),
         pytest.param(
             [ended(0, signal=6, tail=JAX_LOST), ended(1, signal=6, at=0.9, tail=JAX_WAITED)],

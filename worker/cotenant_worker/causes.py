@@ -21,6 +21,8 @@ _COLLATERAL = re.compile(
     r"|Connection refused|Socket Timeout|DistNetworkError|DistStoreError|connectFullMesh|Coordination service"
     r"|coordination_service|CoordinationService|UnavailableError|Connection aborted|failed to recv|PeerGone",
 )
+_GOES_WELL = re.compile(r"^I\d{4} ")
+"""How TensorFlow says for one that it has met its coordination service."""
 _AT_ITS_END = re.compile(r'jax/_src/distributed\.py", line \d+ in shutdown')
 """JAX ends a rank by SIGABRT whose wait for the others' end took too long: where that crash met it."""
 _MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|ResourceExhausted")
@@ -65,7 +67,7 @@ class RankExit:
         return (
             self.failed
             and self.signal in (None, signals.SIGABRT)
-            and bool(_COLLATERAL.search("\n".join(self.tail[-LINES:])))
+            and any(_COLLATERAL.search(line) for line in self.tail[-LINES:] if not _GOES_WELL.match(line))
         )
 
     @property
@@ -128,7 +130,7 @@ def _left_early(first: RankExit, victim: RankExit) -> Cause:
 
 
 def _waited_in_vain(first: RankExit, other: RankExit | None) -> Cause:
-    place = telling(other.tail)[1] if other else ""
+    place = telling(other.tail, other.home)[1] if other else ""
     whom = f"rank {other.rank} was still at {place}" if other and place else "others were still training"
     message = (
         f"rank {first.rank} came to its end while {whom}, and waited there in jax.distributed.shutdown() until JAX gave"
