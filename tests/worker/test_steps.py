@@ -1,5 +1,6 @@
 """Steps that a program does not tell: of Keras's `fit`, through a stand-in for its list of callbacks."""
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,15 +39,48 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Line:
     return line
 
 
+def tensorflow(monkeypatch: pytest.MonkeyPatch, **known: Any) -> None:
+    """What TensorFlow knows of a cluster, as far as it is asked."""
+    nothing = {"_collective_ops_server_def": None, "_server_def": None, "coordination_service": None}
+    context = SimpleNamespace(**nothing | known)
+    monkeypatch.setitem(sys.modules, "keras.src.backend.config", SimpleNamespace(backend=lambda: "tensorflow"))
+    monkeypatch.setitem(sys.modules, "tensorflow.python.eager.context", SimpleNamespace(context=lambda: context))
+    monkeypatch.setattr(counting, "is_alone", lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        pytest.param({}, 1, id="none"),
+        pytest.param({"_collective_ops_server_def": "a cluster"}, 0, id="MultiWorkerMirroredStrategy"),
+        pytest.param({"_server_def": "a cluster"}, 0, id="a cluster that one process leads"),
+    ],
+)
+def test_ranks_whose_tensorflow_is_in_no_cluster_are_told_once(
+    line: Line, monkeypatch: pytest.MonkeyPatch, known: dict[str, Any], told: int
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(counting, "warn_alone", said.append)
+    tensorflow(monkeypatch, **known)
+    once = callbacks()()
+    for batch in range(40):
+        once.on_train_batch_end(batch)
+    assert len(said) == told
+
+
 def callbacks() -> Any:
     """Keras's list, hooked; `seen` holds what the program's own callbacks would get."""
 
     class CallbackList:
         def __init__(self) -> None:
             self.seen: list[int] = []
+            self.logs: list[Any] = []
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             self.seen.append(batch)
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self.logs.append(logs)
 
     module = SimpleNamespace(CallbackList=CallbackList)
     counting.after_keras_callbacks(module)
@@ -92,3 +126,17 @@ def test_a_process_that_trains_after_another_one_of_its_rank_counts_on(line: Lin
     line.words["step"] = 94
     assert [counting.steps.made("sgd") for _ in range(20)] == [False] * 19 + [True]
     assert line.words == {"step": 114}
+
+
+def test_an_epochs_metrics_are_told_at_its_end_as_of_its_last_step(line: Line) -> None:
+    once = callbacks()()
+    once.on_epoch_end(0, {"loss": 3.0})  # of a rank that does not train
+    for batch in (0, 1):
+        once.on_train_batch_end(batch)
+    logs = {"loss": 0.5, "val_loss": 0.25, "per_class": SimpleNamespace(ndim=1)}
+    once.on_epoch_end(1, logs)
+    told = [message for message in line.sent if message["op"] == "report"]
+    assert [(message["step"], message["counted"], message["metrics"]) for message in told] == [
+        (2, True, {"loss": 0.5, "val_loss": 0.25})
+    ]
+    assert once.logs == [{"loss": 3.0}, logs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 
 from .alone import TOGETHER_BY, is_alone, warn_alone
 from .beats import pulse
@@ -19,8 +20,25 @@ class Steps:
         self._before = 0
         """What another process of this rank has counted, if this one succeeds it."""
 
+    @property
+    def number(self):
+        return self._before + self._count
+
     def made(self, source, more=1):
         """Whether these `more` steps of `source` are those by which ranks have met."""
+        if not self._counts(source):
+            return False
+        self._count += more
+        pulse.word("step", self.number)
+        return self._count - more < TOGETHER_BY <= self._count
+
+    def are(self, source, number):
+        """`source` has a count of its own, also of what went before a checkpoint. Of several the furthest is shown."""
+        if self._counts(source) and number > self.number:
+            self._before, self._count = 0, number
+            pulse.word("step", number)
+
+    def _counts(self, source):
         if self._source is None:
             self._source = source if trains() else "nobody"
             if self._source == "nobody":
@@ -28,11 +46,7 @@ class Steps:
             self._before = max(0, pulse.word("step"))
             pulse.send({"op": "mark", "what": f"first step of rank {pulse.rank}", "stepped": True})
             pulse.start()
-        if self._source != source:
-            return False
-        self._count += more
-        pulse.word("step", self._before + self._count)
-        return self._count - more < TOGETHER_BY <= self._count
+        return self._source == source
 
 
 steps = Steps()
@@ -48,13 +62,42 @@ def after_keras_callbacks(module):
             before = getattr(self, "_cotenant_batch", -1)
             self._cotenant_batch = batch  # the last of the batches that were done together (`steps_per_execution`)
             done = batch - before if batch > before else batch + 1
-            if steps.made(keras, done) and _on_torch() and is_alone():
-                warn_alone()
+            if steps.made(keras, done) and is_alone():
+                _warn_alone()
         return original(self, batch, logs)
 
     module.CallbackList.on_train_batch_end = on_train_batch_end
+    ended = module.CallbackList.on_epoch_end
+
+    def on_epoch_end(self, epoch, logs=None):
+        with contextlib.suppress(Exception):
+            _tell(logs)
+        return ended(self, epoch, logs)
+
+    module.CallbackList.on_epoch_end = on_epoch_end
 
 
-def _on_torch():
-    """Strategies of TensorFlow's and worlds of JAX's are not to be seen from here."""
-    return sys.modules["keras.src.backend.config"].backend() == "torch"
+def _tell(logs):
+    """An epoch's metrics. Those of its batches would have to be fetched from the device each time."""
+    numbers = {name: float(value) for name, value in (logs or {}).items() if getattr(value, "ndim", 0) == 0}
+    if numbers and steps.number and trains():
+        pulse.send({"op": "report", "step": steps.number, "counted": True, "metrics": numbers, "at": time.time()})
+
+
+def _warn_alone():
+    """JAX is asked where it makes its devices (`frameworks`)."""
+    config = sys.modules.get("keras.src.backend.config")
+    backend = config.backend() if config else "tensorflow"  # `tf_keras` has no other
+    if backend == "torch":
+        warn_alone()
+    elif backend == "tensorflow" and not _tensorflow_meets():
+        warn_alone(
+            f"after {TOGETHER_BY} steps TensorFlow is in no cluster. Make and compile the model in the scope of a"
+            " tf.distribute.MultiWorkerMirroredStrategy, or ask for workers: 1"
+        )
+
+
+def _tensorflow_meets():
+    """A strategy of several workers tells TensorFlow of the cluster before its first variable."""
+    context = sys.modules["tensorflow.python.eager.context"].context()
+    return bool(context._collective_ops_server_def or context._server_def or context.coordination_service)

@@ -1,0 +1,191 @@
+"""Steps that flax, Keras and a loop for JAX's profiler count themselves: looked at, through stand-ins."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cotenant_worker.hook.cotenant_shim import counters
+from cotenant_worker.hook.cotenant_shim import steps as counting
+
+
+class Line:
+    """Of `Pulse` what counting uses."""
+
+    rank = 0
+
+    def __init__(self) -> None:
+        self.words: dict[str, int] = {}
+        self.told: dict[str, int] = {}
+        self.stirs: dict[str, Callable[[], int]] = {}
+
+    def send(self, message: dict[str, Any]) -> None:
+        pass
+
+    def start(self) -> None:
+        pass
+
+    def last_words(self) -> None:
+        self.told = dict(self.words)
+
+    def word(self, name: str, value: int | None = None) -> int:
+        if value is not None:
+            self.words[name] = value
+        return self.words.get(name, 0)
+
+
+class ArrayImpl:
+    """As JAX calls its arrays."""
+
+    def __init__(self, value: Any, ready: bool = True) -> None:
+        self.value = value
+        self.ready = ready
+
+    def is_ready(self) -> bool:
+        return self.ready
+
+    def addressable_data(self, _index: int) -> Any:
+        return self.value
+
+
+@pytest.fixture
+def line(monkeypatch: pytest.MonkeyPatch) -> Line:
+    """Nothing looks by itself."""
+    import numpy  # noqa: F401 - JAX has imported it
+
+    line = Line()
+    for module in (counting, counters):
+        monkeypatch.setattr(module, "pulse", line)
+    steps = counting.Steps()
+    for module in (counting, counters):
+        monkeypatch.setattr(module, "steps", steps)
+    monkeypatch.setattr(counting, "trains", lambda: True)
+    monkeypatch.setattr(counters, "trains", lambda: False)
+    monkeypatch.setattr(counters, "watch", counters.Watch())
+    return line
+
+
+def train_states() -> tuple[Any, Any]:
+    """flax's class, hooked, and a program's own one."""
+
+    @dataclass(frozen=True)
+    class TrainState:
+        step: Any
+
+    counters.after_flax_train_state(SimpleNamespace(TrainState=TrainState))
+
+    @dataclass(frozen=True)
+    class WithStatistics(TrainState):
+        batch_stats: Any = None
+
+    return TrainState, WithStatistics
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["flax's own", "a subclass"])
+def test_the_newest_train_state_says_the_step(line: Line, which: int) -> None:
+    state = train_states()[which]
+    state(0)
+    for step in (1, 2, 7):
+        state(ArrayImpl(step))
+    state("what stands for it while a function is traced")
+    counters.watch.look()
+    assert line.words == {"step": 7}
+
+
+def test_a_loop_that_compiles_nothing_counts_in_plain_numbers(line: Line) -> None:
+    state = train_states()[0]
+    for step in range(4):
+        state(step)
+    counters.watch.look()
+    assert line.words == {"step": 3}
+
+
+def test_a_short_program_says_at_its_end_how_far_it_came(line: Line) -> None:
+    state = train_states()[0]
+    state(0)
+    state(ArrayImpl(30))
+    counters.watch.last_words()
+    assert line.told == {"step": 30}
+
+
+def test_what_is_not_computed_yet_is_looked_at_later(line: Line) -> None:
+    state = train_states()[0]
+    state(0)
+    pending = ArrayImpl(4, ready=False)
+    state(pending)
+    counters.watch.look()
+    assert line.words == {}
+    pending.ready = True
+    counters.watch.look()
+    assert line.words == {"step": 4}
+
+
+def test_what_a_checkpoint_brought_is_no_step_of_this_run(line: Line) -> None:
+    state = train_states()[0]
+    state(ArrayImpl(500))
+    counters.watch.look()
+    assert line.words == {}
+    state(ArrayImpl(501))
+    counters.watch.look()
+    assert line.words == {"step": 501}
+
+
+def test_a_second_training_goes_on_stirring_until_it_is_further(line: Line) -> None:
+    state = train_states()[0]
+    state(0)
+    for step in (100, 1, 2):
+        state(ArrayImpl(step))
+        counters.watch.look()
+    assert line.words == {"step": 100}
+    assert line.stirs["counters"]() == 3
+
+
+def test_the_optimizer_of_nnx_counts_in_a_variable(line: Line) -> None:
+    class Variable:
+        value: Any = ArrayImpl(0)
+
+        def get_raw_value(self) -> Any:
+            return self.value
+
+    class Optimizer:
+        def __init__(self) -> None:
+            self.step = Variable()
+
+    counters.after_flax_optimizer(SimpleNamespace(Optimizer=Optimizer))
+    optimizer = Optimizer()
+    counters.watch.look()
+    assert line.words == {}
+    optimizer.step.value = ArrayImpl(9)
+    counters.watch.look()
+    assert line.words == {"step": 9}
+
+
+@pytest.mark.parametrize(("backend", "shown"), [("tensorflow", {"step": 3}), ("jax", {})])
+def test_an_optimizer_of_keras_counts_under_tensorflow(
+    line: Line, monkeypatch: pytest.MonkeyPatch, backend: str, shown: dict[str, int]
+) -> None:
+    class BaseOptimizer:
+        def __init__(self) -> None:
+            self._iterations = SimpleNamespace(numpy=lambda: 3)
+
+    config = SimpleNamespace(backend=lambda: backend)
+    monkeypatch.setitem(sys.modules, "keras.src.backend.config", config)
+    counters.after_keras_optimizer(SimpleNamespace(BaseOptimizer=BaseOptimizer))
+    BaseOptimizer()
+    counters.watch.look()
+    assert line.words == shown
+
+
+def test_a_loop_that_marks_its_steps_for_the_profiler_says_them(line: Line) -> None:
+    class StepTraceAnnotation:
+        def __init__(self, name: str, **words: Any) -> None:
+            self.said = (name, words)
+
+    counters.after_step_annotation(SimpleNamespace(StepTraceAnnotation=StepTraceAnnotation))
+    assert StepTraceAnnotation("train", step_num=5).said == ("train", {"step_num": 5})
+    StepTraceAnnotation("eval", step_num=80)
+    StepTraceAnnotation("train")
+    assert line.words == {"step": 5}
