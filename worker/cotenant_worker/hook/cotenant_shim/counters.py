@@ -19,6 +19,7 @@ from .main_process import trains
 from .steps import steps
 
 _LOOK_S = 0.5
+_LAST_S = 1.0
 
 
 class Watch:
@@ -26,6 +27,7 @@ class Watch:
 
     def __init__(self):
         self._held = {}
+        self._asked = {}
         self._last = {}
         self._moves = 0
         self._thread = None
@@ -34,9 +36,9 @@ class Watch:
         """So far `source` has come to `number`."""
         self._last.setdefault(source, number)
 
-    def hold(self, source, counter, read):
-        """`read(counter)` is the number of steps, or None where it cannot be told now; the newest one counts."""
-        self._held[source] = (counter, read)
+    def hold(self, source, newest, read):
+        """`newest()` is its counter now, `read` of that the number of steps, or None where it cannot be told yet."""
+        self._held[source] = (newest, read)
         if self._thread is None and trains():
             self._thread = threading.Thread(target=self._run, name="cotenant-steps", daemon=True)
             self._thread.start()
@@ -48,18 +50,37 @@ class Watch:
             self.look()
 
     def last_words(self):
-        self.look()
+        """The last step may still be under way. It is not waited for by a program that failed: nor may it ever come."""
+        end = time.monotonic() + (0 if getattr(sys, "last_value", None) is not None else _LAST_S)
+        while not self.look() and time.monotonic() < end:
+            time.sleep(0.05)
         pulse.last_words()  # its own came before this, or it has just begun and will not be called any more
 
     def look(self):
-        for source, (counter, read) in list(self._held.items()):
-            with contextlib.suppress(Exception):
-                number = read(counter)
-                if number is not None and number != self._last.setdefault(source, number):
-                    self._last[source] = number
-                    self._moves += 1
-                    pulse.stirs["counters"] = lambda: self._moves  # a second training begins at 0 again
-                    steps.are(source, number)
+        """Whether the newest of all could be read."""
+        found = [self._look(source, newest, read) for source, (newest, read) in list(self._held.items())]
+        return all(found)
+
+    def _look(self, source, newest, read):
+        """A loop may run far ahead of its device: what was not computed at the last look is asked again."""
+        asked, self._asked[source] = self._asked.get(source), None
+        with contextlib.suppress(Exception):
+            value = newest()
+            if self._is(source, read(value)):
+                return True
+            self._asked[source] = value
+        with contextlib.suppress(Exception):
+            if asked is not None and not self._is(source, read(asked)):
+                self._asked[source] = asked
+        return False
+
+    def _is(self, source, number):
+        if number is not None and number != self._last.setdefault(source, number):
+            self._last[source] = number
+            self._moves += 1
+            pulse.stirs["counters"] = lambda: self._moves  # a second training begins at 0 again
+            steps.are(source, number)
+        return number is not None
 
 
 watch = Watch()
@@ -79,9 +100,11 @@ def after_flax_train_state(module):
     def note(self):
         if isinstance(self.step, int):  # new, or of a loop that compiles nothing
             watch.begins("flax", self.step)
-            watch.hold("flax", self.step, int)
+            step = self.step
+            watch.hold("flax", lambda: step, int)
         elif type(self.step).__name__ == "ArrayImpl":  # not what stands for it while a function is traced
-            watch.hold("flax", self.step, computed)
+            step = self.step
+            watch.hold("flax", lambda: step, computed)
 
     def init(self, *args, **kwargs):
         original(self, *args, **kwargs)
@@ -100,7 +123,8 @@ def after_flax_optimizer(module):
         with contextlib.suppress(Exception):
             if type(_raw(self.step)).__name__ == "ArrayImpl":
                 watch.begins("nnx", 0)
-                watch.hold("nnx", self.step, lambda variable: computed(_raw(variable)))
+                variable = self.step
+                watch.hold("nnx", lambda: _raw(variable), computed)
 
     module.Optimizer.__init__ = init
 
@@ -118,7 +142,8 @@ def after_keras_optimizer(module):
         with contextlib.suppress(Exception):
             if sys.modules["keras.src.backend.config"].backend() == "tensorflow":
                 watch.begins("keras iterations", 0)
-                watch.hold("keras iterations", self._iterations, lambda variable: int(variable.numpy()))
+                variable = self._iterations
+                watch.hold("keras iterations", variable.numpy, int)
 
     module.BaseOptimizer.__init__ = init
 
