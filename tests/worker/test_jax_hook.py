@@ -12,6 +12,7 @@ import pytest
 
 from cotenant_worker import layout
 from cotenant_worker.hook.cotenant_shim import frameworks
+from cotenant_worker.hook.cotenant_shim.beats import Pulse
 
 RANK = {"JAX_PROCESS_ID": "1", "JAX_NUM_PROCESSES": "2", "JAX_COORDINATOR_ADDRESS": "10.0.0.1:24002"}
 OURS = {"coordinator_address": "10.0.0.1:24002", "num_processes": 2, "process_id": 1}
@@ -65,6 +66,42 @@ def test_outside_a_rank_nothing_is_added(monkeypatch: pytest.MonkeyPatch) -> Non
     for name in RANK:
         monkeypatch.delenv(name, raising=False)
     assert hooked(new, monkeypatch, {})(num_processes=1) == {"num_processes": 1}
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        pytest.param({}, [], id="nothing"),
+        pytest.param(OURS, [], id="what is so"),
+        pytest.param({"num_processes": 4}, ["num_processes=4, but the job has 2 ranks"], id="more than there are"),
+        pytest.param({"process_id": 0}, ["process_id=0, but this is rank 1"], id="another one's place"),
+        pytest.param(
+            {"coordinator_address": "localhost:10000"},
+            ["coordinator_address=localhost:10000, but the job's ranks are in 2 pods"],
+            id="a place that the other pods do not reach",
+        ),
+    ],
+)
+def test_arguments_by_which_the_ranks_would_not_meet_are_objected_to(said: dict[str, Any], wrong: list[str]) -> None:
+    assert frameworks._objection(said, RANK | {"COTENANT_NODES": "2"}) == wrong
+
+
+def test_a_rank_that_waits_for_the_others_in_initialize_is_known_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    pulse = Pulse()
+    monkeypatch.setattr(pulse, "start", lambda: None)
+    monkeypatch.setattr(frameworks, "pulse", pulse)
+    monkeypatch.setattr(frameworks, "is_main_process", lambda: True)
+    monkeypatch.setenv("COTENANT_RANKS", "2")
+    seen: list[tuple[bool, int]] = []
+
+    def initialize(num_processes: Any = None, process_id: Any = None) -> None:
+        seen.append((pulse.inside, pulse.entered))
+
+    hooked(initialize, monkeypatch, RANK)()
+    assert (seen, pulse.inside) == ([(True, 1)], False)
+    assert pulse._beat(-1)["mute"]
+    pulse.reports = 1
+    assert not pulse._beat(-1)["mute"]
 
 
 STAND_IN = {

@@ -181,3 +181,11 @@ async def test_what_was_said_of_a_standstill_is_taken_back_when_the_job_complete
     await conductor.handle(0, {"op": "exit", "exit": ended, "age": 0.0})
     await conductor._carry_out(conductor.supervisor.tick(140.0))
     assert pods.texts[-1] == last
+
+
+def test_a_rank_that_does_nothing_that_is_counted_is_not_said_to_stand_still() -> None:
+    beats = [Beat(rank, 0, -1, f"train.py:{rank} in main", 199.5, mute=True) for rank in (0, 1)]
+    found = find_stall(beats, {0, 1}, began_at=0.0, now=200.0, patience_s=120.0)
+    assert found is not None
+    assert not found.heard  # nothing is said; the job's own stallTimeout may still end it
+    assert found.message.endswith("rank 0 stands at train.py:0 in main; rank 1 stands at train.py:1 in main")

@@ -398,7 +398,10 @@ def meeting(rank: int, entered: int = 1, *, inside: bool = True, seen: float = 9
     return Beat(rank, 0, -1 if inside else 7, "train.py:9 in main", seen, moved, entered, inside)
 
 
-WAITED = "rank(s) have waited 40 s in init_process_group or a first all_reduce for 1 that did not come"
+WAITED = (
+    "rank(s) have waited 40 s in init_process_group, jax.distributed.initialize or a first all_reduce for 1 that did"
+    " not come"
+)
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ class Beat:
     turned_at: float = 0.0
     waits: str = ""
     """The collective of torch's that it is in, of whatever group."""
+    mute: bool = False
+    """It does nothing that is counted: whether it gets on cannot be told."""
 
     @property
     def progress(self) -> tuple[int, int, int, bool]:
@@ -141,8 +143,8 @@ def find_absent(
         -meeting,
         tuple(missing),
         for_s,
-        f"{len(waiting)} rank(s) have waited {for_s:.0f} s in init_process_group or a first all_reduce for"
-        f" {len(missing)} that did not come: {words}",
+        f"{len(waiting)} rank(s) have waited {for_s:.0f} s in init_process_group, jax.distributed.initialize or a"
+        f" first all_reduce for {len(missing)} that did not come: {words}",
     )
 
 

@@ -56,7 +56,7 @@ def find_stall(
     for_s = now - max([began_at, *(max(beat.moved_at, beat.turned_at) for beat in known.values())])
     if not live or for_s < (min(waits_s, patience_s) if waiting else patience_s):
         return None
-    silent = [rank for rank in live if rank not in known]
+    silent = [rank for rank in live if rank not in known or known[rank].mute]
     places = "; ".join(_place(rank, known.get(rank), now) for rank in live[:4])
     more = f" and {len(live) - 4} more" if len(live) > 4 else ""
     said = _waits_said(live, for_s) if waiting else _stands_said(live, known, for_s)

@@ -42,6 +42,8 @@ class Pulse:
         """It waits there for the others."""
         self.met = False
         """It has met all ranks of the job."""
+        self.mute = False
+        """It meets the others by a framework whose collectives are not counted: they may go on unseen."""
         self.reports = 0
         """How often the program has said how far it is."""
 
@@ -160,6 +162,7 @@ class Pulse:
     def _beat(self, number):
         generation = int(os.environ.get("COTENANT_RESTART", "0"))
         where = main_thread_place()
+        turns = self.reports + self.word("step") + self.word("calls") + self._stirred()
         return {
             "rank": self.rank,
             "generation": generation,
@@ -168,7 +171,8 @@ class Pulse:
             "entered": self.entered,
             "inside": self.inside,
             "met": self.met,
-            "turns": self.reports + self.word("step") + self.word("calls") + self._stirred(),
+            "turns": turns,
+            "mute": self.mute and not turns and not self.counters,
             "waits": "" if self.inside else main_thread_collective(),
         }
 

@@ -12,6 +12,7 @@ import time
 from .alone import is_alone, warn_alone
 from .beats import pulse
 from .first_words import begin
+from .imports import complain
 from .main_process import is_main_process, ranks
 
 
@@ -25,6 +26,8 @@ def after_jax_distributed(module):
     def initialize(*args, **kwargs):
         given = signature.bind_partial(*args, **kwargs).arguments
         env = os.environ
+        with contextlib.suppress(Exception):
+            _object(_objection(given, env))
         if "JAX_PROCESS_ID" in env and "JAX_NUM_PROCESSES" in env:
             ours = {
                 "num_processes": int(env["JAX_NUM_PROCESSES"]),
@@ -37,10 +40,38 @@ def after_jax_distributed(module):
             for name, value in ours.items():
                 if name in signature.parameters and given.get(name) is None:
                     given[name] = value
-        return original(**given)
+        if not is_main_process() or ranks() < 2 or given.get("num_processes") != ranks():
+            return original(**given)
+        pulse.mute = True  # from here on it is heard, but what it does is not counted
+        with pulse.meeting():
+            return original(**given)
 
     initialize.__doc__ = original.__doc__
     module.initialize = initialize
+
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+def _objection(given, env):
+    """What a program says to `initialize` by which the job's ranks will not meet. JAX waits five minutes for them."""
+    ranks, rank, nodes = (env.get(name, "") for name in ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "COTENANT_NODES"))
+    wrong = []
+    if ranks and given.get("num_processes") not in (None, int(ranks)):
+        wrong.append(f"num_processes={given['num_processes']}, but the job has {ranks} ranks")
+    if rank and given.get("process_id") not in (None, int(rank)):
+        wrong.append(f"process_id={given['process_id']}, but this is rank {rank}")
+    where = str(given.get("coordinator_address") or "")
+    if where.rpartition(":")[0] in _LOOPBACK and nodes not in ("", "1"):
+        wrong.append(f"coordinator_address={where}, but the job's ranks are in {nodes} pods")
+    return wrong
+
+
+def _object(wrong):
+    if wrong and is_main_process():
+        text = f"jax.distributed.initialize is given {'; '.join(wrong)}. Without arguments it joins the job's ranks"
+        complain(text)
+        pulse.send({"op": "warning", "key": "jax-arguments", "text": text})
 
 
 _END_S = 30.0
