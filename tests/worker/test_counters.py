@@ -179,6 +179,13 @@ def test_an_optimizer_of_keras_counts_under_tensorflow(
     assert line.words == shown
 
 
+def test_fit_counts_on_where_its_optimizer_was_seen_to_move_first(line: Line) -> None:
+    counting.steps.are(counting.ITERATIONS, 1)
+    assert [counting.steps.made("fit") for _ in range(19)] == [False] * 18 + [True]
+    counting.steps.are(counting.ITERATIONS, 50)
+    assert line.words == {"step": 20}
+
+
 def test_a_loop_that_marks_its_steps_for_the_profiler_says_them(line: Line) -> None:
     class StepTraceAnnotation:
         def __init__(self, name: str, **words: Any) -> None:

@@ -16,7 +16,7 @@ import time
 
 from .beats import pulse
 from .main_process import trains
-from .steps import steps
+from .steps import ITERATIONS, steps
 
 _LOOK_S = 0.5
 _LAST_S = 1.0
@@ -141,9 +141,9 @@ def after_keras_optimizer(module):
         original(self, *args, **kwargs)
         with contextlib.suppress(Exception):
             if sys.modules["keras.src.backend.config"].backend() == "tensorflow":
-                watch.begins("keras iterations", 0)
+                watch.begins(ITERATIONS, 0)
                 variable = self._iterations
-                watch.hold("keras iterations", variable.numpy, int)
+                watch.hold(ITERATIONS, variable.numpy, int)
 
     module.BaseOptimizer.__init__ = init
 

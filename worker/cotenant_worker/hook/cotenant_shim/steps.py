@@ -1,4 +1,4 @@
-"""How far a program is that does not say so: the steps of its first torch optimizer, or of Keras's `fit`."""
+"""How far a program is that does not say so: those of its first torch optimizer, of Keras's `fit`, of `counters`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import time
 from .alone import TOGETHER_BY, is_alone, warn_alone
 from .beats import pulse
 from .main_process import trains
+
+ITERATIONS = "keras iterations"
+"""Where a Keras optimizer counts. `fit` moves that as well, and tells of its batches: it comes first."""
 
 
 class Steps:
@@ -26,6 +29,8 @@ class Steps:
 
     def made(self, source, more=1):
         """Whether these `more` steps of `source` are those by which ranks have met."""
+        if self._source == ITERATIONS:
+            self._source = source
         if not self._counts(source):
             return False
         self._count += more
