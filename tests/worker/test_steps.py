@@ -1,6 +1,7 @@
 """Steps that a program does not tell: of Keras's `fit`, through a stand-in for its list of callbacks."""
 
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ class Line:
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
+        self.stirs: dict[str, Callable[[], int]] = {}
         self.words: dict[str, int] = {}
 
     def send(self, message: dict[str, Any]) -> None:
@@ -140,3 +142,28 @@ def test_an_epochs_metrics_are_told_at_its_end_as_of_its_last_step(line: Line) -
         (2, True, {"loss": 0.5, "val_loss": 0.25})
     ]
     assert once.logs == [{"loss": 3.0}, logs]
+
+
+def test_the_optimizer_of_the_next_fold_is_counted_from_its_first_step_on(line: Line) -> None:
+    for fold in ("first", "second", "third"):
+        for _ in range(150):
+            counting.steps.made(fold)
+    assert line.words == {"step": 450}
+
+
+def test_optimizers_that_take_turns_are_counted_as_one(line: Line) -> None:
+    """A GAN whose discriminator makes five steps for one of its generator; here the generator came first."""
+    for _ in range(40):
+        counting.steps.made("generator")
+        for _ in range(5):
+            counting.steps.made("discriminator")
+    assert line.words == {"step": 40}
+
+
+def test_steps_that_are_not_counted_show_that_something_goes_on(line: Line) -> None:
+    """Else a program could be taken for one that stands still in the first steps of its second optimizer."""
+    counting.steps.made("first")
+    for _ in range(30):
+        counting.steps.made("second")
+    assert line.words == {"step": 1}
+    assert line.stirs["steps"]() == 30

@@ -1,4 +1,4 @@
-"""How far a program is that does not say so: those of its first torch optimizer, of Keras's `fit`, of `counters`."""
+"""How far a program is that does not say so: those of a torch optimizer, of Keras's `fit`, of `counters`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from .main_process import trains
 ITERATIONS = "keras iterations"
 """Where a Keras optimizer counts. `fit` moves that as well, and tells of its batches: it comes first."""
 
+SUCCEEDS = 100
+"""Steps of another optimizer without one of the first: it trains what comes next (a fold, a second `fit`). Those that
+take turns, as in a GAN, do so earlier."""
+
 
 class Steps:
     """Of this process: one count, of whoever came first. A Keras model may well hold one of torch's optimizers."""
@@ -22,6 +26,11 @@ class Steps:
         self._count = 0
         self._before = 0
         """What another process of this rank has counted, if this one succeeds it."""
+        self._next = None
+        self._since = 0
+        """The first other source since the last step of the one that counts, and how many it has made."""
+        self.others = 0
+        """Steps that add nothing to the count, and show all the same that something goes on."""
 
     @property
     def number(self):
@@ -32,6 +41,8 @@ class Steps:
         if self._source == ITERATIONS:
             self._source = source
         if not self._counts(source):
+            more = self._succeeds(source, more)
+        if not more:
             return False
         self._count += more
         pulse.word("step", self.number)
@@ -50,8 +61,25 @@ class Steps:
                 return False
             self._before = max(0, pulse.word("step"))
             pulse.send({"op": "mark", "what": f"first step of rank {pulse.rank}", "stepped": True})
+            pulse.stirs["steps"] = lambda: self.others
             pulse.start()
+        if self._source == source:
+            self._next, self._since = None, 0
         return self._source == source
+
+    def _succeeds(self, source, more):
+        """`source` is not the one that counts: all that it has made, if it takes that one's place now, else 0."""
+        if self._source == "nobody":
+            return 0
+        self.others += more
+        self._next = self._next or source
+        if self._next != source:
+            return 0
+        self._since += more
+        if self._since < SUCCEEDS:
+            return 0
+        made, self._source, self._next, self._since = self._since, source, None, 0
+        return made
 
 
 steps = Steps()
