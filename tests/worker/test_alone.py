@@ -22,6 +22,7 @@ pytestmark = pytest.mark.ray  # imports torch: seconds of CPU
         pytest.param("none", "2", "1", False, id="rank 0 says it in the log, for all"),
         pytest.param("none", "1", "0", False, id="one rank"),
         pytest.param("met", "2", "0", False, id="a process group"),
+        pytest.param("met for nothing", "2", "0", True, id="a process group that nothing passes through"),
         pytest.param("children", "2", "0", True, id="processes of a rank's own that meet one another only"),
         pytest.param("children that meet", "2", "0", False, id="processes of a rank's own that meet the other ranks"),
         pytest.param("remote", "2", "0", False, id="torch's remote calls"),

@@ -18,16 +18,32 @@ siblings = []  # type: ignore[var-annotated]
 
 def is_alone():
     """This rank trains, there are others, and it has no way to them that we know of."""
-    if ranks() < 2 or "COTENANT_PS_ADDRS" in os.environ or pulse.counters:
-        return False  # those who count, or counted, have met: torch's process group, our ring
-    if {"horovod", "mpi4py"} & set(sys.modules):
+    if ranks() < 2 or "COTENANT_PS_ADDRS" in os.environ:
         return False
+    if {"horovod", "mpi4py", "torch.distributed.pipelining"} & set(sys.modules):
+        return False  # another way to the others, or one on which NCCL counts nothing: from rank to rank
+    if pulse.counters:
+        return met_for_nothing()  # those who count, or counted, have met: torch's process group, our ring
     if True in siblings:
         return True
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     rpc = sys.modules.get("torch.distributed.rpc")
     remote = getattr(rpc, "_is_current_rpc_agent_set", None)
     return not (c10d and c10d.is_initialized()) and not (remote and remote())
+
+
+handed_over = []  # type: ignore[var-annotated]
+"""How many collectives torch's process group had seen when it was handed to the program."""
+
+
+def met_for_nothing():
+    """The ranks have a process group of torch's, and by now nothing has passed through it or through any other."""
+    if list(pulse.counters) != ["torch"] or not handed_over or "torch" not in pulse.stirs:
+        return False
+    try:
+        return pulse.stirs["torch"]() == handed_over[0]
+    except Exception:  # a backend that does not count
+        return False
 
 
 def warn_alone(why=""):
@@ -37,6 +53,11 @@ def warn_alone(why=""):
         why = (
             "the processes that each rank started meet only one another. Ask for workers: 1 with all the GPUs,"
             " or let them meet at MASTER_ADDR and MASTER_PORT as the job gives them"
+        )
+    elif handed_over and not why:
+        why = (
+            f"after {TOGETHER_BY} steps nothing has passed through the process group. Wrap the model in"
+            " DistributedDataParallel, or ask for workers: 1 (Accelerate and Trainer without a GPU: use cpu=True)"
         )
     why = why or (
         f"after {TOGETHER_BY} steps there is no process group."

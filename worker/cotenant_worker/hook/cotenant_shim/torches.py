@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from .alone import is_alone, siblings, warn_alone
+from .alone import handed_over, is_alone, siblings, warn_alone
 from .beats import pulse
 from .imports import complain
 from .main_process import is_main_process, ranks, trains
@@ -58,6 +58,8 @@ def after_distributed(c10d):
             pulse.stirs["torch"] = lambda: sum(group._get_sequence_number_for_group() for group in c10d._world.pg_map)
             pulse.start()
         preflight(c10d, cuda=transport(c10d) == "nccl")
+        with contextlib.suppress(Exception):
+            handed_over[:] = [pulse.stirs["torch"]()]
         return result
 
     init_process_group.__doc__ = original.__doc__
