@@ -220,8 +220,11 @@ def test_a_program_that_ignores_sigterm_is_killed_before_the_kubelet_does(tmp_pa
         until(lambda: pod.get("/healthz") == "ok\n", 20, "health")
         until(lambda: pod.progress().observed_gpus, 20, "the rank")
         pod.process.send_signal(signal.SIGTERM)
-        ended, log, _ = pod.finish(10)
+        ended, log, termination = pod.finish(10)
     assert ended == 143, log
+    assert termination.message.endswith(
+        "; rank 0 did not leave within 2 s and had to be killed: a program is expected to heed SIGTERM or should_stop()"
+    )
 
 
 def test_nothing_of_a_pod_survives_its_launcher(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cotenant import names
 from cotenant.contract import Contract, needs_ray
@@ -113,8 +113,7 @@ class Launcher:
         return await self._leave(finish)
 
     def _say_what_is_chosen(self) -> None:
-        chosen, warning = choose_collective(self.contract)
-        self.board.collective = chosen
+        self.board.collective, warning = choose_collective(self.contract)
         self.board.warn("collective", warning)
         objection = self.ranks.program.objection
         self.board.warn("command", objection)
@@ -236,7 +235,7 @@ class Launcher:
     async def _leave(self, finish: Finish) -> int:
         await self.ranks.stop(1 << 30)
         if self.preemption.begun:
-            finish = replace(finish, code=names.EXIT_PREEMPTED, reason="Preempted")
+            finish = self.preemption.verdict(finish)
         await self.links.finish(finish)
         if self.head and not self.solo:
             # The driver still tells the others, also a pod that just has no actor (`driver.TOLD_S`); then it ends.

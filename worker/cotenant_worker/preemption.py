@@ -6,14 +6,17 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker import layout
 from cotenant_worker.board import Board
 from cotenant_worker.channel import Message
+from cotenant_worker.commands import Finish
 from cotenant_worker.ranks import LocalRanks
 from cotenant_worker.runtime import RayRuntime
+from cotenant_worker.supervision import time_to_leave
 
 _SAMPLE_S = 0.5
 
@@ -27,6 +30,8 @@ class Preemption:
     emit: Callable[[Message], None]
     begun: bool = False
     """The pod itself was asked to leave; a world that changes its size asks its ranks only."""
+    late: tuple[int, ...] = ()
+    """Ranks that had to be killed."""
     _calls_at: tuple[float, int] = (0.0, 0)
 
     async def sample(self) -> None:
@@ -38,7 +43,7 @@ class Preemption:
                 self._calls_at = (time.monotonic(), max(calls))
 
     def ask_ranks(self, why: str) -> None:
-        left = self.grace_left()
+        left = time_to_leave(self.contract)
         document = {"reason": why, "deadline": time.time() + left, "seconds": left}
         aside = layout.preempt_file().with_suffix(".tmp")
         try:
@@ -54,17 +59,22 @@ class Preemption:
         rate = max(0.0, (max(calls.values(), default=0) - before) / (now - at)) if at else 0.0
         self.emit({"op": "calls", "calls": calls, "rate": rate})
 
-    def grace_left(self) -> float:
-        """Seconds that ranks have: five are kept for ourselves, less where the grace period is short."""
-        return max(1.0, self.contract.grace_s - min(5.0, self.contract.grace_s / 4))
-
     async def see_out(self) -> None:
         """Return when our ranks have left, or when their time is over and they are killed."""
         if self.contract.mode == "rayTrain":
-            await self.ray.drain(self.grace_left())
+            await self.ray.drain(time_to_leave(self.contract))
         else:
-            await self.ranks.all_gone(self.grace_left())
-        late = sorted(self.ranks.running)
+            await self.ranks.all_gone(time_to_leave(self.contract))
+        self.late = tuple(sorted(self.ranks.running))
         await self.ranks.stop(1 << 30)
-        if late:
-            self.board.warn("grace", f"ranks {late} were still running at the end of the grace period and were killed")
+
+    def verdict(self, finish: Finish) -> Finish:
+        """However it ended, it was asked to; and what became of ranks that did not leave by themselves."""
+        finish = replace(finish, code=names.EXIT_PREEMPTED, reason="Preempted")
+        if not self.late:
+            return finish
+        who = f"rank {self.late[0]}" if len(self.late) == 1 else f"ranks {', '.join(map(str, self.late))}"
+        late = f"{who} did not leave within {time_to_leave(self.contract):.0f} s and had to be killed"
+        return replace(
+            finish, message=f"{finish.message}; {late}: a program is expected to heed SIGTERM or should_stop()"
+        )

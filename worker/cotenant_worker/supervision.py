@@ -35,6 +35,11 @@ KILL_RESTARTS = 20
 """Ranks killed from outside (SIGKILL without an out-of-memory kill) are restarted this often, at nobody's expense."""
 
 
+def time_to_leave(contract: Contract) -> float:
+    """Seconds that ranks have when a pod is asked to go: five are kept for ourselves, less of a short grace period."""
+    return max(1.0, contract.grace_s - min(5.0, contract.grace_s / 4))
+
+
 @dataclass(slots=True)
 class Supervisor:
     contract: Contract
@@ -139,7 +144,7 @@ class Supervisor:
             return []
         forming = self.state is State.FORMING
         self.state = State.PREEMPTING
-        self._until = now + max(1.0, self.contract.grace_s - 4.0)
+        self._until = now + time_to_leave(self.contract) + 1.0  # their launchers see to it before
         self._next = Finish(names.EXIT_PREEMPTED, "Preempted", "asked to stop; see lastCheckpoint for where it resumes")
         return self._settle(now) if not forming else self._finish(self._next)
 
