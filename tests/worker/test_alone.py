@@ -19,6 +19,7 @@ pytestmark = pytest.mark.ray  # imports torch: seconds of CPU
     ("how", "world", "rank", "said"),
     [
         pytest.param("none", "2", "0", True, id="two ranks that have nothing to do with each other"),
+        pytest.param("by hand", "2", "0", True, id="two ranks without an optimizer"),
         pytest.param("none", "2", "1", False, id="rank 0 says it in the log, for all"),
         pytest.param("none", "1", "0", False, id="one rank"),
         pytest.param("met", "2", "0", False, id="a process group"),

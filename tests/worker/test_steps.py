@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cotenant_worker.hook.cotenant_shim import by_hand
 from cotenant_worker.hook.cotenant_shim import steps as counting
 
 
@@ -110,6 +111,31 @@ def test_steps_that_are_done_together_count_as_so_many(line: Line) -> None:
 def test_a_second_source_of_steps_adds_nothing(line: Line) -> None:
     assert not counting.steps.made("an optimizer of torch's")
     callbacks()().on_train_batch_end(0)
+    assert line.words == {"step": 1}
+
+
+def passes(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    made = by_hand.Passes()
+    monkeypatch.setattr(by_hand, "steps", counting.steps)
+    for _ in range(number):
+        made.one_more()
+
+
+def test_backward_passes_are_steps_where_no_optimizer_has_stepped_after_some(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes(monkeypatch, by_hand.FIRST - 1)
+    assert line.words == {}
+    passes(monkeypatch, by_hand.FIRST + 5)
+    assert line.words == {"step": by_hand.FIRST + 5}
+
+
+def test_an_optimizer_that_steps_after_many_passes_takes_the_count_over(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes(monkeypatch, 32)
+    counting.steps.made("sgd")
+    passes(monkeypatch, 32)
     assert line.words == {"step": 1}
 
 

@@ -13,6 +13,7 @@ EXIT_QUOTA = 83
 BEFORE = {"torch": ("memory", "before_torch")}
 AFTER = {
     "torch": ("memory", "after_torch"),
+    "torch._tensor": ("by_hand", "after_tensor"),
     "torch.distributed.distributed_c10d": ("torches", "after_distributed"),
     "torch.distributed.launcher.api": ("launches", "after_launcher"),
     "torch.nn.parallel.distributed": ("torches", "after_data_parallel"),

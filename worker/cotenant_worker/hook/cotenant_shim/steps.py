@@ -13,6 +13,9 @@ from .main_process import trains
 ITERATIONS = "keras iterations"
 """Where a Keras optimizer counts. `fit` moves that as well, and tells of its batches: it comes first."""
 
+BY_HAND = "by hand"
+"""Backward passes without an optimizer. The first step of one shows that they were something else."""
+
 SUCCEEDS = 100
 """Steps of another optimizer without one of the first: it trains what comes next (a fold, a second `fit`). Those that
 take turns, as in a GAN, do so earlier."""
@@ -33,6 +36,11 @@ class Steps:
         """Steps that add nothing to the count, and show all the same that something goes on."""
 
     @property
+    def source(self):
+        """Who counts, or None."""
+        return self._source
+
+    @property
     def number(self):
         return self._before + self._count
 
@@ -40,6 +48,8 @@ class Steps:
         """Whether these `more` steps of `source` are those by which ranks have met."""
         if self._source == ITERATIONS:
             self._source = source
+        elif self._source == BY_HAND != source:
+            self._source, self._count = source, 0
         if not self._counts(source):
             more = self._succeeds(source, more)
         if not more:
