@@ -213,6 +213,7 @@ def test_sigterm_saves_leaves_in_time_and_says_preempted(tmp_path: Path, full: b
     assert (ended, termination.reason) == (143, "Preempted"), log
     assert termination.last_checkpoint_step is not None
     assert termination.last_checkpoint_step > 3
+    assert termination.message == f"asked to stop; its checkpoint of step {termination.last_checkpoint_step} is kept"
 
 
 def test_a_program_that_ignores_sigterm_is_killed_before_the_kubelet_does(tmp_path: Path) -> None:
@@ -222,8 +223,9 @@ def test_a_program_that_ignores_sigterm_is_killed_before_the_kubelet_does(tmp_pa
         pod.process.send_signal(signal.SIGTERM)
         ended, log, termination = pod.finish(10)
     assert ended == 143, log
-    assert termination.message.endswith(
-        "; rank 0 did not leave within 2 s and had to be killed: a program is expected to heed SIGTERM or should_stop()"
+    assert termination.message == (
+        "asked to stop; no checkpoint is known of; rank 0 did not leave within 2 s and had to be killed:"
+        " a program is expected to heed SIGTERM or should_stop()"
     )
 
 

@@ -17,6 +17,7 @@ from cotenant_worker.commands import Finish
 from cotenant_worker.ranks import LocalRanks
 from cotenant_worker.runtime import RayRuntime
 from cotenant_worker.supervision import time_to_leave
+from cotenant_worker.verdicts import last_saved
 
 _SAMPLE_S = 0.5
 
@@ -69,12 +70,16 @@ class Preemption:
         await self.ranks.stop(1 << 30)
 
     def verdict(self, finish: Finish) -> Finish:
-        """However it ended, it was asked to; and what became of ranks that did not leave by themselves."""
-        finish = replace(finish, code=names.EXIT_PREEMPTED, reason="Preempted")
-        if not self.late:
-            return finish
-        who = f"rank {self.late[0]}" if len(self.late) == 1 else f"ranks {', '.join(map(str, self.late))}"
-        late = f"{who} did not leave within {time_to_leave(self.contract):.0f} s and had to be killed"
-        return replace(
-            finish, message=f"{finish.message}; {late}: a program is expected to heed SIGTERM or should_stop()"
-        )
+        """However it ended, it was asked to; what is saved, and what became of ranks that did not leave in time."""
+        said = [finish.message, _saved(last_saved(self.contract, self.board))]
+        if self.late:
+            who = f"rank {self.late[0]}" if len(self.late) == 1 else f"ranks {', '.join(map(str, self.late))}"
+            said.append(
+                f"{who} did not leave within {time_to_leave(self.contract):.0f} s and had to be killed: a program is"
+                " expected to heed SIGTERM or should_stop()"
+            )
+        return replace(finish, code=names.EXIT_PREEMPTED, reason="Preempted", message="; ".join(said))
+
+
+def _saved(step: int | None) -> str:
+    return "no checkpoint is known of" if step is None else f"its checkpoint of step {step} is kept"

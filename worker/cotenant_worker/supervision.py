@@ -145,7 +145,7 @@ class Supervisor:
         forming = self.state is State.FORMING
         self.state = State.PREEMPTING
         self._until = now + time_to_leave(self.contract) + 1.0  # their launchers see to it before
-        self._next = Finish(names.EXIT_PREEMPTED, "Preempted", "asked to stop; see lastCheckpoint for where it resumes")
+        self._next = Finish(names.EXIT_PREEMPTED, "Preempted", "asked to stop")
         return self._settle(now) if not forming else self._finish(self._next)
 
     def tick(self, now: float) -> list[Command]:

@@ -24,9 +24,14 @@ def write_termination(termination: Termination, env: Mapping[str, str]) -> None:
         Path(path).write_text(termination.to_json())
 
 
+def last_saved(contract: Contract, board: Board) -> int | None:
+    """The step of the newest whole checkpoint; None where none is known."""
+    found = checkpoints.newest(contract.checkpoint)
+    return found.step if found else board.saved_step
+
+
 def last_words(contract: Contract, board: Board, finish: Finish) -> Termination:
     """What this pod says of its attempt when it leaves; results and steps come from rank 0's pod only."""
-    saved = checkpoints.newest(contract.checkpoint)
     head = contract.node_rank == 0
     told = board.progress()
     return Termination(
@@ -41,6 +46,6 @@ def last_words(contract: Contract, board: Board, finish: Finish) -> Termination:
         results=board.results() if head else {},
         step=told.step if head else 0,
         of=told.of if head else 0,
-        last_checkpoint_step=saved.step if saved else board.saved_step,
+        last_checkpoint_step=last_saved(contract, board),
         tail=tuple(finish.tail),
     )
