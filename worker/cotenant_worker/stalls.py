@@ -17,6 +17,7 @@ from cotenant_worker.hangs import TOLD_S, Beat
 FIRST_S = 120.0
 """When a standstill is said first; then each time that it has lasted twice as long."""
 _SILENT_S = 10.0
+_UNSEEN = ". Steps of a plain loop in JAX are not seen: if it made some, let it report() them"
 
 
 def timeout_of(contract: Contract) -> float | None:
@@ -60,7 +61,8 @@ def find_stall(
     places = "; ".join(_place(rank, known.get(rank), now) for rank in live[:4])
     more = f" and {len(live) - 4} more" if len(live) > 4 else ""
     said = _waits_said(live, for_s) if waiting else _stands_said(live, known, for_s)
-    return Stall((silent or live)[0], for_s, not silent, waiting, f"{said}: {places}{more}")
+    unseen = _UNSEEN if any(beat.mute for beat in known.values()) else ""
+    return Stall((silent or live)[0], for_s, not silent, waiting, f"{said}: {places}{more}{unseen}")
 
 
 def _waits_said(live: Sequence[int], for_s: float) -> str:
