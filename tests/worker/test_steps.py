@@ -193,3 +193,19 @@ def test_steps_that_are_not_counted_show_that_something_goes_on(line: Line) -> N
         counting.steps.made("second")
     assert line.words == {"step": 1}
     assert line.stirs["steps"]() == 30
+
+
+def test_where_the_first_optimizer_is_gone_the_next_one_counts_at_once(line: Line) -> None:
+    class Optimizer:
+        pass
+
+    first = Optimizer()
+    others = [Optimizer(), Optimizer()]  # made before the first goes: none of them lies where it lay
+    for optimizer in (first, first, others[0], first):
+        counting.steps.made_by(optimizer)
+    assert line.words == {"step": 3}
+    del first, optimizer
+    for _ in range(4):
+        counting.steps.made_by(others[0])
+        counting.steps.made_by(others[1])
+    assert line.words == {"step": 7}

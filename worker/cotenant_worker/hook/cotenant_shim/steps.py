@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+import weakref
 
 from .alone import TOGETHER_BY, is_alone, warn_alone
 from .beats import pulse
@@ -18,7 +19,7 @@ BY_HAND = "by hand"
 
 SUCCEEDS = 100
 """Steps of another optimizer without one of the first: it trains what comes next (a fold, a second `fit`). Those that
-take turns, as in a GAN, do so earlier."""
+take turns, as in a GAN, do so earlier. Where the first is no longer there, the next one need not wait for so long."""
 
 
 class Steps:
@@ -32,6 +33,8 @@ class Steps:
         self._next = None
         self._since = 0
         """The first other source since the last step of the one that counts, and how many it has made."""
+        self._holder = None
+        """A weak reference to whose steps are counted, if it is an object."""
         self.others = 0
         """Steps that add nothing to the count, and show all the same that something goes on."""
 
@@ -43,6 +46,13 @@ class Steps:
     @property
     def number(self):
         return self._before + self._count
+
+    def made_by(self, optimizer):
+        """One step of an optimizer of torch's, as `made`."""
+        met = self.made(id(optimizer))
+        if self._source == id(optimizer) and (self._holder is None or self._holder() is not optimizer):
+            self._holder = weakref.ref(optimizer)
+        return met
 
     def made(self, source, more=1):
         """Whether these `more` steps of `source` are those by which ranks have met."""
@@ -86,8 +96,10 @@ class Steps:
         if self._next != source:
             return 0
         self._since += more
-        if self._since < SUCCEEDS:
+        gone = self._holder is not None and self._holder() is None
+        if self._since < SUCCEEDS and not gone:
             return 0
+        self._holder = None
         made, self._source, self._next, self._since = self._since, source, None, 0
         return made
 

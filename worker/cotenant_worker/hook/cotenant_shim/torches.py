@@ -156,7 +156,7 @@ def after_optimizer(module):
         return
 
     def stepped(optimizer, _args, _kwargs):
-        if steps.made(id(optimizer)) and is_alone():
+        if steps.made_by(optimizer) and is_alone():
             warn_alone()
 
     register(stepped)
