@@ -190,6 +190,7 @@ def test_what_is_left_out_is_filled_in(server: Server) -> None:
             "strategy": "AllReduce",
             "collective": "auto",
             "precision": "fp32",
+            "gpuProcesses": 1,
         },
         "gracePeriod": "30s",
         "retries": 0,
