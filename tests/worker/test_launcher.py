@@ -219,7 +219,7 @@ def test_sigterm_saves_leaves_in_time_and_says_preempted(tmp_path: Path, full: b
 def test_a_program_that_ignores_sigterm_is_killed_before_the_kubelet_does(tmp_path: Path) -> None:
     with launched(tmp_path, behave("ignore", grace_s=2).to_json()) as pod:
         until(lambda: pod.get("/healthz") == "ok\n", 20, "health")
-        until(lambda: pod.progress().observed_gpus, 20, "the rank")
+        until(lambda: pod.progress().step == 1, 20, "the program ignores it")
         pod.process.send_signal(signal.SIGTERM)
         ended, log, termination = pod.finish(10)
     assert ended == 143, log

@@ -59,7 +59,7 @@ if __name__ == "__main__":
                 time.sleep(0.01)
         case "ignore":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            print("ready", flush=True)
+            cotenant_worker.report(step=1)
             time.sleep(600)
         case "stand":
             cotenant_worker.report(step=12)
