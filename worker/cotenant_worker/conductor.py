@@ -134,12 +134,12 @@ class Conductor:
         hang = find_hang(beats, ranks, ended, now, first_s) or find_absent(beats, ranks, ended, now, first_s)
         if hang is None:
             if self._reported_hang is not None:
-                self.pods.tell_head({"op": "warning", "key": "hang", "text": ""})
+                self._warn("hang", "")
             self._reported_hang = None
             return
         if self._reported_hang != hang.sequence:
             self._reported_hang = hang.sequence
-            self.pods.tell_head({"op": "warning", "key": "hang", "text": hang.message})
+            self._warn("hang", hang.message)
         if hang.for_s >= patience_with(hang, ended, patience) and not self._cut_off(hang.missing):
             await self._carry_out(self.supervisor.hung(culprit(hang, ended), hang.message, self.clock()))
 
@@ -155,22 +155,26 @@ class Conductor:
         )
         if stall is None:
             if self._reported_stall_s:
-                self.pods.tell_head({"op": "warning", "key": "stall", "text": ""})
+                self._warn("stall", "")
             self._reported_stall_s = 0.0
             return
         if stall.heard and stall.for_s >= 2 * self._reported_stall_s and self._reported_hang is None:
             self._reported_stall_s = stall.for_s
-            self.pods.tell_head({"op": "warning", "key": "stall", "text": stall.message})
+            self._warn("stall", stall.message)
         if stall.waiting and stall.for_s >= hang_s:
             await self._carry_out(self.supervisor.hung(stall.rank, stall.message, now))
         elif timeout_s is not None and stall.for_s >= timeout_s and not self._cut_off(live):
             await self._carry_out(self.supervisor.stalled(stall.rank, stall.message, now))
 
+    def _warn(self, key: str, text: str) -> None:
+        """An empty text takes the warning back."""
+        self.pods.tell_head({"op": "warning", "key": key, "text": text})
+
     def _take_back_warnings(self) -> None:
         """What went well in the end did not hang."""
         for key, told in (("hang", self._reported_hang is not None), ("stall", self._reported_stall_s > 0)):
             if told:
-                self.pods.tell_head({"op": "warning", "key": key, "text": ""})
+                self._warn(key, "")
 
     def _world(self) -> tuple[list[Beat], list[int], set[int]]:
         """What the ranks of this start said last, who they are, which of them have ended."""

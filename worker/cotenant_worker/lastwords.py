@@ -46,7 +46,7 @@ def telling(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str]:
     begin = _last_traceback(lines)
     graph = next((index for index in range(begin, len(lines)) if _GRAPH_ERROR.match(lines[index])), None)
     if graph is not None:
-        return _telling_of_graph(lines, graph, home)
+        return _telling_of_graph(lines, frames, graph, home)
     spoken = [line for line in lines if not _FAREWELL.search(line)]
     last = (spoken or lines or [""])[-1].strip()
     if not frames:
@@ -58,8 +58,7 @@ def telling(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str]:
     return _short(lines[error].strip()), _place(lines, frames, home)
 
 
-def _telling_of_graph(lines: Sequence[str], at: int, home: Sequence[str]) -> tuple[str, str]:
-    frames = [index for index, line in enumerate(lines) if _FRAME.match(line)]
+def _telling_of_graph(lines: Sequence[str], frames: Sequence[int], at: int, home: Sequence[str]) -> tuple[str, str]:
     below = lines[max([at, *frames]) + 1 :]
     said = [line for line in below if not _FAREWELL.search(line) and not _OF_GRAPH.match(line)]
     kind = lines[at].partition(":")[0].rpartition(".")[2]

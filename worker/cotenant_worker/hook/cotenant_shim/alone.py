@@ -12,6 +12,9 @@ from .main_process import ranks
 TOGETHER_BY = 20
 """Steps. Whatever keeps models together has met by then: DDP does before its first."""
 
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+"""Where processes of one pod meet, and nobody else."""
+
 siblings = []  # type: ignore[var-annotated]
 """Holds True in a rank's child whose process group cannot hold the other ranks."""
 

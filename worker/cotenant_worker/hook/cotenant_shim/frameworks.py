@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from .alone import is_alone, warn_alone
+from .alone import LOOPBACK, is_alone, warn_alone
 from .beats import pulse
 from .first_words import begin
 from .imports import complain
@@ -50,9 +50,6 @@ def after_jax_distributed(module):
     module.initialize = initialize
 
 
-_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-
-
 def _objection(given, env):
     """What a program says to `initialize` by which the job's ranks will not meet. JAX waits five minutes for them."""
     ranks, rank, nodes = (env.get(name, "") for name in ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID", "COTENANT_NODES"))
@@ -62,7 +59,7 @@ def _objection(given, env):
     if rank and given.get("process_id") not in (None, int(rank)):
         wrong.append(f"process_id={given['process_id']}, but this is rank {rank}")
     where = str(given.get("coordinator_address") or "")
-    if where.rpartition(":")[0] in _LOOPBACK and nodes not in ("", "1"):
+    if where.rpartition(":")[0] in LOOPBACK and nodes not in ("", "1"):
         wrong.append(f"coordinator_address={where}, but the job's ranks are in {nodes} pods")
     return wrong
 

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from .alone import handed_over, is_alone, siblings, warn_alone
+from .alone import LOOPBACK, handed_over, is_alone, siblings, warn_alone
 from .beats import pulse
 from .imports import complain
 from .main_process import is_main_process, ranks, trains
@@ -81,17 +81,14 @@ def _is_first(_init_method=None, _timeout=None, _world_size=-1, rank=-1, *_args,
     return str(rank if rank >= 0 else os.environ.get("RANK")) == "0"
 
 
-_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-
-
 def _stays_in_the_pod(init_method=None, _timeout=None, _world_size=-1, _rank=-1, store=None, *_args, **_kwargs):
     """Whether a child meets at an address that the ranks in the job's other pods do not reach."""
     env = os.environ
     if store is not None or int(env.get("COTENANT_NODES", "1")) < 2:
         return False
     if init_method in (None, "env://"):
-        return env.get("MASTER_ADDR") in _LOOPBACK
-    return str(init_method).startswith(tuple(f"tcp://{host}:" for host in _LOOPBACK))
+        return env.get("MASTER_ADDR") in LOOPBACK
+    return str(init_method).startswith(tuple(f"tcp://{host}:" for host in LOOPBACK))
 
 
 def after_data_parallel(module):
