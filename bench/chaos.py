@@ -28,7 +28,8 @@ from pathlib import Path
 
 import chaos_program
 import podlike
-from podlike import Pod, World
+from pod import Pod
+from podlike import World
 
 from cotenant.contract import CheckpointSpec, Contract
 

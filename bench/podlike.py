@@ -1,7 +1,8 @@
 """Worker pods without Kubernetes, for benchmarks and tests: namespaces on a bridge, one launcher as PID 1 in each.
 
-Each pod has its own network (eth0, 10.77.0.x), processes, /tmp, /dev/shm and host name; the pods know each other by
-/etc/hosts. Needs root on Linux with `ip` and `unshare`; `missing()` says what is not there.
+Each pod has its own network (eth0, 10.77.0.x), processes, /tmp, /dev/shm and host name, and a part of the CPUs as a
+kubelet would give it where cgroups are there; the pods know each other by /etc/hosts. Needs root on Linux with `ip` and
+`unshare`; `missing()` says what is not there.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cotenant.contract import Contract, GpuGrant, PodGrant, Progress, RankGrant, Termination
+from pod import Pod
+
+from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-_FETCH = "import sys,urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1],timeout=3).read().decode())"
+LAUNCHER = f"exec {sys.executable} -P -m cotenant_worker"
+"""Shell: what a worker pod runs."""
 
 
 def missing() -> str:
@@ -70,70 +74,6 @@ def contract(pods: Sequence[int], **fields: Any) -> Contract:
 
 
 @dataclass(slots=True)
-class Pod:
-    index: int
-    process: subprocess.Popen[bytes]
-    directory: Path
-    namespace: str
-    started: float
-
-    @property
-    def launcher(self) -> int:
-        """Host pid of the pod's PID 1."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return int(children[0])
-
-    def signal(self, number: int) -> None:
-        os.kill(self.launcher, number)
-
-    def kill(self) -> None:
-        """As when its node dies: everything at once."""
-        with contextlib.suppress(ProcessLookupError, IndexError, FileNotFoundError):
-            os.kill(self.launcher, signal.SIGKILL)
-
-    def wait(self, deadline_s: float) -> int:
-        return self.process.wait(deadline_s)
-
-    def log(self) -> str:
-        return (self.directory / "log").read_text(errors="replace")
-
-    def spoke(self) -> bool:
-        """It left a termination message."""
-        return bool((self.directory / "termination").read_text())
-
-    def termination(self) -> Termination:
-        return Termination.from_json((self.directory / "termination").read_text())
-
-    def get(self, path: str) -> str:
-        url = f"http://10.77.0.{self.index + 1}:8099{path}"
-        command = ["ip", "netns", "exec", self.namespace, sys.executable, "-S", "-c", _FETCH, url]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
-
-    def progress(self) -> Progress:
-        return Progress.from_json(self.get("/progress"))
-
-    def rank_process(self, rank: int) -> int:
-        """Host pid of a rank that was started warm."""
-        for pid in self.processes("cotenant_worker.warm"):
-            if Path(f"/proc/{pid}/comm").read_text().strip() == f"rank-{rank}":
-                return pid
-        raise FileNotFoundError(f"rank {rank} does not run")
-
-    def processes(self, needle: str) -> list[int]:
-        """Host pids inside this pod whose command line holds `needle`."""
-        found = []
-        frontier = [self.process.pid]
-        while frontier:
-            parent = frontier.pop()
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                for task in Path(f"/proc/{parent}/task").iterdir():
-                    frontier += [int(child) for child in (task / "children").read_text().split()]
-                if needle in Path(f"/proc/{parent}/cmdline").read_bytes().replace(b"\0", b" ").decode():
-                    found.append(parent)
-        return found
-
-
-@dataclass(slots=True)
 class World:
     """Some pods of one contract. A context manager: nothing is left when it closes."""
 
@@ -167,8 +107,8 @@ class World:
             run("ip", "-n", name, "link", "set", "eth0", "up")
         return self
 
-    def start(self, index: int, *, token: str | None = None, **overrides: str) -> Pod:
-        """Pod `index`; a second call starts its replacement."""
+    def start(self, index: int, *, token: str | None = None, shell: str = LAUNCHER, **overrides: str) -> Pod:
+        """Pod `index`; a second call starts its replacement. `shell`: what its PID 1 becomes."""
         directory = self.base / f"pod-{index}-{len(self.pods)}"
         directory.mkdir()
         (directory / "termination").touch()
@@ -190,15 +130,24 @@ class World:
         }
         script = (
             f"{self._empty_tmp()} && mount -t tmpfs tmpfs /dev/shm && mount --bind {self.base}/hosts /etc/hosts"
-            f" && hostname pod-{index} && exec {sys.executable} -P -m cotenant_worker"
+            f" && hostname pod-{index} && {shell}"
         )
-        command = ["ip", "netns", "exec", f"{self._bridge}{index}"]
+        command = [*self._own_cpus(index), "ip", "netns", "exec", f"{self._bridge}{index}"]
         command += ["unshare", "-p", "-m", "-u", "-i", "-f", "--kill-child", "--mount-proc", "sh", "-c", script]
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(command, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         pod = Pod(index, process, directory, f"{self._bridge}{index}", time.monotonic())
         self.pods.append(pod)
         return pod
+
+    def _own_cpus(self, index: int) -> list[str]:
+        """What a command starts with to run in a cgroup of the pod's own, with as much weight as every other pod."""
+        group = cpu_groups()
+        if group is None:
+            return []
+        mine = group / f"cotenant-{self._bridge}{index}"
+        mine.mkdir(exist_ok=True)
+        return ["sh", "-c", f'echo 0 > {mine}/cgroup.procs && exec "$@"', "sh"]
 
     def _empty_tmp(self) -> str:
         """Shell: a /tmp of the pod's own. A checkout that lies under /tmp stays where it is."""
@@ -245,10 +194,25 @@ class World:
                     pod.process.wait(5)
                 pod.process.kill()
                 pod.process.wait(5)
+        group = cpu_groups()
         for index in range(len(self.hosts)):
             run("ip", "netns", "del", f"{self._bridge}{index}", check=False)
+            if group is not None:
+                with contextlib.suppress(OSError):  # a process that is only just ending keeps it
+                    (group / f"cotenant-{self._bridge}{index}").rmdir()
         run("ip", "netns", "del", self._bridge, check=False)
         shutil.rmtree(self.base, ignore_errors=True)
+
+
+def cpu_groups() -> Path | None:
+    """Where cgroups that divide CPU time can be made, of version 1 or 2; None where there are none."""
+    first, second = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
+    if (first / "cpu.shares").is_file():
+        return first
+    with contextlib.suppress(OSError):
+        if "cpu" in (second / "cgroup.subtree_control").read_text().split():
+            return second
+    return None
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """A training step under Cotenant against torchrun, on the same machine: `python bench/training.py`. Root, for the pods.
 
-Alternating runs of the same unchanged program: under torchrun, in one pod with two ranks, and in two pods with one.
+Alternating runs of the same unchanged program in one pod with two ranks, and in two pods with one: torchrun, Cotenant.
 Prints step time, launch → first step with its phases, and how long training stands still after a SIGKILL of a rank: in
 the first moments of a run, and once it has run for a while.
 """
@@ -13,7 +13,6 @@ import os
 import re
 import signal
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -24,25 +23,35 @@ import podlike
 PROGRAM = "training_program.py"
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parent / "tests" / "worker" / "programs"
+PODS = {"one pod, two ranks": [2], "two pods": [1, 1]}
 SETTLED_S = 10
 """Of training: by then the warm process has imported what a first step imports."""
 _START_S = 240
 
 
 def read(log: str, launched: float) -> dict[str, Any]:
-    first = re.search(r"FIRST ([\d.]+)", log)
+    reduced, stepped = re.search(r"REDUCED ([\d.]+)", log), re.search(r"FIRST ([\d.]+)", log)
     steps = re.search(r"STEPS (\[.*\])", log)
-    if not first or not steps:
+    if not reduced or not stepped or not steps:
         raise RuntimeError(f"the program did not finish:\n{log[-2000:]}")
-    return {"first_step_s": float(first[1]) - launched, "ms": json.loads(steps[1])}
+    return {
+        "all_reduce_s": float(reduced[1]) - launched,
+        "first_step_s": float(stepped[1]) - launched,
+        "ms": json.loads(steps[1]),
+    }
 
 
-def under_torchrun(turns: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", PROGRAM, str(turns)]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    launched = time.time()
-    done = subprocess.run(command, cwd=HERE, env=env, capture_output=True, text=True, timeout=_START_S, check=False)
-    return read(done.stdout + done.stderr, launched)
+def under_torchrun(pods: list[int], turns: int) -> dict[str, Any]:
+    """In such pods as Cotenant's ranks run in, with their network and their part of the CPUs."""
+    torchrun = f"cd {HERE} && exec {sys.executable} -m torch.distributed.run"
+    torchrun += f" --nnodes={len(pods)} --nproc-per-node={pods[0]} --master-addr=pod-0 --master-port=29500"
+    with podlike.World(podlike.contract(pods), HERE, env={"OMP_NUM_THREADS": "1"}) as world:
+        launched = time.time()
+        each = [f"{torchrun} --node-rank={rank} {PROGRAM} {turns}" for rank in range(len(pods))]
+        started = [world.start(rank, shell=shell) for rank, shell in enumerate(each)]
+        for pod in started:
+            pod.wait(_START_S)
+        return read(started[0].log(), launched)
 
 
 def under_cotenant(pods: list[int], turns: int) -> dict[str, Any]:
@@ -68,9 +77,14 @@ def under_cotenant(pods: list[int], turns: int) -> dict[str, Any]:
         return {**read(started[0].log(), launched), "phases": phases}
 
 
-def first_all_reduce(runs: list[dict[str, Any]]) -> float:
-    """Seconds from the launcher's begin; the best run."""
-    return min(run["phases"].get("first all-reduce of rank 0", float("inf")) for run in runs)
+def settled(runs: list[dict[str, Any]]) -> float:
+    """Milliseconds of a step: median over the later half of all runs."""
+    return statistics.median(ms for run in runs for ms in run["ms"][len(run["ms"]) // 2 :])
+
+
+def at_first(runs: list[dict[str, Any]]) -> float:
+    """The same over the first tenth, while the warm process may still get ready for the next start."""
+    return statistics.median(ms for run in runs for ms in run["ms"][: max(1, len(run["ms"]) // 10)])
 
 
 def phases_of(page: str) -> dict[str, float]:
@@ -93,27 +107,25 @@ def recovery(after_s: float) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--turns", type=int, default=30, help="blocks of 20 steps in a run")
+    parser.add_argument("--turns", type=int, default=60, help="blocks of 20 steps in a run")
     parser.add_argument("--json", default="bench/results/training.json")
     chosen = parser.parse_args()
     if why := podlike.missing():
         print(f"bench/training.py did not run: {why}")
         return 0
-    runs: dict[str, list[dict[str, Any]]] = {"torchrun": [], "one pod, two ranks": [], "two pods": []}
+    runs: dict[str, list[dict[str, Any]]] = {f"{name}, {how}": [] for name in PODS for how in ("torchrun", "Cotenant")}
     for _ in range(chosen.rounds):
-        runs["torchrun"].append(under_torchrun(chosen.turns))
-        runs["one pod, two ranks"].append(under_cotenant([2], chosen.turns))
-        runs["two pods"].append(under_cotenant([1, 1], chosen.turns))
-    bare = statistics.median(ms for run in runs["torchrun"] for ms in run["ms"])
+        for name, pods in PODS.items():
+            runs[f"{name}, torchrun"].append(under_torchrun(pods, chosen.turns))
+            runs[f"{name}, Cotenant"].append(under_cotenant(pods, chosen.turns))
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs, {chosen.rounds} alternating rounds")
-    print(f"{'':<22}{'ms a step':>10}{'to torchrun':>13}{'first step after':>18}")
+    print(f"{'':<30}{'ms a step':>10}{'to torchrun':>13}{'at first':>10}{'first all-reduce':>18}{'first step':>12}")
     for name, found in runs.items():
-        step = statistics.median(ms for run in found for ms in run["ms"])
-        first = min(run["first_step_s"] for run in found)
-        print(f"{name:<22}{step:>10.2f}{step / bare - 1:>+12.1%}{first:>15.1f} s")
-    for name in ("one pod, two ranks", "two pods"):
-        print(f"{name}: first all-reduce {first_all_reduce(runs[name]):.1f} s after the launcher began")
-    fastest = min(runs["two pods"], key=lambda run: run["first_step_s"])
+        step, bare = settled(found), settled(runs[f"{name.rpartition(',')[0]}, torchrun"])
+        reduced, stepped = (statistics.median(run[key] for run in found) for key in ("all_reduce_s", "first_step_s"))
+        starts = f"{reduced:>16.1f} s{stepped:>10.1f} s"
+        print(f"{name:<30}{step:>10.2f}{step / bare - 1:>+13.1%}{at_first(found):>10.2f}{starts}")
+    fastest = min(runs["two pods, Cotenant"], key=lambda run: run["first_step_s"])
     print("two pods, seconds after pod 0's launcher began:")
     for phase, seconds in sorted(fastest["phases"].items(), key=lambda item: item[1]):
         print(f"  {seconds:>7.2f}  {phase}")

@@ -1,6 +1,7 @@
-"""The program that bench/training.py times: a small convolutional net on scikit-learn's digits, DDP over gloo or NCCL.
+"""The program that bench/training.py times: a small convolutional net on random images, DDP over gloo or NCCL.
 
-Ordinary torchrun style. Rank 0 prints `FIRST <unix time>` after its first step, `STEPS <JSON list of ms>` at the end.
+Ordinary torchrun style. Rank 0 prints `REDUCED <unix time>` after its first all-reduce, `FIRST <unix time>` after its
+first step, `STEPS <JSON list of ms>` at the end.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import time
 
 import torch
 import torch.distributed as dist
-from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -21,10 +21,12 @@ turns = int(sys.argv[1])
 torch.set_num_threads(1)
 dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
 device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
-digits = load_digits()
-images = torch.tensor(digits.images, dtype=torch.float32, device=device).unsqueeze(1) / 16
-labels = torch.tensor(digits.target, device=device)
+dist.all_reduce(torch.ones(1, device=device))
+if dist.get_rank() == 0:
+    print(f"REDUCED {time.time()}", flush=True)
 torch.manual_seed(dist.get_rank())
+images = torch.rand(1797, 1, 8, 8, device=device)
+labels = torch.randint(10, (1797,), device=device)
 net = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.Flatten(), nn.Linear(1024, 10))
 model = DistributedDataParallel(net.to(device))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import podlike
 import pytest
-from podlike import Pod, World, contract, until, uuid_of
+from pod import Pod
+from podlike import World, contract, until, uuid_of
 
 from cotenant.contract import CheckpointSpec, Termination
 

@@ -33,9 +33,9 @@ class Server:
         """Say that the ranks have stepped."""
         self.control.send(b'{"ahead": true}')
 
-    def rank(self, meanwhile: Callable[[], object] = lambda: None) -> str:
+    def rank(self, program: str = PROGRAM, meanwhile: Callable[[], object] = lambda: None) -> str:
         """What a rank prints that it forks now; it is asked for before `meanwhile`."""
-        (self.directory / "program.py").write_text(PROGRAM)
+        (self.directory / "program.py").write_text(program)
         read_end, write_end = os.pipe()
         request = {"env": dict(os.environ), "cwd": str(self.directory), "kind": "script", "argv": ["program.py"]}
         socket.send_fds(self.control, [json.dumps(request).encode()], [write_end])
@@ -94,6 +94,16 @@ def test_a_rank_that_is_asked_for_while_the_successor_imports_comes_from_the_suc
         until(lambda: len(found.family()) == 2, 30, "a successor")
         said = found.rank(meanwhile=lambda: (tmp_path / "gate").write_bytes(b""))
     assert said.startswith("[True, True] True 0 "), said
+
+
+def test_a_successor_gives_way_to_others_while_it_imports_and_its_ranks_do_not(tmp_path: Path) -> None:
+    module = "import os, threading; nice = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())"
+    (tmp_path / "module_that_looks.py").write_text(module)
+    program = "import os, sys; print(sys.modules['module_that_looks'].nice, os.getpriority(os.PRIO_PROCESS, 0))"
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    with server(tmp_path, later=f"module_that_looks,{LATER}") as found:
+        until_the_successor_serves(found)
+        assert found.rank(program) == f"19 {own}"
 
 
 def test_a_rank_begins_as_after_an_ordinary_import(tmp_path: Path) -> None:

@@ -23,8 +23,10 @@ _PATIENCE_S = 120.0
 
 
 def roomy(cpus: int, ranks: int) -> bool:
-    """Whether looking ahead takes no CPU time from ranks that are just starting: half of the pod's CPUs are left."""
-    return cpus >= 2 * (ranks + 1)
+    """Whether looking ahead takes no CPU time from ranks that are just starting. It gives way to them on each CPU, but
+    what it uses counts against the pod's limit, so a CPU has to be left.
+    """
+    return cpus > ranks
 
 
 @dataclass(slots=True)

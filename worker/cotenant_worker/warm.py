@@ -3,8 +3,8 @@
 Importing torch takes seconds; it happens here while Ray forms the cluster, once for all ranks of the pod, and a rank
 that was killed starts again in milliseconds. A rank is forked twice, so that it becomes a child of the launcher and
 not of this process. CUDA is not touched before the fork. Ranks wait for the modules FIRST (separated by commas).
-What a rank imports later anyway, LATER, is imported by a successor, which then takes over: once the ranks have stepped,
-or nobody has asked for one for some seconds. A rank that is asked for meanwhile waits for it: it would not be quicker.
+What a rank imports later anyway, LATER, is imported by a successor, which then takes over: when the launcher says so,
+or nobody has asked for a rank for some seconds. A rank that is asked for meanwhile waits: it would not be quicker.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 import time
 from typing import Any
 
@@ -67,7 +68,7 @@ class Succession:
             return
         os.close(self.server_end)
         self.server_end = -1
-        preload(later)
+        give_way(later)
         os.write(self.successor_end, b"1")
 
     def follow(self) -> None:
@@ -168,6 +169,20 @@ def preload(modules: list[str]) -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def give_way(modules: list[str]) -> None:
+    """`preload` with the CPU time that ranks leave. Not this thread is made nice, for it could not be undone without
+    privileges and ranks that are forked from here would inherit it, but one that ends with the imports.
+    """
+
+    def behind_all_others() -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
+        preload(modules)
+
+    thread = threading.Thread(target=behind_all_others)
+    thread.start()
+    thread.join()
 
 
 def main() -> None:

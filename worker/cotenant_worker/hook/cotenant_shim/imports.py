@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
+import gc
 import importlib
 import importlib.util
 import os
@@ -32,6 +34,9 @@ AFTER = {
 }
 """Module → where the function is that adapts it."""
 
+LARGE = frozenset({"torch", "torch._dynamo", "tensorflow"})
+"""Imported without the garbage collector, which would look through what is being imported again and again."""
+
 
 def watch_imports():
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
@@ -45,6 +50,22 @@ def complain(text):
 
 def _function(home):
     return getattr(importlib.import_module(f".{home[0]}", __package__), home[1])
+
+
+@contextlib.contextmanager
+def without_collector(name):
+    if name not in LARGE or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not gc.get_freeze_count():
+            # What is there counts as old at once, without a look at each of it twice.
+            gc.freeze()
+            gc.unfreeze()
+        gc.enable()
 
 
 class Loader:
@@ -62,7 +83,10 @@ class Loader:
 
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self._inner
-        self._inner.exec_module(module)
+        with without_collector(module.__name__):
+            self._inner.exec_module(module)
+        if self._home is None:
+            return
         try:
             _function(self._home)(module)
         except Exception as error:
@@ -80,7 +104,7 @@ class Finder:
     def find_spec(self, name, path=None, target=None):
         home = AFTER.get(name)
         mine = (_thread.get_ident(), name)
-        if home is None or mine in self._busy:
+        if (home is None and name not in LARGE) or mine in self._busy:
             return None
         self._busy.add(mine)
         try:
