@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import fsspec
@@ -9,6 +11,7 @@ import pytest
 
 from cotenant.contract import CheckpointSpec
 from cotenant_worker import checkpoints, remote
+from cotenant_worker.layout import ENV_STATE
 
 
 def write(text: str):  # type: ignore[no-untyped-def]
@@ -125,3 +128,22 @@ def test_an_fsspec_address_keeps_the_newest_whole_checkpoint(tmp_path: Path, sch
     assert remote.latest(url).step == 2  # type: ignore[union-attr]
     files.pipe_file(f"{root}/step-000000000002/model.bin", b"x")
     assert remote.latest(url) is None
+
+
+def test_what_a_rank_fetched_goes_with_it_also_where_it_was_killed(tmp_path: Path) -> None:
+    url, state = f"file://{tmp_path}/job", tmp_path / "state"
+    state.mkdir()
+    remote.save(url, 1, write("1"), meta={}, keep=1)
+    fetch = f"import os; from cotenant_worker import remote; found = remote.latest({url!r}); "
+    env = {**os.environ, ENV_STATE: str(state)}
+
+    def rank(then: str) -> int:
+        return subprocess.run([sys.executable, "-c", fetch + then], env=env, check=False).returncode
+
+    def left() -> list[str]:
+        return [file.name for file in state.glob("*/*/model.bin")]
+
+    assert (rank("os.kill(os.getpid(), 9)"), left()) == (-9, ["model.bin"])
+    assert (rank("os.kill(os.getpid(), 9)"), left()) == (-9, ["model.bin"])
+    seen = "assert (found.path / 'model.bin').is_file(); pid = os.fork(); "
+    assert (rank(f"{seen} pid and os.wait(); pid and (found.path / 'model.bin').stat()"), left()) == (0, [])

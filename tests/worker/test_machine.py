@@ -23,3 +23,26 @@ def test_kills_for_memory_are_counted_by_either_version_of_cgroups(
     (tmp_path / file).write_text(text)
     monkeypatch.setattr(machine, "_CGROUP", tmp_path)
     assert machine.oom_kills() == want
+
+
+@pytest.mark.parametrize(
+    ("files", "want"),
+    [
+        ({"cpu.max": "200000 100000\n"}, 2),
+        ({"cpu.max": "50000 100000\n"}, 1),
+        ({"cpu.max": "max 100000\n"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 8),
+        ({}, 8),
+    ],
+    ids=["version 2", "less than one", "no limit", "version 1", "no limit in version 1", "it cannot be told"],
+)
+def test_a_limit_of_cpus_is_read_by_either_version_of_cgroups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], want: int
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    assert machine.available_cpus() == want

@@ -9,6 +9,7 @@ from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
 _OOM_KILLS = ("memory.events", "memory/memory.oom_control")
+_CPU_LIMITS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 """Version 2 of cgroups, and version 1."""
 
 
@@ -28,10 +29,11 @@ def user_name() -> str:
 def available_cpus() -> int:
     """Whole CPUs that this container may use."""
     count = len(os.sched_getaffinity(0))
-    with contextlib.suppress(OSError, ValueError):
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        if quota != "max":
-            count = min(count, max(1, int(quota) // int(period)))
+    for told in _CPU_LIMITS:
+        with contextlib.suppress(OSError, ValueError):
+            quota, period = " ".join((_CGROUP / file).read_text() for file in told).split()
+            if quota not in ("max", "-1"):
+                count = min(count, max(1, int(quota) // int(period)))
     return count
 
 

@@ -6,7 +6,9 @@ is not seen. Reading copies the step into a local directory and compares every s
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -15,8 +17,10 @@ from typing import Any
 
 import fsspec
 
-from cotenant_worker import checkpoints
+from cotenant_worker import checkpoints, layout
 from cotenant_worker.checkpoints import MANIFEST, Checkpoint
+
+_SCRATCH = "cotenant-resume-"
 
 
 def save(url: str, step: int, write: Callable[[Path], None], *, meta: dict[str, Any], keep: int) -> None:
@@ -43,17 +47,37 @@ def save(url: str, step: int, write: Callable[[Path], None], *, meta: dict[str, 
 
 
 def latest(url: str) -> Checkpoint | None:
-    """The newest step whose files arrive whole, in a local directory that lives as long as this process wants it."""
+    """The newest step whose files arrive whole, in a local directory that lives as long as this process."""
     files, root = fsspec.core.url_to_fs(url)
     if not files.exists(root):
         return None
     for step in _steps(files, root):
-        scratch = Path(tempfile.mkdtemp(prefix="cotenant-resume-"))
+        scratch = _scratch()
         found = _fetch(files, step, scratch / step.rsplit("/", 1)[-1])
         if found is not None:
             return found
         shutil.rmtree(scratch, ignore_errors=True)
     return None
+
+
+def _scratch() -> Path:
+    """A directory that goes with this process. A rank that is killed leaves its own, which the next one removes: a pod
+    starts many, and a checkpoint may be large.
+    """
+    base = layout.state_dir() if layout.state_dir().is_dir() else Path(tempfile.gettempdir())
+    for left in base.glob(f"{_SCRATCH}*-*"):
+        owner = left.name.removeprefix(_SCRATCH).partition("-")[0]
+        if owner.isdecimal() and not Path("/proc", owner).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    mine = os.getpid()
+    path = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{mine}-", dir=base))
+
+    def remove() -> None:
+        if os.getpid() == mine:  # not in a child that was forked
+            shutil.rmtree(path, ignore_errors=True)
+
+    atexit.register(remove)
+    return path
 
 
 def _steps(files: Any, root: str) -> list[str]:
