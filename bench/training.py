@@ -37,7 +37,7 @@ def read(log: str, launched: float) -> dict[str, Any]:
     return {
         "all_reduce_s": float(reduced[1]) - launched,
         "first_step_s": float(stepped[1]) - launched,
-        "ms": json.loads(steps[1]),
+        "ms": [ms for _, ms in json.loads(steps[1])],
     }
 
 

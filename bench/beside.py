@@ -1,0 +1,85 @@
+"""What runs beside the ranks, and what it costs them: `python bench/beside.py`. Root, for the pods.
+
+Two runs of the same job differ by more than that on most machines. So it is seen within one run: launchers, Ray and all
+else in the pods but the ranks are stopped and let go again by turns, and the steps of both kinds of turns are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import podlike
+import training
+from pod import Pod
+
+TURN_S = 1.2
+"""Far shorter than anybody's patience with somebody who says nothing."""
+_OUTSIDE = ("ip", "sh", "unshare")
+"""They hold the pod's namespaces, and wait."""
+
+
+def beside(pod: Pod) -> list[int]:
+    """Host pids of all that runs in a pod and is no rank."""
+    found = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in pod.processes("")}
+    return [pid for pid, name in found.items() if name not in _OUTSIDE and not name.startswith("rank-")]
+
+
+def turns(world: podlike.World, count: int) -> list[tuple[bool, float, float]]:
+    """(all run, begin, end) of each."""
+    others = [pid for pod in world.pods for pid in beside(pod)]
+    found = []
+    for turn in range(count):
+        run = turn % 2 == 0
+        for pid in others:
+            os.kill(pid, signal.SIGCONT if run else signal.SIGSTOP)
+        begin = time.time()
+        time.sleep(TURN_S)
+        found.append((run, begin, time.time()))
+    for pid in others:
+        os.kill(pid, signal.SIGCONT)
+    return found
+
+
+def measure(pods: list[int], count: int) -> dict[bool, list[float]]:
+    """Milliseconds of a step in each turn, with the others (True) and without."""
+    job = podlike.contract(pods, command=("torchrun", training.PROGRAM, str(count * 12)))
+    with podlike.World(job, training.HERE, env={"OMP_NUM_THREADS": "1"}) as world:
+        head = world.start_all()[0]
+        podlike.until(lambda: "FIRST" in head.log(), 240, "training")
+        time.sleep(training.SETTLED_S)
+        taken = turns(world, count)
+        steps = json.loads(podlike.until(lambda: re.search(r"STEPS (\[.*\])", head.log()), 600, "the end")[1])
+    found: dict[bool, list[float]] = {True: [], False: []}
+    for run, begin, end in taken:
+        inside = [ms for at, ms in steps if begin + ms * 0.02 <= at <= end]
+        if inside:
+            found[run].append(statistics.mean(inside))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--turns", type=int, default=60)
+    chosen = parser.parse_args()
+    if why := podlike.missing():
+        print(f"bench/beside.py did not run: {why}")
+        return 0
+    for name, pods in training.PODS.items():
+        found = measure(pods, chosen.turns)
+        ours, bare = (statistics.median(found[run]) for run in (True, False))
+        counted = f"{ours / bare - 1:+.1%}, {len(found[True])} and {len(found[False])} turns"
+        print(f"{name:<22}{bare:>8.2f} ms a step without others, {ours:.2f} with them: {counted}", flush=True)
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
