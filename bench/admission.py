@@ -28,8 +28,8 @@ import yaml
 from pod_writer import Hardware, PodWriter
 
 from cotenant import names
-from cotenant.controller.kube import NAMESPACES, NODES, QUEUES, TRAINING_JOBS, Resource
-from cotenant.controller.rest import RestKube, load_configuration
+from cotenant.controller.client.kube import NAMESPACES, NODES, QUEUES, TRAINING_JOBS, Resource
+from cotenant.controller.client.rest import RestKube, load_configuration
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 NAMESPACE = "bench"
@@ -203,7 +203,7 @@ def cluster(kubeconfig: str | None) -> Iterator[str]:
     if kubeconfig is not None:
         yield kubeconfig
         return
-    from cotenant_local import lifecycle, spec
+    from cotenant_local.cluster import lifecycle, spec
 
     name = f"bench-{os.getpid()}"
     made = lifecycle.up(name, spec.uniform(0, gpus=0, gpu_class="H100", gpu_memory="80Gi"), attached=True)

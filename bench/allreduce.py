@@ -22,9 +22,9 @@ from typing import Any
 
 import podlike
 
-from cotenant_worker.conductor import free_ports
-from cotenant_worker.environment import base_environment, rank_environment
-from cotenant_worker.worlds import World, members_of
+from cotenant_worker.ranks.environment import base_environment, rank_environment
+from cotenant_worker.supervision.conductor import free_ports
+from cotenant_worker.supervision.worker_group import World, members_of
 
 SIZES = [1 << power for power in range(12, 29, 2)]
 BARE = "bare torch"

@@ -31,11 +31,11 @@ from chaos_rules import OVER, key_of
 from chaos_stage import NothingThereError, Stage
 from chaos_watch import Watch
 
-from cotenant_local import lifecycle, spec
-from cotenant_local.api import Api
-from cotenant_local.errors import LocalError
-from cotenant_local.lifecycle import Cluster
-from cotenant_local.state import Plan
+from cotenant_local.cluster import lifecycle, spec
+from cotenant_local.cluster.lifecycle import Cluster
+from cotenant_local.host.api_client import Api
+from cotenant_local.host.cluster_folder import Plan
+from cotenant_local.host.errors import LocalError
 
 CHART = Path(__file__).resolve().parents[1] / "charts" / "cotenant"
 NODES = {

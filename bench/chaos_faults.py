@@ -165,7 +165,7 @@ CONTROL_PLANE = ("kube-apiserver", "etcd", "kube-scheduler", "kube-controller-ma
 FAULTS = (
     Fault("rank killed", in_pod(KILL, "", name="rank-")),
     Fault("rank stopped for a while", in_pod(STOP, "", name="rank-"), (2, 40)),
-    Fault("Ray's node process killed", in_pod(KILL, "cotenant_worker.raystart")),
+    Fault("Ray's node process killed", in_pod(KILL, "cotenant_worker.ray_cluster.node_main")),
     Fault("raylet killed", in_pod(KILL, "raylet/raylet")),
     Fault("GCS killed", in_pod(KILL, "gcs/gcs_server")),
     Fault("launcher killed", launcher),

@@ -15,7 +15,7 @@ from typing import Any
 from chaos_jobs import LIMIT, RIGHT
 
 from cotenant import names
-from cotenant_local.api import Api
+from cotenant_local.host.api_client import Api
 
 Document = dict[str, Any]
 JOBS = f"/apis/{names.API_VERSION}/trainingjobs"

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cotenant_local import control, lifecycle
-from cotenant_local.lifecycle import Cluster
-from cotenant_local.machines import descendants
+from cotenant_local.cluster import lifecycle
+from cotenant_local.cluster.lifecycle import Cluster
+from cotenant_local.controlplane import control_socket
+from cotenant_local.controlplane.node_machines import descendants
 
 
 class NothingThereError(Exception):
@@ -47,7 +48,7 @@ class Stage:
 
     def processes(self, pod: str = "") -> Iterator[tuple[int, str, str]]:
         """(pid, command line, short name) of the cluster's processes; of one pod's, if it is named."""
-        for pid in descendants(control.peer(self.cluster.state.control)):
+        for pid in descendants(control_socket.peer(self.cluster.state.control)):
             folder = Path(f"/proc/{pid}")
             try:
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -61,7 +62,7 @@ class Stage:
         """Host pid of a component of the cluster, or of one of a node."""
         status = lifecycle.status(self.cluster.name)
         inside = (status["nodes"][node] if node else status)["components"].get(name, {}).get("pid")
-        depth = len(numbers_of(control.peer(self.cluster.state.control))) + bool(node)
+        depth = len(numbers_of(control_socket.peer(self.cluster.state.control))) + bool(node)
         for pid, command, _ in self.processes():
             numbers = numbers_of(pid)
             if inside and numbers[-1:] == [inside] and len(numbers) == depth and _on(pid, node):

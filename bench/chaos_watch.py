@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from chaos_rules import Rules, View, key_of, look
 
-from cotenant_local.api import Api, ApiError
+from cotenant_local.host.api_client import Api, ApiError
 
 LOOK_S = 1.0
 

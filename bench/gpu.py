@@ -23,8 +23,8 @@ from pathlib import Path
 
 from gpu_stand import GIB, MIB, ROOT, SHARE, Bench, Child
 
-from cotenant_worker import limits
-from cotenant_worker.cells import Cell
+from cotenant_worker.messaging.shared_counters import Cell
+from cotenant_worker.ranks import memory_limits
 
 
 def overheads(bench: Bench) -> None:
@@ -37,8 +37,8 @@ def overheads(bench: Bench) -> None:
     nccl = bench.used() - before - reserved - context
     child.end()
     for name, found, budget in (
-        ("context of one process", context, limits.context_mib(bench.total)),
-        ("NCCL, one communicator of one rank", nccl, limits.NCCL_MIB),
+        ("context of one process", context, memory_limits.context_mib(bench.total)),
+        ("NCCL, one communicator of one rank", nccl, memory_limits.NCCL_MIB),
     ):
         text = f"{found / MIB:.0f} MiB outside torch's pool; budgeted {budget}"
         bench.add(name, found <= budget * MIB, text, bytes=found)
@@ -204,7 +204,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20, help="turns of each side in the overhead measurement")
     chosen = parser.parse_args()
     os.environ["PYTHONPATH"] = f"{ROOT / 'operator'}:{ROOT / 'worker'}"
-    seen = limits.probe([])
+    seen = memory_limits.probe([])
     if isinstance(seen, str) or not seen:
         print(f"bench/gpu.py did not run: there is no usable GPU here ({(seen or 'none found').split(' (is the')[0]})")
         return 0

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.contract import GpuGrant
-from cotenant_worker import layout, limits
+from cotenant_worker.host import layout
+from cotenant_worker.ranks import memory_limits
 
 ROOT = Path(__file__).resolve().parents[1]
 CHILD = Path(__file__).with_name("gpu_child.py")
@@ -93,8 +94,8 @@ class Bench:
         if share is None:
             return env
         grant = GpuGrant(self.uuid, int(self.total * share) // MIB, int(share * 1000), whole=False)
-        budget = limits.budget(grant, self.total, context_mib=limits.context_mib(self.total), nccl_mib=0)
-        return limits.limited(env, limits.variables([budget]))
+        budget = memory_limits.budget(grant, self.total, context_mib=memory_limits.context_mib(self.total), nccl_mib=0)
+        return memory_limits.limited(env, memory_limits.variables([budget]))
 
     def used(self) -> int:
         """Bytes in use on the whole GPU, by NVML: no context of our own in the figure."""

@@ -27,9 +27,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cotenant_local import build, control, lifecycle, spec
-from cotenant_local.lifecycle import Cluster
-from cotenant_local.machines import descendants
+from cotenant_local.cluster import lifecycle, spec
+from cotenant_local.cluster.lifecycle import Cluster
+from cotenant_local.controlplane import control_socket
+from cotenant_local.controlplane.node_machines import descendants
+from cotenant_local.programs import build
 
 NAME = "bench"
 KNOWN = {
@@ -131,7 +133,7 @@ def measure(args: argparse.Namespace) -> Iterator[tuple[str, float, str, str]]:
     ups, downs, left = [], [], 0
     for _ in range(args.cycles):
         ups.append(seconds(lambda: lifecycle.up(NAME, spec.uniform(1, 0, "", ""))))
-        pids = descendants(control.peer(lifecycle.find(NAME).state.control))
+        pids = descendants(control_socket.peer(lifecycle.find(NAME).state.control))
         downs.append(seconds(lambda: lifecycle.down(NAME)))
         left += sum(Path(f"/proc/{pid}").exists() for pid in pids)
     yield f"up, one node, median of {args.cycles}", statistics.median(ups), "s", KNOWN["up"]
@@ -146,8 +148,8 @@ def measure(args: argparse.Namespace) -> Iterator[tuple[str, float, str, str]]:
 
 
 def measure_running(cluster: Cluster, pods: int) -> Iterator[tuple[str, float, str, str]]:
-    everything = descendants(control.peer(cluster.state.control))
-    of_a_node = memory_mib(descendants(found(everything, "cotenant_local.node")))
+    everything = descendants(control_socket.peer(cluster.state.control))
+    of_a_node = memory_mib(descendants(found(everything, "cotenant_local.node.init")))
     total = memory_mib(everything)
     yield "memory, control plane and one node", total, "MiB", KNOWN["memory"]
     yield "memory, of that the control plane", total - of_a_node, "MiB", ""

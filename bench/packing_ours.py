@@ -13,12 +13,12 @@ import numpy as np
 from openb import WHOLE, Machines
 from openb import Shape as Pod
 
-from cotenant.core.ledger import Ledger, Take
-from cotenant.core.model import Gpu, Node
+from cotenant.core.gpus.ledger import Ledger, Take
+from cotenant.core.model.objects import Gpu, Node
 from cotenant.core.placement import Packing, Shape
+from cotenant.core.placement.fit_cache import Room
 from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.gang import Ask, place
-from cotenant.core.placement.room import Room
 
 _EVERYBODY = Tenancy(1)
 

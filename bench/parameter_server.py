@@ -31,7 +31,7 @@ SECRET = "of this benchmark"
 
 def server() -> None:
     """One server, until it is killed."""
-    from cotenant_worker.parameter_server import Starts, serve
+    from cotenant_worker.parameter_server.shards import Starts, serve
 
     with socket.create_server((os.environ["POD_IP"], PORT), backlog=256) as listener:
         serve(listener, Starts(synchronous=True), SECRET)
@@ -43,7 +43,7 @@ def child(rank: int) -> None:
     import torch
     import torch.distributed as dist
 
-    from cotenant_worker.parameter_server import ParameterServer
+    from cotenant_worker.parameter_server.shards import ParameterServer
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=WORKERS)

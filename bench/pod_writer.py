@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cotenant import contract, names
-from cotenant.controller.kube import GPU_NODES, LEASES, NODES, PODS, Outcome
-from cotenant.controller.rest import RestKube
+from cotenant.controller.client.kube import GPU_NODES, LEASES, NODES, PODS, Outcome
+from cotenant.controller.client.rest import RestKube
 
 GIB = 1024
 

@@ -21,10 +21,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from cotenant.core import ClusterState, schedule
-from cotenant.core.events import JobSeen, NodeSeen, QueueSeen
-from cotenant.core.model import Job, Node, Queue, Quota
-from cotenant.core.plan import Admit, Evict, Plan, Resize
-from cotenant.core.snapshot import Snapshot
+from cotenant.core.model.objects import Job, Node, Queue, Quota
+from cotenant.core.model.plan import Admit, Evict, Plan, Resize
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.core.state.events import JobSeen, NodeSeen, QueueSeen
 from cotenant.testing import make_job, make_node
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 NODES, GPUS = 2, 4
 
@@ -34,7 +34,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     needs = any(item.get_closest_marker(name) for item in session.items for name in ("cluster", "sandbox"))
     if not needs or session.config.option.collectonly:
         return
-    from cotenant_local import build
+    from cotenant_local.programs import build
 
     capture = session.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
@@ -65,7 +65,7 @@ def api_server(request: pytest.FixtureRequest) -> Iterator["Cluster"]:
 
 
 def _cluster(nodes: int, *, oldest: bool = False) -> Iterator["Cluster"]:
-    from cotenant_local import lifecycle, spec
+    from cotenant_local.cluster import lifecycle, spec
 
     for left in set(lifecycle.known()) - set(lifecycle.running()):
         if left.startswith("test-"):

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from cotenant.core import DEFAULT, ClusterState, Policy, schedule
-from cotenant.core.events import JobGone, JobSeen, NodeSeen, QueueSeen
-from cotenant.core.model import (
+from cotenant.core.model.objects import (
     WHOLE,
     Gpu,
     GpuGrant,
@@ -25,8 +24,9 @@ from cotenant.core.model import (
     Quota,
     RankPlacement,
 )
-from cotenant.core.plan import Action, Admit, Evict, Plan
-from cotenant.core.snapshot import Snapshot
+from cotenant.core.model.plan import Action, Admit, Evict, Plan
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.core.state.events import JobGone, JobSeen, NodeSeen, QueueSeen
 
 
 def make_node(

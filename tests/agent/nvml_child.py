@@ -7,8 +7,8 @@ import dataclasses
 import json
 import sys
 
-from cotenant_agent.nvml import NvmlSource
-from cotenant_agent.readings import SourceError
+from cotenant_agent.gpus.nvml import NvmlSource
+from cotenant_agent.gpus.readings import SourceError
 
 
 def answer(source: NvmlSource, request: str) -> object:

@@ -7,13 +7,13 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from cotenant_agent.agent import Agent
-from cotenant_agent.attribution import FOREIGN
-from cotenant_agent.capabilities import Capabilities
+from cotenant_agent.enforcement.attribution import FOREIGN
+from cotenant_agent.enforcement.quota import Grant
+from cotenant_agent.gpus.capabilities import Capabilities
+from cotenant_agent.gpus.readings import Gpu, Inventory, Sample, Xid
+from cotenant_agent.gpus.sampler import Taken
 from cotenant_agent.metrics import LIVE_AGE_S, look_age
-from cotenant_agent.quota import Grant
-from cotenant_agent.readings import Gpu, Inventory, Sample, Xid
-from cotenant_agent.sampler import Taken
-from cotenant_agent.view import Observer
+from cotenant_agent.reports.node_view import Observer
 
 START = 1_700_000_000.0
 GPU = Gpu(uuid="GPU-a", index=0, gpu_class="H100", memory_mib=81920)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_agent.attribution import (
+from cotenant_agent.enforcement.attribution import (
     FOREIGN,
     GONE,
     HostProcesses,

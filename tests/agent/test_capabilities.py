@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_agent.capabilities import Capabilities, detect, isolation, toolkit_in
+from cotenant_agent.gpus.capabilities import Capabilities, detect, isolation, toolkit_in
 
 
 def write(root: Path, path: str, text: str) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cotenant_agent.health import XIDS, Health, after_signs, after_xid, remembered, uncordon
-from cotenant_agent.readings import Gpu, Signs, Xid
+from cotenant_agent.gpus.health import XIDS, Health, after_signs, after_xid, remembered, uncordon
+from cotenant_agent.gpus.readings import Gpu, Signs, Xid
 
 
 def make_gpu(uuid: str, index: int, *peers: str) -> Gpu:

@@ -10,12 +10,12 @@ import pytest
 
 from cotenant_agent import metrics
 from cotenant_agent.agent import Agent
-from cotenant_agent.attribution import Kind, Owner
-from cotenant_agent.capabilities import Capabilities
-from cotenant_agent.quota import Grant
-from cotenant_agent.readings import Gpu, GpuProcess, Inventory, Sample, Signs, Xid
-from cotenant_agent.sampler import Taken
-from cotenant_agent.view import Observer
+from cotenant_agent.enforcement.attribution import Kind, Owner
+from cotenant_agent.enforcement.quota import Grant
+from cotenant_agent.gpus.capabilities import Capabilities
+from cotenant_agent.gpus.readings import Gpu, GpuProcess, Inventory, Sample, Signs, Xid
+from cotenant_agent.gpus.sampler import Taken
+from cotenant_agent.reports.node_view import Observer
 
 GIB = 1 << 30
 OWNERS = {1: Owner(Kind.POD, "pod-1"), 2: Owner(Kind.FOREIGN)}

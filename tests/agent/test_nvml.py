@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_agent.nvml import class_of
+from cotenant_agent.gpus.nvml import class_of
 
 GIB = 1 << 30
 TWO_H100 = (
@@ -144,7 +144,7 @@ def test_without_the_library_the_agent_says_what_to_give_it(tmp_path: Path) -> N
         "import pynvml, ctypes\n"
         "def missing(*_): raise OSError('not here')\n"
         "pynvml.CDLL = missing\n"
-        "from cotenant_agent.nvml import NvmlSource\n"
+        "from cotenant_agent.gpus.nvml import NvmlSource\n"
         "NvmlSource()"
     )
     ended = subprocess.run(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
-from cotenant_agent.quota import Excess, Grant, Holding, Violation, grant_of, step
+from cotenant_agent.enforcement.quota import Excess, Grant, Holding, Violation, grant_of, step
 
 HELD = Holding("pod-1", "GPU-a")
 

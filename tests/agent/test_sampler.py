@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cotenant_agent.readings import Inventory, Sample, SourceError, Xid
-from cotenant_agent.sampler import Sampler, XidListener
+from cotenant_agent.gpus.readings import Inventory, Sample, SourceError, Xid
+from cotenant_agent.gpus.sampler import Sampler, XidListener
 
 NOTHING = Inventory(simulated=True, gpus=())
 

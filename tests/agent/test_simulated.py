@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from cotenant_agent.gpus.readings import Gpu, Sample, Signs, SourceError
+from cotenant_agent.gpus.simulated import SimulatedSource, Wish, gpu_uuid, parse
 from cotenant_agent.main import at_most_every
-from cotenant_agent.readings import Gpu, Sample, Signs, SourceError
-from cotenant_agent.simulated import SimulatedSource, Wish, gpu_uuid, parse
 
 
 @pytest.mark.parametrize(

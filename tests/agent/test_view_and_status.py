@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from cotenant_agent import status
-from cotenant_agent.attribution import FOREIGN, GONE, Kind, Owner
-from cotenant_agent.capabilities import Capabilities
-from cotenant_agent.quota import Grant
-from cotenant_agent.readings import Gpu, GpuProcess, Inventory, Sample, Signs, Xid
-from cotenant_agent.view import Observer, PodUse, uses_of
+from cotenant_agent.enforcement.attribution import FOREIGN, GONE, Kind, Owner
+from cotenant_agent.enforcement.quota import Grant
+from cotenant_agent.gpus.capabilities import Capabilities
+from cotenant_agent.gpus.readings import Gpu, GpuProcess, Inventory, Sample, Signs, Xid
+from cotenant_agent.reports import node_status
+from cotenant_agent.reports.node_view import Observer, PodUse, uses_of
 
 NOW = 1_700_000_000.0
 OWNERS = {1: Owner(Kind.POD, "pod-1"), 2: Owner(Kind.POD, "pod-1"), 3: Owner(Kind.POD, "stranger"), 4: FOREIGN, 5: GONE}
@@ -50,7 +50,7 @@ def test_the_status_is_the_whole_node() -> None:
     observer = make_observer()
     for poll in range(3):
         view = observer.look(busy(1, 4), GRANTS, NOW + poll)
-    assert status.build(view) == {
+    assert node_status.build(view) == {
         "heartbeat": "2023-11-14T22:13:22Z",
         "simulated": False,
         "driverVersion": "580.65.06",
@@ -108,11 +108,11 @@ def test_the_status_is_the_whole_node() -> None:
     ids=["memory can be attributed", "memory cannot be attributed", "simulated GPUs enforce nothing"],
 )
 def test_the_isolation_level_is_what_can_be_enforced(observer: Observer, level: str) -> None:
-    assert status.build(observer.look(busy(), {}, NOW))["isolation"] == level
+    assert node_status.build(observer.look(busy(), {}, NOW))["isolation"] == level
 
 
 def health_of(observer: Observer, samples: tuple[Sample, ...]) -> list[tuple[bool, str]]:
-    gpus = status.build(observer.look(samples, {}, NOW))["gpus"]
+    gpus = node_status.build(observer.look(samples, {}, NOW))["gpus"]
     return [(gpu["healthy"], gpu["health"].partition(":")[0]) for gpu in gpus]
 
 
@@ -133,12 +133,12 @@ def test_an_event_changes_the_view_without_another_look() -> None:
     view = observer.look(busy(), {}, NOW)
     observer.event(Xid("GPU-a", 48, NOW))
     again = observer.after_events(view)
-    assert [gpu["healthy"] for gpu in status.build(again)["gpus"]] == [False, True]
+    assert [gpu["healthy"] for gpu in node_status.build(again)["gpus"]] == [False, True]
     assert again.xids == {("GPU-a", 48): 1}
 
 
 def changed(**top: Any) -> dict[str, Any]:
-    return status.build(make_observer().look(busy(1), GRANTS, NOW)) | top
+    return node_status.build(make_observer().look(busy(1), GRANTS, NOW)) | top
 
 
 @pytest.mark.parametrize(
@@ -149,35 +149,38 @@ def changed(**top: Any) -> dict[str, Any]:
         pytest.param(changed(driverVersion="1"), 1.0, True, id="another driver"),
         pytest.param(changed(violations=[{"podUID": "p", "uuid": "u", "since": "s"}]), 1.0, True, id="a violation"),
         pytest.param(
-            status.build(make_observer().look(busy(1, used=7), GRANTS, NOW)), 1.0, False, id="memory rides along"
+            node_status.build(make_observer().look(busy(1, used=7), GRANTS, NOW)), 1.0, False, id="memory rides along"
         ),
         pytest.param(
-            status.build(make_observer().look(busy(1, 3), GRANTS, NOW)), 1.0, True, id="somebody else on a GPU"
+            node_status.build(make_observer().look(busy(1, 3), GRANTS, NOW)), 1.0, True, id="somebody else on a GPU"
         ),
         pytest.param(
-            status.build(make_observer().look(busy(1, signs=Signs(lost=True)), GRANTS, NOW)), 1.0, True, id="a sick GPU"
+            node_status.build(make_observer().look(busy(1, signs=Signs(lost=True)), GRANTS, NOW)),
+            1.0,
+            True,
+            id="a sick GPU",
         ),
     ],
 )
 def test_what_is_written_at_once(document: dict[str, Any], since_last: float, want: bool) -> None:
-    assert status.due(changed(), document, since_last) is want
+    assert node_status.due(changed(), document, since_last) is want
 
 
 def test_the_first_status_is_always_due() -> None:
-    assert status.due(None, changed(), 0.0)
+    assert node_status.due(None, changed(), 0.0)
 
 
 def test_a_patch_carries_the_heartbeat_and_what_changed() -> None:
-    assert status.patch(None, changed()) == {"status": changed()}
-    assert status.patch(changed(), changed(heartbeat="later")) == {"status": {"heartbeat": "later"}}
-    assert status.patch(changed(), changed(heartbeat="later", isolation="None")) == {
+    assert node_status.patch(None, changed()) == {"status": changed()}
+    assert node_status.patch(changed(), changed(heartbeat="later")) == {"status": {"heartbeat": "later"}}
+    assert node_status.patch(changed(), changed(heartbeat="later", isolation="None")) == {
         "status": {"heartbeat": "later", "isolation": "None"}
     }
 
 
 def test_time_is_written_as_kubernetes_writes_it_and_read_back() -> None:
-    assert status.stamp(NOW + 0.9) == "2023-11-14T22:13:20Z"
-    assert status.unstamp("2023-11-14T22:13:20Z") == NOW
+    assert node_status.stamp(NOW + 0.9) == "2023-11-14T22:13:20Z"
+    assert node_status.unstamp("2023-11-14T22:13:20Z") == NOW
 
 
 @pytest.mark.parametrize(
@@ -190,4 +193,4 @@ def test_time_is_written_as_kubernetes_writes_it_and_read_back() -> None:
 )
 def test_the_summary_is_one_phrase(gpus: list[tuple[str, int]], want: str) -> None:
     made = [Gpu(uuid=str(i), index=i, gpu_class=name, memory_mib=mib) for i, (name, mib) in enumerate(gpus)]
-    assert status.summary(made) == want
+    assert node_status.summary(made) == want

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
-from cotenant_agent.status import unstamp
+from cotenant_agent.reports.node_status import unstamp
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = pytest.mark.cluster
 

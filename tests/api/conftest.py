@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from cotenant.api import crds
+from cotenant.api.schema import crds
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 GROUP = "/apis/cotenant.dev/v1alpha1"
 PATHS = {"TrainingJob": "namespaces/default/trainingjobs", "Queue": "queues", "GPUNode": "gpunodes"}

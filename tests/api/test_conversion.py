@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from cotenant.api import conversion, nodes
-from cotenant.api.errors import DocumentError
-from cotenant.api.jobstatus import Isolation, PlacementStatus
-from cotenant.core import model as core
+from cotenant.api.conversion import nodes, to_core
+from cotenant.api.resources.trainingjob_status import Isolation, PlacementStatus
+from cotenant.api.validation.errors import DocumentError
+from cotenant.core.model import objects as core
 
 CREATED = "2026-01-01T00:00:00Z"
 CREATED_AT = 1767225600.0
@@ -55,7 +55,7 @@ def test_a_job_with_everything_becomes_a_core_job() -> None:
             "maxRuntime": "2h30m",
         }
     )
-    assert conversion.to_job(conversion.parse_job(document), excluded_nodes=frozenset({"node-9"})) == core.Job(
+    assert to_core.to_job(to_core.parse_job(document), excluded_nodes=frozenset({"node-9"})) == core.Job(
         key="team-a/mnist",
         uid="u-1",
         namespace="team-a",
@@ -94,7 +94,7 @@ def test_a_job_with_everything_becomes_a_core_job() -> None:
     ids=str,
 )
 def test_what_is_asked_of_gpus_stays_exact(gpu: dict[str, Any], want: core.GpuRequest) -> None:
-    assert conversion.to_job(conversion.parse_job(job_document({"gpu": gpu}))).gpu == want
+    assert to_core.to_job(to_core.parse_job(job_document({"gpu": gpu}))).gpu == want
 
 
 PLACEMENT = core.Placement(
@@ -117,8 +117,8 @@ PLACEMENT = core.Placement(
 
 
 def test_a_placement_survives_the_status() -> None:
-    written = conversion.from_placement(PLACEMENT, admitted_at=CREATED_AT, isolation=Isolation.WATCHED).to_document()
-    assert conversion.to_placement(PlacementStatus.model_validate(written)) == PLACEMENT
+    written = to_core.from_placement(PLACEMENT, admitted_at=CREATED_AT, isolation=Isolation.WATCHED).to_document()
+    assert to_core.to_placement(PlacementStatus.model_validate(written)) == PLACEMENT
     assert (written["admittedAt"], written["workers"], written["isolation"]) == (CREATED, 3, "Watched")
 
 
@@ -135,9 +135,9 @@ def test_a_placement_survives_the_status() -> None:
     ],
 )
 def test_only_the_phases_that_hold_gpus_bring_a_placement(phase: str, holds: bool, evicting: bool) -> None:
-    placement = conversion.from_placement(PLACEMENT, admitted_at=CREATED_AT + 9, isolation=Isolation.NONE)
+    placement = to_core.from_placement(PLACEMENT, admitted_at=CREATED_AT + 9, isolation=Isolation.NONE)
     status = {"phase": phase, "placement": placement.to_document(), "progress": {"lastCheckpoint": {"at": CREATED}}}
-    job = conversion.to_job(conversion.parse_job(job_document(status=status)))
+    job = to_core.to_job(to_core.parse_job(job_document(status=status)))
     assert (job.placement, job.admitted_at, job.evicting, job.last_checkpoint_at) == (
         PLACEMENT if holds else None,
         CREATED_AT + 9 if holds else None,
@@ -147,10 +147,10 @@ def test_only_the_phases_that_hold_gpus_bring_a_placement(phase: str, holds: boo
 
 
 def test_a_priority_class_gives_its_number_or_a_refusal_that_names_it() -> None:
-    job = conversion.parse_job(job_document({"priorityClassName": "batch-high"}))
-    assert conversion.to_job(job, priority_classes={"batch-high": 900}).priority == 900
+    job = to_core.parse_job(job_document({"priorityClassName": "batch-high"}))
+    assert to_core.to_job(job, priority_classes={"batch-high": 900}).priority == 900
     with pytest.raises(DocumentError) as refusal:
-        conversion.to_job(job, priority_classes={"batch-low": 1})
+        to_core.to_job(job, priority_classes={"batch-low": 1})
     assert str(refusal.value) == (
         "TrainingJob mnist: spec.priorityClassName: there is no PriorityClass 'batch-high' in this cluster"
     )
@@ -158,7 +158,7 @@ def test_a_priority_class_gives_its_number_or_a_refusal_that_names_it() -> None:
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(DocumentError) as refusal:
-        conversion.parse_job(job_document({"workers": 0, "gpu": {}, "retries": "3"}))
+        to_core.parse_job(job_document({"workers": 0, "gpu": {}, "retries": "3"}))
     assert [(problem.field, problem.message) for problem in refusal.value.problems] == [
         ("spec.workers", "must be at least 1, not 0"),
         ("spec.gpu", "gpu takes exactly one of count, memory and memoryFraction"),
@@ -193,9 +193,7 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
         "vision-prod": {"team": "vision", "stage": "prod"},
         "vision": {"team": "vision"},
     }
-    queue = conversion.to_queue(
-        conversion.parse_queue(document), namespaces=namespaces, spent_milli_gpu_seconds=400_000
-    )
+    queue = to_core.to_queue(to_core.parse_queue(document), namespaces=namespaces, spent_milli_gpu_seconds=400_000)
     assert queue == core.Queue(
         name="vision",
         parent="research",
@@ -214,13 +212,13 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
 
 def test_the_half_life_of_a_tree_is_read_in_seconds() -> None:
     document = queue_document({"fairShare": {"halfLife": "6h30m"}})
-    queue = conversion.to_queue(conversion.parse_queue(document), namespaces={})
+    queue = to_core.to_queue(to_core.parse_queue(document), namespaces={})
     assert queue == core.Queue(name="vision", half_life_s=23_400)
 
 
 def test_a_budget_that_is_overspent_has_nothing_left() -> None:
     document = queue_document({"budget": {"gpuHours": 1, "period": "Day"}})
-    queue = conversion.to_queue(conversion.parse_queue(document), namespaces={}, spent_milli_gpu_seconds=10**9)
+    queue = to_core.to_queue(to_core.parse_queue(document), namespaces={}, spent_milli_gpu_seconds=10**9)
     assert queue == core.Queue(name="vision", budget_left=0)
 
 
@@ -267,13 +265,13 @@ NODE: dict[str, Any] = {
 def test_a_healthy_gpu_that_a_job_found_slow_is_suspect(health: str, healthy: bool, suspect: bool) -> None:
     gpu = {"uuid": "GPU-1", "index": 0, "class": "H100", "memoryMiB": 81920, "healthy": healthy, "health": health}
     document = GPUNODE | {"status": {"heartbeat": CREATED, "gpus": [gpu]}}
-    node = nodes.to_node(conversion.parse_gpunode(document), nodes.to_node_facts(NODE), now=CREATED_AT)
+    node = nodes.to_node(to_core.parse_gpunode(document), nodes.to_node_facts(NODE), now=CREATED_AT)
     assert [(one.healthy, one.suspect) for one in node.gpus] == [(healthy, suspect)]
 
 
 def test_a_node_is_what_the_agent_and_the_kubelet_say_together() -> None:
     node = nodes.to_node(
-        conversion.parse_gpunode(GPUNODE),
+        to_core.parse_gpunode(GPUNODE),
         nodes.to_node_facts(NODE),
         now=CREATED_AT + 60,
         cpu_used=920,
@@ -305,7 +303,7 @@ def test_a_node_is_what_the_agent_and_the_kubelet_say_together() -> None:
 )
 def test_a_node_that_cannot_be_relied_on_is_not_ready(change: dict[str, Any], late_s: int) -> None:
     facts = nodes.to_node_facts(NODE | change)
-    assert not nodes.to_node(conversion.parse_gpunode(GPUNODE), facts, now=CREATED_AT + late_s).ready
+    assert not nodes.to_node(to_core.parse_gpunode(GPUNODE), facts, now=CREATED_AT + late_s).ready
 
 
 @pytest.mark.parametrize(

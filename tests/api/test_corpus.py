@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cotenant.api.documents import check
-from cotenant.api.errors import DocumentError
-from cotenant.api.yamltext import read_documents
+from cotenant.api.conversion.decode import check
+from cotenant.api.conversion.yaml_text import read_documents
+from cotenant.api.validation.errors import DocumentError
 
 if TYPE_CHECKING:
     from conftest import Server

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from cotenant.api import crds
-from cotenant.api.rules import Model
-from cotenant.api.schema import SchemaError, structural
+from cotenant.api.schema import crds
+from cotenant.api.schema.structural import SchemaError, structural
+from cotenant.api.validation.rules import Model
 from cotenant.cli.main import main
 
 ROOT = Path(__file__).parents[2]

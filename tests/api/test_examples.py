@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cotenant.api.documents import PARSERS, check
-from cotenant.api.yamltext import read_documents
+from cotenant.api.conversion.decode import PARSERS, check
+from cotenant.api.conversion.yaml_text import read_documents
 
 if TYPE_CHECKING:
     from conftest import Server

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from cotenant.api.quantities import (
+from cotenant.api.scalars.quantities import (
     QuantityError,
     mib_up,
     parse_decimal,

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 CHART = Path(__file__).parents[2] / "charts" / "cotenant"
 NAMESPACE = "cotenant-system"
@@ -23,7 +23,7 @@ Render = Callable[..., Objects]
 @pytest.fixture(scope="session")
 def helm() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Helm without a cluster, from the build cache."""
-    from cotenant_local import build
+    from cotenant_local.programs import build
 
     program = build.programs() / "controlplane"
 

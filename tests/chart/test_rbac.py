@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cotenant.controller import feed, kube
+from cotenant.controller.client import kube
+from cotenant.controller.informers import kopf_feed
 
 pytestmark = pytest.mark.cluster
 
@@ -51,13 +52,13 @@ def handed_around_in(path: Path) -> set[str]:
     """Resources that the module passes to its own functions: those that a parameter `resource` can be."""
     source = path.read_text()
     if "in feed.WATCHED" in source:
-        return {name for name, value in RESOURCES.items() if value in feed.WATCHED}
+        return {name for name, value in RESOURCES.items() if value in kopf_feed.WATCHED}
     firsts = [n.args[0] for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call) and n.args]
     return {first.id for first in firsts if isinstance(first, ast.Name) and first.id in RESOURCES}
 
 
 def operator_uses() -> Iterator[Right]:
-    for resource in feed.WATCHED:
+    for resource in kopf_feed.WATCHED:
         yield Right(resource.group, resource.plural, "list")
         yield Right(resource.group, resource.plural, "watch")
     for path in sorted((ROOT / "operator" / "cotenant" / "controller").glob("*.py")):

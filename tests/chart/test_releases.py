@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = pytest.mark.cluster
 

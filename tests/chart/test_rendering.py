@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from cotenant import names
-from cotenant.api.environment import DENIED
+from cotenant.api.resources.reserved_env import DENIED
 from cotenant.cli import installation
 from cotenant.controller.settings import Settings
 

@@ -62,9 +62,17 @@ def test_every_module_of_a_room_imports_with_the_packages_of_its_extra_alone(ext
 
 def test_the_check_above_would_notice_a_foreign_import() -> None:
     child = Path(__file__).parent / "extra_child.py"
-    command = [sys.executable, child, ROOT / "requirements" / "agent.txt", "cotenant.controller.feed", "cotenant.names"]
+    command = [
+        sys.executable,
+        child,
+        ROOT / "requirements" / "agent.txt",
+        "cotenant.controller.informers.kopf_feed",
+        "cotenant.names",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert json.loads(done.stdout) == {"cotenant.controller.feed": "ModuleNotFoundError: No module named 'kopf'"}
+    assert json.loads(done.stdout) == {
+        "cotenant.controller.informers.kopf_feed": "ModuleNotFoundError: No module named 'kopf'"
+    }
 
 
 @pytest.mark.parametrize(
@@ -108,7 +116,7 @@ def test_the_wheel_holds_the_four_packages_whole_and_nothing_else(wheel: zipfile
         listed = subprocess.run(["git", "ls-files", "."], cwd=folder, capture_output=True, text=True, check=True)
         tracked |= {f"{package}/{line}" for line in listed.stdout.splitlines()}
     # The Go module lies beside the package; a link in the package brings it into the wheel.
-    link = "cotenant_local/controlplane"
+    link = "cotenant_local/programs/source"
     assert link in tracked
     listed = subprocess.run(
         ["git", "ls-files", "."], cwd=ROOT / "local" / "controlplane", capture_output=True, text=True, check=True

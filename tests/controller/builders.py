@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cotenant import contract, names
-from cotenant.api.jobstatus import Isolation, TrainingJobStatus
-from cotenant.controller import statuses
-from cotenant.controller.attempt import Attempt, GpuFacts, Program, placement_to_json
-from cotenant.controller.disruptions import Taken
-from cotenant.controller.pods import Exit, PodFacts, Worker
-from cotenant.controller.records import read_job
-from cotenant.controller.situation import Situation
-from cotenant.core.lifecycle import Event, Phase
-from cotenant.core.model import GpuGrant, NodePlacement, Placement, RankPlacement
+from cotenant.api.resources.trainingjob_status import Isolation, TrainingJobStatus
+from cotenant.controller.informers.disruption import Taken
+from cotenant.controller.informers.job_record import read_job
+from cotenant.controller.informers.pod_record import Exit, PodFacts, Worker
+from cotenant.controller.lifecycle import status_transitions
+from cotenant.controller.lifecycle.observation import Situation
+from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program, placement_to_json
+from cotenant.core.model.lifecycle import Event, Phase
+from cotenant.core.model.objects import GpuGrant, NodePlacement, Placement, RankPlacement
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 UID = "11111111-1111-1111-1111-111111111111"
@@ -152,11 +152,13 @@ def left(code: int, at: float = T0 + 100, **told: Any) -> Exit:
 
 def holding(phase: Phase, *nodes: tuple[str, int], servers: int = 0, **changes: Any) -> TrainingJobStatus:
     """The status of a job that was admitted at T0 and, for Running, ran from T0 + 10."""
-    status = statuses.admitted(TrainingJobStatus(), placed(*nodes), Isolation.NONE, "admitted", T0, servers=servers)
+    status = status_transitions.admitted(
+        TrainingJobStatus(), placed(*nodes), Isolation.NONE, "admitted", T0, servers=servers
+    )
     if phase is not Phase.STARTING:
-        status = statuses.moved(status, Event.WORKERS_READY, reason="Running", message="", now=T0 + 10)
+        status = status_transitions.moved(status, Event.WORKERS_READY, reason="Running", message="", now=T0 + 10)
     if phase is Phase.EVICTING:
-        status = statuses.evicting(status, Event.EVICTED, kind="Preempted", message="for a/b", now=T0 + 50)
+        status = status_transitions.evicting(status, Event.EVICTED, kind="Preempted", message="for a/b", now=T0 + 50)
     return status.model_copy(update=changes)
 
 

@@ -24,7 +24,7 @@ import pytest
 import yaml
 
 from cotenant import names
-from cotenant.controller.kube import (
+from cotenant.controller.client.kube import (
     GPU_NODES,
     LEASES,
     NAMESPACES,
@@ -37,10 +37,10 @@ from cotenant.controller.kube import (
     Resource,
     UnreachableError,
 )
-from cotenant.controller.rest import RestKube, load_configuration
+from cotenant.controller.client.rest import RestKube, load_configuration
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 import pytest
 from tests.controller.builders import T0, UID, holding, job_document, placed, pod, pod_document
 
-from cotenant.api.jobstatus import TrainingJobStatus
-from cotenant.controller.attempt import placement_to_json
-from cotenant.controller.budgets import Budgets
-from cotenant.controller.claims import Claims, contradicted, misshapen
-from cotenant.controller.kube import PODS, TRAINING_JOBS
-from cotenant.controller.mirror import Mirror
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.controller.client.kube import PODS, TRAINING_JOBS
+from cotenant.controller.cluster.budgets import Budgets
+from cotenant.controller.cluster.cluster_view import World
+from cotenant.controller.cluster.placement_validation import Claims, contradicted, misshapen
+from cotenant.controller.informers.cache import Mirror
+from cotenant.controller.manifests.attempt import placement_to_json
 from cotenant.controller.settings import Settings
-from cotenant.controller.world import World
-from cotenant.core.lifecycle import Phase
-from cotenant.core.model import Gpu, GpuRequest, Job, Node, NodePlacement, Placement, Sharing
+from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.objects import Gpu, GpuRequest, Job, Node, NodePlacement, Placement, Sharing
 from cotenant.names import ANNOTATION_PLACEMENT
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from tests.controller.builders import UID, pod_document
 
-from cotenant.controller.departures import Departures
-from cotenant.controller.disruptions import Taken
-from cotenant.controller.kube import PODS
-from cotenant.controller.mirror import Mirror
-from cotenant.controller.pods import read_pod
+from cotenant.controller.client.kube import PODS
+from cotenant.controller.informers.cache import Mirror
+from cotenant.controller.informers.deleted_pods import Departures
+from cotenant.controller.informers.disruption import Taken
+from cotenant.controller.informers.pod_record import read_pod
 
 DRAINED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
 

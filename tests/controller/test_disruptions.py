@@ -11,10 +11,10 @@ import pytest_asyncio
 from tests.controller.replicas import World, played
 
 from cotenant import names
-from cotenant.controller.kube import NAMESPACES, PODS, QUEUES, Document
+from cotenant.controller.client.kube import NAMESPACES, PODS, QUEUES, Document
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]
 

@@ -11,11 +11,11 @@ import pytest_asyncio
 from tests.controller.replicas import World, played
 
 from cotenant import names
-from cotenant.controller.kube import EVENTS, PODS, TRAINING_JOBS, Reply
-from cotenant.controller.pods import read_pod
+from cotenant.controller.client.kube import EVENTS, PODS, TRAINING_JOBS, Reply
+from cotenant.controller.informers.pod_record import read_pod
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]
 

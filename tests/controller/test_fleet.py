@@ -7,13 +7,13 @@ from typing import Any
 from tests.controller.builders import T0
 
 from cotenant import names
-from cotenant.controller.budgets import Budgets
-from cotenant.controller.kube import GPU_NODES, NODES
-from cotenant.controller.mirror import Mirror
+from cotenant.controller.client.kube import GPU_NODES, NODES
+from cotenant.controller.cluster.budgets import Budgets
+from cotenant.controller.cluster.cluster_view import World
+from cotenant.controller.cluster.missing_gpus import KEPT_S
+from cotenant.controller.informers.cache import Mirror
 from cotenant.controller.settings import Settings
-from cotenant.controller.unseen import KEPT_S
-from cotenant.controller.world import World
-from cotenant.core.model import NodePlacement, Placement, RankPlacement
+from cotenant.core.model.objects import NodePlacement, Placement, RankPlacement
 
 Gpus = dict[str, tuple[bool, float | None]]
 HEALTHY = (True, None)

@@ -13,7 +13,7 @@ from tests.controller.replicas import World, played
 from tests.controller.traffic import GPUS, JOBS, NODES, all_succeeded, come_and_go, no_pods_of, watch
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cotenant.controller.kube import LEASES
-from cotenant.controller.leadership import Leadership, LeaseTimes
-from cotenant.controller.rest import RestKube, load_configuration
+from cotenant.controller.client.kube import LEASES
+from cotenant.controller.client.rest import RestKube, load_configuration
+from cotenant.controller.leader.election import Leadership, LeaseTimes
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = pytest.mark.cluster
 TIMES = LeaseTimes()

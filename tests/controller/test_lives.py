@@ -11,7 +11,7 @@ import pytest_asyncio
 from tests.controller.replicas import World, played, training_job
 
 from cotenant import names
-from cotenant.controller.kube import (
+from cotenant.controller.client.kube import (
     EVENTS,
     NETWORK_POLICIES,
     PODS,
@@ -24,7 +24,7 @@ from cotenant.controller.kube import (
 )
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]
 

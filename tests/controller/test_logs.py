@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from kubernetes.client import Configuration
 
-from cotenant.controller.leadership import Leadership, LeaseTimes
-from cotenant.controller.logs import LINES, WINDOW_S, Limit, soften
-from cotenant.controller.metrics import Metrics
-from cotenant.controller.rest import RestKube
+from cotenant.controller.client.rest import RestKube
+from cotenant.controller.leader.election import Leadership, LeaseTimes
+from cotenant.controller.telemetry.logs import LINES, WINDOW_S, Limit, soften
+from cotenant.controller.telemetry.metrics import Metrics
 
 ADMINISTRATORS = (Path(__file__).parents[2] / "docs" / "administrators.md").read_text()
 

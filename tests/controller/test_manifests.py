@@ -11,16 +11,23 @@ import pytest
 from tests.controller.builders import UID, attempt, job_document, placed
 
 from cotenant import contract, names
-from cotenant.api.conversion import from_placement, parse_job, to_placement
-from cotenant.api.jobstatus import Isolation
-from cotenant.controller import server_pods
-from cotenant.controller.attempt import Attempt, GpuFacts, Program, Servers, placement_from_json, placement_to_json
-from cotenant.controller.documents import attempt_of
-from cotenant.controller.isolation import NodeIsolation, RuntimePath, level
-from cotenant.controller.manifests import contract_of, pod
+from cotenant.api.conversion.to_core import from_placement, parse_job, to_placement
+from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.controller.manifests import server_pod
+from cotenant.controller.manifests.attempt import (
+    Attempt,
+    GpuFacts,
+    Program,
+    Servers,
+    placement_from_json,
+    placement_to_json,
+)
+from cotenant.controller.manifests.from_job import attempt_of
+from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath, level
+from cotenant.controller.manifests.side_objects import network_policy, service, token_secret
+from cotenant.controller.manifests.worker_pod import contract_of, pod
 from cotenant.controller.settings import Settings
-from cotenant.controller.side_objects import network_policy, service, token_secret
-from cotenant.core.model import WHOLE
+from cotenant.core.model.objects import WHOLE
 
 SETTINGS = Settings(tolerations='[{"key": "gpu", "operator": "Exists"}]')
 SIMULATED = RuntimePath(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")
@@ -201,7 +208,7 @@ def served(servers: int = 2, wanted: Servers = SERVERS, *nodes: tuple[str, int])
 
 
 def test_the_pod_of_a_server_has_no_gpu_no_rank_and_nothing_of_the_program() -> None:
-    made = server_pods.pod(served(), 1, SETTINGS)
+    made = server_pod.pod(served(), 1, SETTINGS)
     told = made["spec"]["containers"][0]["env"][1].pop("value")
     assert made == {
         "apiVersion": "v1",
@@ -312,17 +319,17 @@ def test_a_contract_without_servers_is_one_that_images_from_before_them_read() -
 
 def test_a_server_goes_where_the_job_says_and_to_tainted_gpu_nodes_only_if_it_says_so() -> None:
     wanted = replace(SERVERS, node_selector={"pool": "cpu"}, tolerate_gpu_taints=True)
-    spec = server_pods.pod(served(1, wanted), 0, SETTINGS)["spec"]
+    spec = server_pod.pod(served(1, wanted), 0, SETTINGS)["spec"]
     assert (spec["nodeSelector"], spec["tolerations"]) == ({"pool": "cpu"}, SETTINGS.toleration_list)
-    assert not {"nodeSelector", "tolerations"} & server_pods.pod(served(), 0, SETTINGS)["spec"].keys()
+    assert not {"nodeSelector", "tolerations"} & server_pod.pod(served(), 0, SETTINGS)["spec"].keys()
 
 
 def test_the_administrator_may_let_all_servers_onto_tainted_cpu_nodes() -> None:
     pool = {"key": "pool", "operator": "Equal", "value": "cpu"}
     settings = Settings(tolerations='[{"key": "gpu", "operator": "Exists"}]', server_tolerations=json.dumps([pool]))
     plain, beside = (replace(SERVERS, tolerate_gpu_taints=chosen) for chosen in (False, True))
-    assert server_pods.pod(served(1, plain), 0, settings)["spec"]["tolerations"] == [pool]
-    assert server_pods.pod(served(1, beside), 0, settings)["spec"]["tolerations"] == [pool, *SETTINGS.toleration_list]
+    assert server_pod.pod(served(1, plain), 0, settings)["spec"]["tolerations"] == [pool]
+    assert server_pod.pod(served(1, beside), 0, settings)["spec"]["tolerations"] == [pool, *SETTINGS.toleration_list]
     assert pod(attempt(), 0, settings, SIMULATED)["spec"]["tolerations"] == SETTINGS.toleration_list
 
 

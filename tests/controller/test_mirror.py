@@ -9,9 +9,9 @@ import pytest
 from tests.controller.builders import UID, job_document, left, pod_document, terminated
 
 from cotenant import contract, names
-from cotenant.controller.kube import NODES, PODS, QUEUES, TRAINING_JOBS, Document, Listing
-from cotenant.controller.mirror import Mirror
-from cotenant.controller.pods import Exit, read_pod
+from cotenant.controller.client.kube import NODES, PODS, QUEUES, TRAINING_JOBS, Document, Listing
+from cotenant.controller.informers.cache import Mirror
+from cotenant.controller.informers.pod_record import Exit, read_pod
 
 
 def versioned(document: Document, version: int) -> Document:

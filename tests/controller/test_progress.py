@@ -3,13 +3,13 @@
 import pytest
 from tests.controller.builders import job_document, placed
 
-from cotenant.api.conversion import from_placement, parse_gpunode
-from cotenant.api.gpunodes import GPUNode
-from cotenant.api.jobstatus import Isolation
+from cotenant.api.conversion.to_core import from_placement, parse_gpunode
+from cotenant.api.resources.gpunodes import GPUNode
+from cotenant.api.resources.trainingjob_status import Isolation
 from cotenant.contract import Progress
-from cotenant.controller.news import summary
-from cotenant.controller.records import JobRecord, read_job
-from cotenant.controller.suspects import Finding, findings, last_resort
+from cotenant.controller.informers.job_record import JobRecord, read_job
+from cotenant.controller.lifecycle.progress import summary
+from cotenant.controller.reports.slow_gpus import Finding, findings, last_resort
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cotenant.api.conversion import parse_queue, to_queue
-from cotenant.controller.budgets import Budgets
-from cotenant.controller.queue_statuses import Account, status_of
-from cotenant.core.model import GpuRequest
+from cotenant.api.conversion.to_core import parse_queue, to_queue
+from cotenant.controller.cluster.budgets import Budgets
+from cotenant.controller.reports.queue_status_writer import Account, status_of
+from cotenant.core.model.objects import GpuRequest
 from cotenant.testing import ToyCluster, make_job, make_node
 
 DAY = 86_400.0

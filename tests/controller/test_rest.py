@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes.client import Configuration
 
-from cotenant.controller.kube import EVENTS, SECRETS, FencedError, Outcome, Resource, UnreachableError, version_of
-from cotenant.controller.rest import PAGE, NoClusterError, Patience, RestKube, load_configuration, rank
+from cotenant.controller.client.kube import (
+    EVENTS,
+    SECRETS,
+    FencedError,
+    Outcome,
+    Resource,
+    UnreachableError,
+    version_of,
+)
+from cotenant.controller.client.rest import PAGE, NoClusterError, Patience, RestKube, load_configuration, rank
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = pytest.mark.cluster
 CONFIG_MAPS = Resource("", "v1", "configmaps")

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from cotenant.api.queues import Period, Queue
-from cotenant.controller.budgets import Budgets, end_of, start_of
-from cotenant.controller.disruptions import taken
-from cotenant.controller.feed import Delivery, build_settings
-from cotenant.controller.gate import Gate
-from cotenant.controller.kube import PODS, Document, Resource
-from cotenant.controller.queue_statuses import worth_a_write
+from cotenant.api.resources.queues import Period, Queue
+from cotenant.controller.client.kube import PODS, Document, Resource
+from cotenant.controller.client.priority_semaphore import Gate
+from cotenant.controller.cluster.budgets import Budgets, end_of, start_of
+from cotenant.controller.cluster.taints import untolerated
+from cotenant.controller.informers.disruption import taken
+from cotenant.controller.informers.kopf_feed import Delivery, build_settings
+from cotenant.controller.reports.queue_status_writer import worth_a_write
 from cotenant.controller.settings import Settings, SettingsError
-from cotenant.controller.taints import untolerated
 from cotenant.core.policy import Policy
 
 

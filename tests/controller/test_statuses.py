@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from tests.controller.builders import T0, holding, job_document, placed
 
-from cotenant.api.conversion import parse_job
-from cotenant.api.jobstatus import Isolation, TrainingJobStatus
-from cotenant.controller import statuses
-from cotenant.controller.patches import patch
-from cotenant.controller.records import JobRecord, read_job
-from cotenant.controller.verdicts import Verdicts
-from cotenant.controller.words import asks
-from cotenant.core.lifecycle import Event, Phase
-from cotenant.core.plan import Reason, Verdict
+from cotenant.api.conversion.to_core import parse_job
+from cotenant.api.resources.trainingjob_status import Isolation, TrainingJobStatus
+from cotenant.controller.client.merge_patch import patch
+from cotenant.controller.execution.verdict_throttle import Verdicts
+from cotenant.controller.informers.job_record import JobRecord, read_job
+from cotenant.controller.lifecycle import status_transitions
+from cotenant.controller.lifecycle.words import asks
+from cotenant.core.model.lifecycle import Event, Phase
+from cotenant.core.model.plan import Reason, Verdict
 
 
 def truths(status: TrainingJobStatus) -> dict[str, str]:
@@ -23,14 +23,16 @@ def truths(status: TrainingJobStatus) -> dict[str, str]:
 
 
 def test_the_phase_comes_from_the_table_and_nothing_else() -> None:
-    with pytest.raises(statuses.UnexpectedEventError):
-        statuses.moved(TrainingJobStatus(phase=Phase.SUCCEEDED), Event.ADMITTED, reason="", message="", now=T0)
+    with pytest.raises(status_transitions.UnexpectedEventError):
+        status_transitions.moved(
+            TrainingJobStatus(phase=Phase.SUCCEEDED), Event.ADMITTED, reason="", message="", now=T0
+        )
 
 
 def test_conditions_follow_a_job_through_its_life() -> None:
     starting = holding(Phase.STARTING, ("n1", 1))
     running = holding(Phase.RUNNING, ("n1", 1))
-    done = statuses.finished(
+    done = status_transitions.finished(
         running, Event.COMPLETED, reason="Completed", message="", milli=400, over_at=T0 + 60, now=T0 + 60
     )
     assert [truths(one) for one in (starting, running, done)] == [
@@ -47,13 +49,15 @@ def test_a_condition_keeps_its_time_while_it_stays_what_it_is() -> None:
 
 
 def test_usage_adds_up_over_attempts() -> None:
-    first = statuses.evicting(
+    first = status_transitions.evicting(
         holding(Phase.RUNNING, ("n1", 2)), Event.EVICTED, kind="Preempted", message="", now=T0 + 100
     )
-    waits = statuses.released(first, milli=800, over_at=T0 + 100, now=T0 + 100)
-    again = statuses.admitted(waits, placed(("n1", 2)), Isolation.NONE, "", T0 + 200)
-    running = statuses.moved(again, Event.WORKERS_READY, reason="", message="", now=T0 + 210)
-    done = statuses.finished(running, Event.COMPLETED, reason="", message="", milli=800, over_at=T0 + 300, now=T0 + 300)
+    waits = status_transitions.released(first, milli=800, over_at=T0 + 100, now=T0 + 100)
+    again = status_transitions.admitted(waits, placed(("n1", 2)), Isolation.NONE, "", T0 + 200)
+    running = status_transitions.moved(again, Event.WORKERS_READY, reason="", message="", now=T0 + 210)
+    done = status_transitions.finished(
+        running, Event.COMPLETED, reason="", message="", milli=800, over_at=T0 + 300, now=T0 + 300
+    )
     assert done.usage is not None
     assert (done.usage.gpu_milliseconds, done.usage.gpu_seconds, done.usage.run_seconds) == (160_000, 160, 180)
     assert (done.attempts, done.restarts, done.placement) == (2, 1, None)
@@ -61,7 +65,7 @@ def test_usage_adds_up_over_attempts() -> None:
 
 def test_a_patch_says_only_what_changed_and_reads_back_as_the_status() -> None:
     before = holding(Phase.STARTING, ("n1", 1))
-    after = statuses.moved(before, Event.WORKERS_READY, reason="Running", message="2 workers", now=T0 + 10)
+    after = status_transitions.moved(before, Event.WORKERS_READY, reason="Running", message="2 workers", now=T0 + 10)
     change = patch(before.to_document(), after)
     assert sorted(change) == ["conditions", "message", "phase", "reason"]
     assert TrainingJobStatus.model_validate(merged(before.to_document(), change)) == after
@@ -69,7 +73,9 @@ def test_a_patch_says_only_what_changed_and_reads_back_as_the_status() -> None:
 
 def test_what_is_gone_is_removed_by_the_patch() -> None:
     running = holding(Phase.RUNNING, ("n1", 1))
-    done = statuses.finished(running, Event.COMPLETED, reason="", message="", milli=400, over_at=T0 + 60, now=T0 + 60)
+    done = status_transitions.finished(
+        running, Event.COMPLETED, reason="", message="", milli=400, over_at=T0 + 60, now=T0 + 60
+    )
     change = patch(running.to_document(), done)
     assert change["placement"] is None
     assert TrainingJobStatus.model_validate(merged(running.to_document(), change)) == done
@@ -112,7 +118,7 @@ def told(message: str, reason: Reason = Reason.WAITING_FOR_GPUS) -> dict[str, Ve
 
 
 def waits(verdict: Verdict) -> JobRecord:
-    status = statuses.waiting(TrainingJobStatus(observed_generation=1), verdict, T0)
+    status = status_transitions.waiting(TrainingJobStatus(observed_generation=1), verdict, T0)
     return read_job(job_document(status=status.to_document()))
 
 
@@ -131,8 +137,8 @@ def test_a_verdict_is_written_when_its_reason_is_new_and_reworded_only_now_and_t
 
 
 def test_a_job_that_waits_for_the_same_reason_keeps_the_time_since_when() -> None:
-    first = statuses.waiting(TrainingJobStatus(), told("3 free")["red/train"], T0)
-    second = statuses.waiting(first, told("2 free")["red/train"], T0 + 60)
-    other = statuses.waiting(second, told("", Reason.BUDGET_SPENT)["red/train"], T0 + 90)
+    first = status_transitions.waiting(TrainingJobStatus(), told("3 free")["red/train"], T0)
+    second = status_transitions.waiting(first, told("2 free")["red/train"], T0 + 60)
+    other = status_transitions.waiting(second, told("", Reason.BUDGET_SPENT)["red/train"], T0 + 90)
     since = [one.pending.since.timestamp() for one in (first, second, other) if one.pending and one.pending.since]
     assert since == [T0, T0, T0 + 90]

@@ -8,14 +8,14 @@ import pytest
 from tests.controller.builders import T0, holding, left, pod, server, situation
 
 from cotenant import contract, names
-from cotenant.api.gpunodes import Violation
-from cotenant.api.jobstatus import TrainingJobStatus
-from cotenant.controller import news
-from cotenant.controller.disruptions import Taken
+from cotenant.api.resources.gpunodes import Violation
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.controller.informers.disruption import Taken
+from cotenant.controller.lifecycle import progress
+from cotenant.controller.lifecycle.observation import Situation
+from cotenant.controller.lifecycle.reconcile import next_step
 from cotenant.controller.settings import Settings
-from cotenant.controller.situation import Situation
-from cotenant.controller.steps import next_step
-from cotenant.core.lifecycle import Phase
+from cotenant.core.model.lifecycle import Phase
 
 SETTINGS = Settings(start_timeout_s=300, exclude_s=900, platform_retries=2)
 ONE, TWO = (("n1", 2),), (("n1", 1), ("n2", 1))
@@ -535,12 +535,12 @@ def test_a_server_that_no_node_can_take_is_not_blamed_on_the_nodes_of_the_ranks(
 def test_the_last_progress_is_what_rank_0_left_behind_not_what_it_answered_last(
     code: int, told: dict[str, int], want: tuple[str, int, int | None, str]
 ) -> None:
-    polled = news.summary(contract.Progress(state="training", step=268, of=400, metrics={"loss": 0.2}))
+    polled = progress.summary(contract.Progress(state="training", step=268, of=400, metrics={"loss": 0.2}))
     status = holding(Phase.RUNNING, *ONE, progress=polled)
     ended = pod(ended=left(code, node_rank=0, **told))
     step = next_step(situation(status, ended, spec={"retries": 0}), SETTINGS)
     assert step.status is not None
-    progress = step.status.progress
-    assert progress is not None
-    assert (progress.summary, progress.step, progress.percent, progress.state) == want
-    assert progress.metrics == {"loss": 0.2}
+    written = step.status.progress
+    assert written is not None
+    assert (written.summary, written.step, written.percent, written.state) == want
+    assert written.metrics == {"loss": 0.2}

@@ -9,14 +9,14 @@ import pytest
 from tests.controller.builders import T0, UID, holding, job_document, pod_document, terminated
 
 from cotenant import names
-from cotenant.api.jobstatus import PendingStatus, TrainingJobStatus
-from cotenant.controller.budgets import Budgets
-from cotenant.controller.kube import GPU_NODES, NODES, PODS, PRIORITY_CLASSES, QUEUES, TRAINING_JOBS
-from cotenant.controller.mirror import Mirror
+from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus
+from cotenant.controller.client.kube import GPU_NODES, NODES, PODS, PRIORITY_CLASSES, QUEUES, TRAINING_JOBS
+from cotenant.controller.cluster.budgets import Budgets
+from cotenant.controller.cluster.cluster_view import World
+from cotenant.controller.informers.cache import Mirror
 from cotenant.controller.settings import Settings
-from cotenant.controller.world import World
-from cotenant.core.lifecycle import Phase
-from cotenant.core.model import Job, NodePlacement
+from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.objects import Job, NodePlacement
 
 
 def world() -> World:
@@ -214,7 +214,7 @@ def test_what_did_not_change_is_no_reason_to_decide_again() -> None:
 
 
 def test_queues_follow_the_labels_of_namespaces() -> None:
-    from cotenant.controller.kube import NAMESPACES
+    from cotenant.controller.client.kube import NAMESPACES
 
     seen = world()
     spec = {"namespaceSelector": {"matchLabels": {"team": "red"}}, "quotas": [{"guaranteed": 1}]}

@@ -11,7 +11,7 @@ from typing import Any
 from tests.controller.replicas import World
 
 from cotenant import names
-from cotenant.controller.kube import TRAINING_JOBS, Document
+from cotenant.controller.client.kube import TRAINING_JOBS, Document
 
 JOBS, NODES, GPUS = 30, 2, 4
 MEMORY_MIB = 80 * 1024

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import Policy, schedule
-from cotenant.core.model import Job
-from cotenant.core.plan import Admit, Plan
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import Admit, Plan
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cotenant.core import Policy, schedule
-from cotenant.core.model import Job
-from cotenant.core.plan import Admit, Evict, EvictionKind, Reason, Resize
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import Admit, Evict, EvictionKind, Reason, Resize
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.model import Job, Node, Placement, Queue, Sharing, Topology, TopologyMode
-from cotenant.core.plan import Admit, Reason
+from cotenant.core.model.objects import Job, Node, Placement, Queue, Sharing, Topology, TopologyMode
+from cotenant.core.model.plan import Admit, Reason
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
 

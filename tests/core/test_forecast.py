@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.model import GpuRequest, Job, Node, Topology, TopologyMode
+from cotenant.core.model.objects import GpuRequest, Job, Node, Topology, TopologyMode
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
 

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.test_properties import clusters
 
-from cotenant.core.events import NodeSeen, QueueSeen
-from cotenant.core.fairness import borrowed
-from cotenant.core.handover import Handover, PastBorrowing
-from cotenant.core.mirror import Standing
-from cotenant.core.model import Job, Node, Queue
-from cotenant.core.plan import Action, Admit, Plan, Reason
+from cotenant.core.model.failover import Handover, PastBorrowing
+from cotenant.core.model.objects import Job, Node, Queue
+from cotenant.core.model.plan import Action, Admit, Plan, Reason
+from cotenant.core.queueing.fair_share import borrowed
+from cotenant.core.snapshot.accounting import Standing
+from cotenant.core.state.events import NodeSeen, QueueSeen
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 
 HOUR = 3_600.0

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.core.test_properties import check_limits, check_nothing_is_overcommitted
 
 from cotenant.core import schedule
-from cotenant.core.events import NodeGone, NodeSeen
-from cotenant.core.mirror import Standing
-from cotenant.core.model import GpuRequest, Job, Node, Queue, Quota, Sharing, Topology, TopologyMode
-from cotenant.core.plan import Admit, EvictionKind
+from cotenant.core.model.objects import GpuRequest, Job, Node, Queue, Quota, Sharing, Topology, TopologyMode
+from cotenant.core.model.plan import Admit, EvictionKind
+from cotenant.core.snapshot.accounting import Standing
+from cotenant.core.state.events import NodeGone, NodeSeen
 from cotenant.testing import ToyCluster, make_job, make_node
 
 CLASSES = ("A100", "H100", "L4")

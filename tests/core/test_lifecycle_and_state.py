@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import ClusterState, schedule
-from cotenant.core.events import JobGone, JobSeen, NodeGone, NodeSeen, QueueSeen
-from cotenant.core.lifecycle import HOLDING, TERMINAL, TRANSITIONS, Event, Phase, step
-from cotenant.core.model import Job
+from cotenant.core.model.lifecycle import HOLDING, TERMINAL, TRANSITIONS, Event, Phase, step
+from cotenant.core.model.objects import Job
+from cotenant.core.state.events import JobGone, JobSeen, NodeGone, NodeSeen, QueueSeen
 from cotenant.testing import make_job, make_node, make_placement, make_queue
 
 JOB = make_job("a")

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.model import Job, Node
-from cotenant.core.plan import Evict, EvictionKind, Reason
-from cotenant.core.snapshot import Snapshot
+from cotenant.core.model.objects import Job, Node
+from cotenant.core.model.plan import Evict, EvictionKind, Reason
+from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
 NOW = 1_000.0

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.core import schedule
-from cotenant.core.books import Books
-from cotenant.core.events import NodeGone, NodeSeen
-from cotenant.core.holdings import Bulk
-from cotenant.core.mirror import Standing
-from cotenant.core.model import GpuRequest, Job, Node, Queue, Quota, Sharing, Topology, TopologyMode
-from cotenant.core.placed import either
+from cotenant.core.allocation.allocation import Bulk
+from cotenant.core.allocation.books import Books
+from cotenant.core.allocation.placements import either
+from cotenant.core.model.objects import GpuRequest, Job, Node, Queue, Quota, Sharing, Topology, TopologyMode
+from cotenant.core.model.plan import Admit, Evict, EvictionKind, Resize
 from cotenant.core.placement import BestFit
-from cotenant.core.plan import Admit, Evict, EvictionKind, Resize
-from cotenant.core.snapshot import Snapshot
+from cotenant.core.snapshot.accounting import Standing
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.core.state.events import NodeGone, NodeSeen
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 
 CLASSES = ("A100", "H100")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cotenant.core import schedule
-from cotenant.core.events import QueueSeen
-from cotenant.core.inventory import Inventory
-from cotenant.core.model import Quota, Topology, TopologyMode
-from cotenant.core.plan import Admit, Evict, Reason
-from cotenant.core.quota import QueueTree
+from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.objects import Quota, Topology, TopologyMode
+from cotenant.core.model.plan import Admit, Evict, Reason
+from cotenant.core.quota.tree import QueueTree
+from cotenant.core.state.events import QueueSeen
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 

@@ -13,7 +13,7 @@ from tests.e2e.tenancy import Tenancy, product
 @pytest.fixture(scope="session")
 def installed() -> Iterator[Tenancy]:
     """One node of two simulated 80 GiB GPUs, the chart with two operators, tenants team-a and team-b."""
-    from cotenant_local import spec
+    from cotenant_local.cluster import spec
 
     with product("e2e", spec.uniform(1, gpus=2, gpu_class="H100", gpu_memory="80Gi")) as tenancy:
         yield tenancy

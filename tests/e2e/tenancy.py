@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
-    from cotenant_local.spec import ClusterSpec
+    from cotenant_local.cluster.lifecycle import Cluster
+    from cotenant_local.cluster.spec import ClusterSpec
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SYSTEM = "cotenant-system"
@@ -82,7 +82,7 @@ class Tenancy:
 @contextmanager
 def product(kind: str, wanted: ClusterSpec) -> Iterator[Tenancy]:
     """A cluster with the chart installed, its nodes shared by queues, and the tenants of the examples."""
-    from cotenant_local import lifecycle
+    from cotenant_local.cluster import lifecycle
 
     name = f"{kind}-{os.getpid()}"
     cluster = lifecycle.up(name, wanted, attached=True)

@@ -61,7 +61,7 @@ def image(framework: str) -> str:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Tenancy]:
-    from cotenant_local import spec
+    from cotenant_local.cluster import spec
 
     folders = {name: [str(installed(part)) for part in parts] for name, parts in IMAGES.items()}
     wanted = spec.parse(

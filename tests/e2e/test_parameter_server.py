@@ -16,7 +16,7 @@ EXAMPLE = CHECKOUT / "examples" / "parameter-server" / "digits.yaml"
 @pytest.fixture(scope="module")
 def mixed() -> Iterator[Tenancy]:
     """What most clusters look like: only who says so comes onto the nodes with GPUs."""
-    from cotenant_local import spec
+    from cotenant_local.cluster import spec
 
     gpu = {"name": "gpu", "gpus": {"count": 2, "class": "H100"}, "taints": ["nvidia.com/gpu=present:NoSchedule"]}
     with product("servers", spec.parse({"nodes": [gpu, {"name": "cpu"}]}, "this test")) as tenancy:

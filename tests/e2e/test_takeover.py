@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.tenancy import SYSTEM, Tenancy, training_job
 from tests.e2e.test_isolation import held_mib
 
-from cotenant_local import control
+from cotenant_local.controlplane import control_socket
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -36,7 +36,7 @@ def kill(tenancy: Tenancy, pod: str) -> None:
     """An ordinary user's pods have ids of their own: they are killed from inside the cluster's user namespace."""
     command = [sys.executable, str(Path(__file__).with_name("sigkill.py")), pod]
     if os.geteuid() != 0:
-        inside = f"--target={control.peer(tenancy.cluster.state.control)}"
+        inside = f"--target={control_socket.peer(tenancy.cluster.state.control)}"
         command = ["nsenter", "--user", "--preserve-credentials", inside, *command]
     subprocess.run(command, check=True)
 

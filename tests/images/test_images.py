@@ -57,7 +57,7 @@ class Buildah:
 
 @pytest.fixture(scope="module")
 def buildah() -> Iterator[Buildah]:
-    from cotenant_local import folders
+    from cotenant_local.host import folders
 
     if os.geteuid() != 0:
         pytest.skip("images are built as root")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cotenant_local.errors import LocalError
+from cotenant_local.host.errors import LocalError
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = pytest.mark.cluster
 
@@ -153,7 +153,7 @@ def test_nonsense_is_refused_and_changes_nothing(faulty: "Cluster") -> None:
 
 
 def test_without_a_cluster_there_is_nothing_to_break(api_server: "Cluster") -> None:
-    from cotenant_local import lifecycle
+    from cotenant_local.cluster import lifecycle
 
     with pytest.raises(LocalError, match=r"there is no cluster 'nobody' up \(up are: .*test-"):
         lifecycle.find("nobody")

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from cotenant_local import folders, planning, quantities, sandbox, simulated, spec
-from cotenant_local.errors import LocalError
-from cotenant_local.state import State
+from cotenant_local.cluster import planner, sandbox, spec
+from cotenant_local.host import folders, quantities
+from cotenant_local.host.cluster_folder import State
+from cotenant_local.host.errors import LocalError
+from cotenant_local.node import simulated_resources
 
 
 @pytest.mark.parametrize(
@@ -60,13 +62,13 @@ def test_count_makes_numbered_nodes() -> None:
     assert [(node.name, node.zone) for node in asked.nodes] == [("big-1", "a"), ("big-2", "a"), ("odd", None)]
 
 
-def places(folder: Path) -> planning.Places:
-    return planning.Places(State(folder), programs=folder, stubs=folder, oldest=None, cgroup=None)
+def places(folder: Path) -> planner.Places:
+    return planner.Places(State(folder), programs=folder, stubs=folder, oldest=None, cgroup=None)
 
 
 def test_a_node_carries_its_zone_inventory_and_taints_from_the_start(tmp_path: Path) -> None:
     node = {"name": "a", "zone": "z", "gpus": {"count": 2, "class": "A100"}, "taints": ["gpu=yes:NoSchedule"]}
-    plan, listeners = planning.plan("name", spec.parse({"nodes": [node]}, "this test"), places(tmp_path))
+    plan, listeners = planner.plan("name", spec.parse({"nodes": [node]}, "this test"), places(tmp_path))
     for listener in listeners:
         listener.close()
     (planned,) = plan.nodes
@@ -85,7 +87,7 @@ def test_a_node_carries_its_zone_inventory_and_taints_from_the_start(tmp_path: P
 def test_more_disk_than_there_is_is_refused(tmp_path: Path) -> None:
     asked = spec.parse({"nodes": [{"name": "a", "ephemeralStorage": "900Ti"}]}, "this test")
     with pytest.raises(LocalError, match=r"node a: ephemeralStorage 900Ti is more than the disk .* has"):
-        planning.plan("name", asked, places(tmp_path))
+        planner.plan("name", asked, places(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["", "-a", "A", "a/b", "..", "a" * 41])
@@ -143,12 +145,12 @@ def test_forbidden_namespaces_are_told_with_the_switch(monkeypatch: pytest.Monke
 
 def test_the_kubelet_of_a_simulated_machine_reads_what_was_asked_for(tmp_path: Path) -> None:
     real = "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    400 kB\nHugePages_Total:       0\n"
-    shown = dict(line.split(":") for line in simulated.meminfo(real, total=4096 * 1024).splitlines())
+    shown = dict(line.split(":") for line in simulated_resources.meminfo(real, total=4096 * 1024).splitlines())
     figures = {name: int(value.split()[0]) for name, value in shown.items()}
     # 600 kB of the real machine are in use, and stay so.
     assert figures["MemTotal"] == 4096
     assert figures["MemAvailable"] == 4096 - 600
-    simulated.write_processors(tmp_path, 3)
+    simulated_resources.write_processors(tmp_path, 3)
     assert (tmp_path / "cpu" / "online").read_text() == "0-2\n"
     assert sorted(cpu.name for cpu in (tmp_path / "node" / "node0").glob("cpu*")) == ["cpu0", "cpu1", "cpu2"]
 

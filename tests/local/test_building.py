@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_local import build, folders
-from cotenant_local.errors import LocalError
-from cotenant_local.progress import Progress
+from cotenant_local.host import folders
+from cotenant_local.host.errors import LocalError
+from cotenant_local.host.progress import Progress
+from cotenant_local.programs import build
 
 
 @pytest.fixture(autouse=True)

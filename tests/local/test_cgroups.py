@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_local import cgroups
+from cotenant_local.host import cgroups
 
 from .runtime.sandbox import User, readable_python
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_local import lifecycle, spec
-from cotenant_local.errors import LocalError
+from cotenant_local.cluster import lifecycle, spec
+from cotenant_local.host.errors import LocalError
 
 pytestmark = pytest.mark.cluster
 NOTHING = spec.uniform(0, 0, "", "")

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cotenant_local import components, control, lifecycle, reports
-from cotenant_local.addresses import Addresses
-from cotenant_local.machines import descendants
+from cotenant_local.cluster import lifecycle, reports
+from cotenant_local.controlplane import components, control_socket
+from cotenant_local.controlplane.node_machines import descendants
+from cotenant_local.host.addresses import Addresses
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 DEADLINE = 150.0
@@ -50,7 +51,7 @@ def seen(cluster: "Cluster", component: str) -> Any:
 def process(cluster: "Cluster", component: str) -> int:
     """As this test counts processes; the status has the number that it has in its own namespace."""
     wanted, node = seen(cluster, component)["pid"], component.rpartition("/")[0]
-    top = control.peer(cluster.state.control)
+    top = control_socket.peer(cluster.state.control)
     depth = len(numbers(top)) + bool(node)
     if node:  # the other node has a process of this number too
         (top,) = [pid for pid in descendants(top) if is_first_of(pid, node) and len(numbers(pid)) == depth]
@@ -63,7 +64,7 @@ def is_first_of(pid: int, node: str) -> bool:
         arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     except OSError:
         return False
-    return "cotenant_local.node" in arguments and node in arguments
+    return "cotenant_local.node.init" in arguments and node in arguments
 
 
 def numbers(pid: int) -> list[int]:
@@ -100,7 +101,7 @@ def test_whoever_asks_the_api_server_while_it_is_away_waits_and_is_answered(
 ) -> None:
     """Who is refused instead asks again later each time, and with the scheduler and the kubelet the pods wait."""
     death = end(local_cluster, "kube-apiserver", how)
-    there = ["nsenter", f"--target={control.peer(local_cluster.state.control)}", "--net"]
+    there = ["nsenter", f"--target={control_socket.peer(local_cluster.state.control)}", "--net"]
     there += ["--user", "--preserve-credentials"] if os.geteuid() else []
     connect = f"import socket; socket.create_connection(('{Addresses.CONTROL_PLANE}', {components.API_PORT}))"
     subprocess.run([*there, sys.executable, "-c", connect], check=True)
@@ -125,7 +126,7 @@ def test_the_cluster_works_after_all_that(local_cluster: "Cluster") -> None:
 
 
 def test_a_node_whose_first_process_is_stopped_by_a_signal_is_told(local_cluster: "Cluster") -> None:
-    everything = descendants(control.peer(local_cluster.state.control))
+    everything = descendants(control_socket.peer(local_cluster.state.control))
     *_, first = (pid for pid in everything if is_first_of(pid, "node-2"))  # before it comes its `unshare`
     os.kill(first, signal.SIGSTOP)
     try:

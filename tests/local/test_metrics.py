@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cotenant_local.api import ApiError
-from cotenant_local.certificates import Authority
+from cotenant_local.cluster.certificates import Authority
+from cotenant_local.host.api_client import ApiError
 from cotenant_local.metrics.server import Answers, listen
 from cotenant_local.metrics.usage import Sample, Usage, between, parse
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from cotenant_local import cgroups, lifecycle, spec
-from cotenant_local.lifecycle import Cluster
+from cotenant_local.cluster import lifecycle, spec
+from cotenant_local.cluster.lifecycle import Cluster
+from cotenant_local.host import cgroups
 
 from .test_nothing_stays import assert_nothing_stays, descendants, outer_process, wait_until
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster
+    from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = pytest.mark.cluster
 DEADLINE = 120.0
@@ -61,7 +61,7 @@ def test_a_node_that_fails_is_noticed_and_comes_back(local_cluster: "Cluster", p
 
 
 def test_a_fault_of_a_node_that_does_not_exist_is_refused(local_cluster: "Cluster") -> None:
-    from cotenant_local.errors import LocalError
+    from cotenant_local.host.errors import LocalError
 
     with pytest.raises(LocalError, match="there is no node nowhere; this cluster has node-1, node-2"):
         local_cluster.node("stop", "nowhere")

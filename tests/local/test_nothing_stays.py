@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_local import cgroups, control, lifecycle, ownership, spec
-from cotenant_local.machines import descendants
-from cotenant_local.processes import is_stopped
-from cotenant_local.state import State
+from cotenant_local.cluster import lifecycle, ownership, spec
+from cotenant_local.controlplane import control_socket
+from cotenant_local.controlplane.node_machines import descendants
+from cotenant_local.host import cgroups
+from cotenant_local.host.cluster_folder import State
+from cotenant_local.host.processes import is_stopped
 
 pytestmark = pytest.mark.cluster
 SECONDS = 90.0
@@ -48,7 +50,7 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
 
 def outer_process(state: State) -> int:
     """`unshare`, the parent of the sandbox's first process."""
-    inner = control.peer(state.control)
+    inner = control_socket.peer(state.control)
     after_name = Path(f"/proc/{inner}/stat").read_text().rpartition(")")[2].split()
     return int(after_name[1])
 
@@ -66,7 +68,7 @@ def assert_nothing_stays(pids: list[int], state: State, others: Sequence[str] = 
 )
 def test_nothing_stays_when_the_sandbox_is_killed(home: Path, who: str, how: signal.Signals, nodes: int) -> None:
     cluster = lifecycle.up("killed", spec.uniform(nodes, 0, "", ""))
-    outer, first = outer_process(cluster.state), control.peer(cluster.state.control)
+    outer, first = outer_process(cluster.state), control_socket.peer(cluster.state.control)
     pids = descendants(outer)
     assert len(pids) >= 10 + 4 * nodes  # the sandbox's own two, eight components, and per node two and its three
     os.kill({"outer": outer, "first": first}[who], how)
@@ -125,7 +127,7 @@ def test_down_removes_everything_that_up_made(home: Path) -> None:
 def test_a_cluster_whose_first_process_is_stopped_says_so_and_can_be_ended(home: Path) -> None:
     cluster = lifecycle.up("stopped", spec.uniform(0, 0, "", ""))
     pids = descendants(outer_process(cluster.state))
-    first = control.peer(cluster.state.control)
+    first = control_socket.peer(cluster.state.control)
     os.kill(first, signal.SIGSTOP)
     wait_until(lambda: is_stopped(first), "the first process to stop")
     with pytest.raises(lifecycle.LocalError, match=rf"is stopped by a signal; it goes on with: kill -CONT {first}$"):

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_local import one_user, user_ids
-from cotenant_local.runtime.users import IdMap
+from cotenant_local.host import user_ids
+from cotenant_local.node import fake_chown
+from cotenant_local.runtime.isolation.id_map import IdMap
 
 ONE = IdMap(uids=((0, 1),), gids=((0, 1),), may_set_groups=False)
 RANGE = IdMap(uids=((0, 1), (1, 65535)), gids=((0, 1), (1, 65535)), may_set_groups=True)
 
 
 def test_only_a_kubelet_with_one_user_id_lives_in_the_world_of_one_user() -> None:
-    assert one_user.in_front_of(["kubelet", "-v"], RANGE) == ["kubelet", "-v"]
-    assert one_user.in_front_of(["kubelet", "-v"], ONE)[-3:] == ["cotenant_local.one_user", "kubelet", "-v"]
+    assert fake_chown.in_front_of(["kubelet", "-v"], RANGE) == ["kubelet", "-v"]
+    assert fake_chown.in_front_of(["kubelet", "-v"], ONE)[-3:] == ["cotenant_local.node.fake_chown", "kubelet", "-v"]
 
 
 @pytest.mark.sandbox
@@ -29,7 +30,7 @@ def test_with_one_user_id_every_change_of_owner_succeeds_and_changes_nothing(tmp
         "os.chown(os.path.basename(path), 5, 5, dir_fd=os.open(os.path.dirname(path), os.O_RDONLY))\n"
         "print(os.stat(path).st_uid, os.stat(path).st_gid)"
     )
-    inner = one_user.in_front_of([sys.executable, "-c", script, str(file)], ONE)
+    inner = fake_chown.in_front_of([sys.executable, "-c", script, str(file)], ONE)
     unshare = ["unshare", "--user", "--map-root-user"]
     plain = subprocess.run(
         [*unshare, sys.executable, "-c", script, str(file)], capture_output=True, text=True, check=False

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from cotenant_local import volumes
+from cotenant_local.controlplane import volume_provisioner
 
-MINE = {volumes.ASKED_OF: volumes.PROVISIONER}
+MINE = {volume_provisioner.ASKED_OF: volume_provisioner.PROVISIONER}
 
 
 def claim(name: str, *, annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
@@ -16,8 +16,10 @@ def claim(name: str, *, annotations: dict[str, str] | None = None, **spec: Any) 
     return {"metadata": meta, "spec": whole}
 
 
-def volume(name: str, phase: str, policy: str = "Delete", maker: str = volumes.PROVISIONER) -> dict[str, Any]:
-    meta = {"name": name, "annotations": {volumes.MADE_BY: maker}}
+def volume(
+    name: str, phase: str, policy: str = "Delete", maker: str = volume_provisioner.PROVISIONER
+) -> dict[str, Any]:
+    meta = {"name": name, "annotations": {volume_provisioner.MADE_BY: maker}}
     return {"metadata": meta, "spec": {"persistentVolumeReclaimPolicy": policy}, "status": {"phase": phase}}
 
 
@@ -25,10 +27,10 @@ def test_claims_of_this_class_without_a_volume_are_due_and_others_are_not() -> N
     claims = [
         claim("new"),
         claim("bound", volumeName="pvc-uid-bound"),
-        claim("elsewhere", annotations={volumes.ASKED_OF: "example.com/disk"}),
+        claim("elsewhere", annotations={volume_provisioner.ASKED_OF: "example.com/disk"}),
         claim("block", volumeMode="Block"),
     ]
-    now = volumes.due(claims, [])
+    now = volume_provisioner.due(claims, [])
     assert [one["metadata"]["name"] for one in now.wanted] == ["new"]
     assert [one["metadata"]["name"] for one, _ in now.refused] == ["block"]
 
@@ -40,11 +42,11 @@ def test_a_volume_is_removed_when_its_claim_is_gone_and_it_was_made_here() -> No
         volume("kept", "Released", policy="Retain"),
         volume("foreign", "Released", maker="example.com/disk"),
     ]
-    assert [one["metadata"]["name"] for one in volumes.due([], known).released] == ["gone"]
+    assert [one["metadata"]["name"] for one in volume_provisioner.due([], known).released] == ["gone"]
 
 
 def test_the_volume_is_for_exactly_this_claim() -> None:
-    made = volumes.volume(claim("data", accessModes=["ReadWriteMany"]))
+    made = volume_provisioner.volume(claim("data", accessModes=["ReadWriteMany"]))
     assert made["metadata"]["name"] == "pvc-uid-data"
     assert made["spec"] == {
         "accessModes": ["ReadWriteMany"],
@@ -72,6 +74,6 @@ def test_the_volume_is_for_exactly_this_claim() -> None:
     ],
 )
 def test_what_a_folder_cannot_be_is_refused_with_the_reason(spec: dict[str, Any], said: str) -> None:
-    refusal = volumes.refusal(claim("x", **spec)["spec"])
+    refusal = volume_provisioner.refusal(claim("x", **spec)["spec"])
     assert said in refusal
     assert bool(said) == bool(refusal)

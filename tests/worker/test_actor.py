@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from cotenant_worker import actor, layout
-from cotenant_worker.channel import Channel
+from cotenant_worker.host import layout
+from cotenant_worker.messaging.json_lines import Channel
+from cotenant_worker.ray_cluster import pod_actor
 
 
 class Ear:
@@ -37,8 +38,8 @@ async def ear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 async def test_a_head_that_asks_for_nothing_any_more_is_reported_to_the_launcher(
     ear: Ear, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(actor, "_SILENCE_S", 0.1)
-    await actor.PodActor().attach()
+    monkeypatch.setattr(pod_actor, "_SILENCE_S", 0.1)
+    await pod_actor.PodActor().attach()
     assert [await asyncio.wait_for(ear.heard.get(), 20) for _ in range(2)] == [
         {"op": "hello", "role": "actor"},
         {"op": "head-silent", "for_s": 0.1},
@@ -46,7 +47,7 @@ async def test_a_head_that_asks_for_nothing_any_more_is_reported_to_the_launcher
 
 
 async def test_events_come_in_batches_and_the_launchers_end_is_one(ear: Ear) -> None:
-    relay = actor.PodActor()
+    relay = pod_actor.PodActor()
     await relay.attach()
     await asyncio.wait_for(ear.heard.get(), 20)
     assert ear.channel is not None

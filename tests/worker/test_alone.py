@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_worker import layout
-from cotenant_worker.conductor import free_ports
+from cotenant_worker.host import layout
+from cotenant_worker.supervision.conductor import free_ports
 
 PROGRAM = Path(__file__).parent / "programs" / "alone.py"
 

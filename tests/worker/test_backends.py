@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_worker.hook.cotenant_shim import torches
+from cotenant_worker.hook.cotenant_shim import torch_patches
 
 
 @pytest.mark.parametrize(
@@ -28,12 +28,12 @@ def test_that_nccl_was_replaced_is_said_once_whoever_asked_for_it(
     )
     for name, value in {"COTENANT_COLLECTIVE": "gloo", "COTENANT_PREFLIGHT": "0", "RANK": "1"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(torches, "is_main_process", lambda: main)
-    monkeypatch.setattr(torches, "complain", lines.append)
-    monkeypatch.setattr(torches, "trains", lambda: False)
-    monkeypatch.setattr(torches, "siblings", [])
-    monkeypatch.setattr(torches, "pulse", SimpleNamespace(meeting=contextlib.nullcontext))
-    torches.after_distributed(c10d)
+    monkeypatch.setattr(torch_patches, "is_main_process", lambda: main)
+    monkeypatch.setattr(torch_patches, "complain", lines.append)
+    monkeypatch.setattr(torch_patches, "trains", lambda: False)
+    monkeypatch.setattr(torch_patches, "siblings", [])
+    monkeypatch.setattr(torch_patches, "pulse", SimpleNamespace(meeting=contextlib.nullcontext))
+    torch_patches.after_distributed(c10d)
     c10d.init_process_group("nccl", **arguments)
     assert asked == ["gloo"]
     assert bool(lines) is said

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cotenant_worker.board import Board
-from cotenant_worker.endpoint import metrics_page
+from cotenant_worker.progress.http_endpoint import metrics_page
+from cotenant_worker.progress.progress_board import Board
 
 
 def report(board: Board, rank: int, step: int, at: float, **metrics: float) -> None:

@@ -10,8 +10,8 @@ import fsspec
 import pytest
 
 from cotenant.contract import CheckpointSpec
-from cotenant_worker import checkpoints, remote
-from cotenant_worker.layout import ENV_STATE
+from cotenant_worker.checkpoints import fsspec_store, local_store
+from cotenant_worker.host.layout import ENV_STATE
 
 
 def write(text: str):  # type: ignore[no-untyped-def]
@@ -24,15 +24,15 @@ def write(text: str):  # type: ignore[no-untyped-def]
 
 
 def test_what_was_saved_is_found_with_what_was_noted(tmp_path: Path) -> None:
-    checkpoints.save(tmp_path, 40, write("forty"), meta={"world_size": 2})
-    found = checkpoints.latest(tmp_path)
-    assert found == checkpoints.Checkpoint(40, tmp_path / "step-000000000040", {"world_size": 2})
+    local_store.save(tmp_path, 40, write("forty"), meta={"world_size": 2})
+    found = local_store.latest(tmp_path)
+    assert found == local_store.Checkpoint(40, tmp_path / "step-000000000040", {"world_size": 2})
     assert (found.path / "shards" / "0").read_text() == "fortyforty"
 
 
 def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     for step in (1, 2, 3, 4):
-        checkpoints.save(tmp_path, step, write(str(step)), keep=2)
+        local_store.save(tmp_path, step, write(str(step)), keep=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000000000003", "step-000000000004"]
 
 
@@ -41,9 +41,9 @@ def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         (directory / "half").write_text("half")
         raise OSError("disk full")
 
-    checkpoints.save(tmp_path, 1, write("one"))
+    local_store.save(tmp_path, 1, write("one"))
     with pytest.raises(OSError, match="disk full"):
-        checkpoints.save(tmp_path, 2, fail)
+        local_store.save(tmp_path, 2, fail)
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000000001"]
 
 
@@ -58,29 +58,29 @@ def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
-    checkpoints.save(tmp_path, 1, write("three"))
-    checkpoints.save(tmp_path, 2, write("three"))
+    local_store.save(tmp_path, 1, write("three"))
+    local_store.save(tmp_path, 2, write("three"))
     damage(tmp_path / "step-000000000002")
-    found = checkpoints.latest(tmp_path)
+    found = local_store.latest(tmp_path)
     assert found is not None
     assert found.step == 1
 
 
 def test_without_reading_every_byte_sizes_still_tell(tmp_path: Path) -> None:
-    checkpoints.save(tmp_path, 1, write("one"))
-    checkpoints.save(tmp_path, 2, write("two"))
+    local_store.save(tmp_path, 1, write("one"))
+    local_store.save(tmp_path, 2, write("two"))
     (tmp_path / "step-000000000002" / "model.bin").write_text("tw")
-    found = checkpoints.newest(CheckpointSpec(str(tmp_path)))
+    found = local_store.newest(CheckpointSpec(str(tmp_path)))
     assert found is not None
     assert found.step == 1
 
 
 def test_an_interrupted_writer_is_not_seen(tmp_path: Path) -> None:
-    checkpoints.save(tmp_path, 1, write("one"))
+    local_store.save(tmp_path, 1, write("one"))
     aside = tmp_path / "step-000000000002.tmp-abc"
     aside.mkdir()
     (aside / "model.bin").write_text("half")
-    found = checkpoints.latest(tmp_path)
+    found = local_store.latest(tmp_path)
     assert found is not None
     assert found.step == 1
 
@@ -89,51 +89,51 @@ def test_what_an_interrupted_writer_left_is_removed_later(tmp_path: Path) -> Non
     aside = tmp_path / "step-000000000001.tmp-abc"
     aside.mkdir()
     os.utime(aside, (0, 0))
-    checkpoints.save(tmp_path, 2, write("two"))
+    local_store.save(tmp_path, 2, write("two"))
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000000002"]
 
 
 def test_a_program_that_writes_its_own_format_is_found_by_name(tmp_path: Path) -> None:
     (tmp_path / "step-000000000007").mkdir()
     (tmp_path / "step-000000000009").write_text("a file is a checkpoint too")
-    assert [found.step for found in checkpoints.complete(tmp_path)] == [9, 7]
+    assert [found.step for found in local_store.complete(tmp_path)] == [9, 7]
 
 
 def test_saving_a_step_again_replaces_it(tmp_path: Path) -> None:
-    checkpoints.save(tmp_path, 5, write("old"))
-    checkpoints.save(tmp_path, 5, write("new"))
-    found = checkpoints.latest(tmp_path)
+    local_store.save(tmp_path, 5, write("old"))
+    local_store.save(tmp_path, 5, write("new"))
+    found = local_store.latest(tmp_path)
     assert found is not None
     assert (found.path / "model.bin").read_text() == "new"
     assert json.loads((found.path / "manifest.json").read_text())["step"] == 5
 
 
 def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
-    assert checkpoints.latest(tmp_path / "absent") is None
-    assert checkpoints.newest(None) is None
+    assert local_store.latest(tmp_path / "absent") is None
+    assert local_store.newest(None) is None
 
 
 @pytest.mark.parametrize("scheme", ["file", "memory"])
 def test_an_fsspec_address_keeps_the_newest_whole_checkpoint(tmp_path: Path, scheme: str) -> None:
     url = f"{scheme}://{tmp_path}/job"
-    assert remote.latest(url) is None
+    assert fsspec_store.latest(url) is None
     for step in (1, 2, 3):
-        remote.save(url, step, write(str(step)), meta={"seed": step}, keep=2)
-    found = remote.latest(url)
+        fsspec_store.save(url, step, write(str(step)), meta={"seed": step}, keep=2)
+    found = fsspec_store.latest(url)
     assert found is not None
     assert (found.step, found.meta, (found.path / "shards" / "0").read_text()) == (3, {"seed": 3}, "33")
     files, root = fsspec.core.url_to_fs(url)
     assert len(files.ls(root)) == 2
     files.rm(f"{root}/step-000000000003/manifest.json")
-    assert remote.latest(url).step == 2  # type: ignore[union-attr]
+    assert fsspec_store.latest(url).step == 2  # type: ignore[union-attr]
     files.pipe_file(f"{root}/step-000000000002/model.bin", b"x")
-    assert remote.latest(url) is None
+    assert fsspec_store.latest(url) is None
 
 
 def test_what_a_rank_fetched_goes_with_it_also_where_it_was_killed(tmp_path: Path) -> None:
     url, state = f"file://{tmp_path}/job", tmp_path / "state"
     state.mkdir()
-    remote.save(url, 1, write("1"), meta={}, keep=1)
+    fsspec_store.save(url, 1, write("1"), meta={}, keep=1)
     fetch = f"import os; from cotenant_worker import remote; found = remote.latest({url!r}); "
     env = {**os.environ, ENV_STATE: str(state)}
 

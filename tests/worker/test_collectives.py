@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cotenant_worker import collectives, meeting, over_torch
-from cotenant_worker.conductor import free_ports
-from cotenant_worker.duplex import PeerGoneError
-from cotenant_worker.handshake import ticket
-from cotenant_worker.meeting import form_ring
-from cotenant_worker.ring import Op, Ring
+from cotenant_worker.collectives import all_reduce, ring_rendezvous, torch_backend
+from cotenant_worker.collectives.duplex_socket import PeerGoneError
+from cotenant_worker.collectives.ring import Op, Ring
+from cotenant_worker.collectives.ring_rendezvous import form_ring
+from cotenant_worker.messaging.hmac_handshake import ticket
+from cotenant_worker.supervision.conductor import free_ports
 
 
 def on_ring(size: int, work: Callable[[Ring], Any]) -> list[Any]:
@@ -103,7 +103,7 @@ def test_in_place_the_array_itself_becomes_the_result(length: int, op: Op) -> No
 )
 def test_what_cannot_change_in_place_is_refused(value: Any, op: Op, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        collectives.all_reduce(value, op, in_place=True)
+        all_reduce.all_reduce(value, op, in_place=True)
 
 
 def test_a_rank_that_leaves_is_noticed_by_its_neighbours() -> None:
@@ -126,16 +126,16 @@ def test_bytes_are_gathered_in_rank_order() -> None:
     [([1, 2], "sum", 3), ([1.5, 2.5], "mean", 2.0), ([1, 5], "max", 5), ([1, 5], "min", 1), ([3, 5], "prod", 15)],
 )
 def test_numbers_reduce_as_numbers(value: list[Any], op: Op, want: Any) -> None:
-    assert collectives._reduce_numbers(value, op) == want
+    assert all_reduce._reduce_numbers(value, op) == want
 
 
 def test_a_world_of_one_reduces_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "1")
     source = np.ones(3)
-    found = collectives.all_reduce(source, "mean")
+    found = all_reduce.all_reduce(source, "mean")
     assert found.tolist() == [1.0, 1.0, 1.0]
     assert found is not source
-    assert collectives.broadcast({"a": 1}) == {"a": 1}
+    assert all_reduce.broadcast({"a": 1}) == {"a": 1}
 
 
 @pytest.fixture
@@ -154,10 +154,10 @@ def test_over_torch_a_tensor_is_copied_unless_it_may_be_changed() -> None:
     import torch
 
     tensor = torch.arange(6.0).reshape(2, 3).T  # not contiguous
-    fresh = collectives.all_reduce(tensor, "mean")
+    fresh = all_reduce.all_reduce(tensor, "mean")
     assert torch.equal(fresh, tensor)
     assert fresh.data_ptr() != tensor.data_ptr()
-    assert collectives.all_reduce(tensor, "sum", in_place=True) is tensor
+    assert all_reduce.all_reduce(tensor, "sum", in_place=True) is tensor
     assert torch.equal(fresh, tensor)
 
 
@@ -177,9 +177,9 @@ def test_over_torch_a_tensor_is_copied_unless_it_may_be_changed() -> None:
 def test_large_values_on_the_cpu_go_over_the_ring(value: Any, op: Op, world: int, want: bool) -> None:
     import torch
 
-    assert over_torch.rather_ring(torch, value, op, rank=0, world=world) is want
+    assert torch_backend.rather_ring(torch, value, op, rank=0, world=world) is want
     if isinstance(value, np.ndarray):
-        assert over_torch.rather_ring(torch, torch.from_numpy(value), op, rank=0, world=world) is want
+        assert torch_backend.rather_ring(torch, torch.from_numpy(value), op, rank=0, world=world) is want
 
 
 @pytest.mark.parametrize("in_place", [False, True])
@@ -190,9 +190,9 @@ def test_a_tensor_keeps_its_kind_on_its_way_over_the_ring(monkeypatch: pytest.Mo
     sources = [tensor.clone() for tensor in tensors]
 
     def work(ring: Ring) -> Any:
-        monkeypatch.setattr(collectives, "_ring", lambda: rings[threading.get_ident()])
+        monkeypatch.setattr(all_reduce, "_ring", lambda: rings[threading.get_ident()])
         rings[threading.get_ident()] = ring
-        return collectives._with_ring(tensors[ring.rank], "mean", in_place)
+        return all_reduce._with_ring(tensors[ring.rank], "mean", in_place)
 
     rings: dict[int, Ring] = {}
     for rank, found in enumerate(on_ring(2, work)):
@@ -205,21 +205,21 @@ def test_a_tensor_keeps_its_kind_on_its_way_over_the_ring(monkeypatch: pytest.Mo
 def test_over_torch_the_mean_of_whole_numbers_is_not_whole() -> None:
     import torch
 
-    assert collectives.all_reduce(torch.tensor([1, 2]), "mean").dtype == torch.float32
+    assert all_reduce.all_reduce(torch.tensor([1, 2]), "mean").dtype == torch.float32
 
 
 @pytest.mark.usefixtures("group")
 def test_over_torch_arrays_and_numbers_keep_their_kind() -> None:
     array = np.arange(3, dtype=np.float32)
-    fresh = collectives.all_reduce(array, "mean")
+    fresh = all_reduce.all_reduce(array, "mean")
     assert (fresh.tolist(), fresh.dtype, np.shares_memory(fresh, array)) == ([0.0, 1.0, 2.0], np.float32, False)
-    assert collectives.all_reduce(array, "mean", in_place=True) is array
-    assert [collectives.all_reduce(value, "sum") for value in (2, 2.5)] == [2, 2.5]
+    assert all_reduce.all_reduce(array, "mean", in_place=True) is array
+    assert [all_reduce.all_reduce(value, "sum") for value in (2, 2.5)] == [2, 2.5]
 
 
 def test_an_unknown_operation_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="op must be sum, mean, max, min or prod, not 'avg'"):
-        collectives.all_reduce(1, "avg")  # type: ignore[arg-type]
+        all_reduce.all_reduce(1, "avg")  # type: ignore[arg-type]
 
 
 def test_nothing_that_was_said_for_one_ring_opens_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +231,7 @@ def test_nothing_that_was_said_for_one_ring_opens_another(monkeypatch: pytest.Mo
             said.append(bytes(data))
             super().sendall(data, flags)
 
-    monkeypatch.setattr(meeting.socket, "socket", Ear)
+    monkeypatch.setattr(ring_rendezvous.socket, "socket", Ear)
     for _ in range(2):
         on_ring(3, lambda it: it.rank)
     digests = [message for message in said if len(message) in (16, 32)]
@@ -251,7 +251,7 @@ def test_nothing_that_was_said_for_one_ring_opens_another(monkeypatch: pytest.Mo
 )
 def test_a_neighbour_without_its_ticket_is_turned_away(shown: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
-        found = pool.submit(meeting._accept_from, listener, 1, "secret", b"n" * 16)
+        found = pool.submit(ring_rendezvous._accept_from, listener, 1, "secret", b"n" * 16)
         with socket.create_connection(listener.getsockname()) as stranger:
             stranger.sendall(shown)
             stranger.shutdown(socket.SHUT_WR)
@@ -263,7 +263,7 @@ def test_a_neighbour_without_its_ticket_is_turned_away(shown: bytes) -> None:
 
 
 def test_who_does_not_know_the_secret_is_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meeting, "_JOIN_S", 0.5)
+    monkeypatch.setattr(ring_rendezvous, "_JOIN_S", 0.5)
     address = f"127.0.0.1:{free_ports('127.0.0.1', 1)[0]}"
     with ThreadPoolExecutor(2) as pool:
         good = pool.submit(form_ring, 0, 2, address, "secret")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_worker.hook.cotenant_shim import counters
+from cotenant_worker.hook.cotenant_shim import framework_steps
 from cotenant_worker.hook.cotenant_shim import steps as counting
 
 
@@ -57,14 +57,14 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Line:
     import numpy  # noqa: F401 - JAX has imported it
 
     line = Line()
-    for module in (counting, counters):
+    for module in (counting, framework_steps):
         monkeypatch.setattr(module, "pulse", line)
     steps = counting.Steps()
-    for module in (counting, counters):
+    for module in (counting, framework_steps):
         monkeypatch.setattr(module, "steps", steps)
     monkeypatch.setattr(counting, "trains", lambda: True)
-    monkeypatch.setattr(counters, "trains", lambda: False)
-    monkeypatch.setattr(counters, "watch", counters.Watch())
+    monkeypatch.setattr(framework_steps, "trains", lambda: False)
+    monkeypatch.setattr(framework_steps, "watch", framework_steps.Watch())
     return line
 
 
@@ -75,7 +75,7 @@ def train_states() -> tuple[Any, Any]:
     class TrainState:
         step: Any
 
-    counters.after_flax_train_state(SimpleNamespace(TrainState=TrainState))
+    framework_steps.after_flax_train_state(SimpleNamespace(TrainState=TrainState))
 
     @dataclass(frozen=True)
     class WithStatistics(TrainState):
@@ -91,7 +91,7 @@ def test_the_newest_train_state_says_the_step(line: Line, which: int) -> None:
     for step in (1, 2, 7):
         state(ArrayImpl(step))
     state("what stands for it while a function is traced")
-    counters.watch.look()
+    framework_steps.watch.look()
     assert line.words == {"step": 7}
 
 
@@ -99,7 +99,7 @@ def test_a_loop_that_compiles_nothing_counts_in_plain_numbers(line: Line) -> Non
     state = train_states()[0]
     for step in range(4):
         state(step)
-    counters.watch.look()
+    framework_steps.watch.look()
     assert line.words == {"step": 3}
 
 
@@ -107,7 +107,7 @@ def test_a_short_program_says_at_its_end_how_far_it_came(line: Line) -> None:
     state = train_states()[0]
     state(0)
     state(ArrayImpl(30))
-    counters.watch.last_words()
+    framework_steps.watch.last_words()
     assert line.told == {"step": 30}
 
 
@@ -116,20 +116,20 @@ def test_what_is_not_computed_yet_is_looked_at_later(line: Line) -> None:
     state(0)
     pending = ArrayImpl(4, ready=False)
     state(pending)
-    counters.watch.look()
+    framework_steps.watch.look()
     assert line.words == {}
     pending.ready = True
-    counters.watch.look()
+    framework_steps.watch.look()
     assert line.words == {"step": 4}
 
 
 def test_what_a_checkpoint_brought_is_no_step_of_this_run(line: Line) -> None:
     state = train_states()[0]
     state(ArrayImpl(500))
-    counters.watch.look()
+    framework_steps.watch.look()
     assert line.words == {}
     state(ArrayImpl(501))
-    counters.watch.look()
+    framework_steps.watch.look()
     assert line.words == {"step": 501}
 
 
@@ -138,7 +138,7 @@ def test_a_second_training_goes_on_stirring_until_it_is_further(line: Line) -> N
     state(0)
     for step in (100, 1, 2):
         state(ArrayImpl(step))
-        counters.watch.look()
+        framework_steps.watch.look()
     assert line.words == {"step": 100}
     assert line.stirs["counters"]() == 3
 
@@ -154,12 +154,12 @@ def test_the_optimizer_of_nnx_counts_in_a_variable(line: Line) -> None:
         def __init__(self) -> None:
             self.step = Variable()
 
-    counters.after_flax_optimizer(SimpleNamespace(Optimizer=Optimizer))
+    framework_steps.after_flax_optimizer(SimpleNamespace(Optimizer=Optimizer))
     optimizer = Optimizer()
-    counters.watch.look()
+    framework_steps.watch.look()
     assert line.words == {}
     optimizer.step.value = ArrayImpl(9)
-    counters.watch.look()
+    framework_steps.watch.look()
     assert line.words == {"step": 9}
 
 
@@ -173,9 +173,9 @@ def test_an_optimizer_of_keras_counts_under_tensorflow(
 
     config = SimpleNamespace(backend=lambda: backend)
     monkeypatch.setitem(sys.modules, "keras.src.backend.config", config)
-    counters.after_keras_optimizer(SimpleNamespace(BaseOptimizer=BaseOptimizer))
+    framework_steps.after_keras_optimizer(SimpleNamespace(BaseOptimizer=BaseOptimizer))
     BaseOptimizer()
-    counters.watch.look()
+    framework_steps.watch.look()
     assert line.words == shown
 
 
@@ -191,7 +191,7 @@ def test_a_loop_that_marks_its_steps_for_the_profiler_says_them(line: Line) -> N
         def __init__(self, name: str, **words: Any) -> None:
             self.said = (name, words)
 
-    counters.after_step_annotation(SimpleNamespace(StepTraceAnnotation=StepTraceAnnotation))
+    framework_steps.after_step_annotation(SimpleNamespace(StepTraceAnnotation=StepTraceAnnotation))
     assert StepTraceAnnotation("train", step_num=5).said == ("train", {"step_num": 5})
     StepTraceAnnotation("eval", step_num=80)
     StepTraceAnnotation("train")

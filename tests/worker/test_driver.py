@@ -14,10 +14,10 @@ import pytest
 from podlike import contract
 from ray.exceptions import RayActorError
 
-from cotenant_worker import driver
-from cotenant_worker.conductor import Conductor
-from cotenant_worker.raynode import ray_environment
-from cotenant_worker.runtime import last_sentence
+from cotenant_worker.ray_cluster import driver
+from cotenant_worker.ray_cluster.node_command import ray_environment
+from cotenant_worker.ray_cluster.processes import last_sentence
+from cotenant_worker.supervision.conductor import Conductor
 
 
 class Remote:

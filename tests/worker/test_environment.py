@@ -7,12 +7,12 @@ import pytest
 from podlike import contract, uuid_of
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
-from cotenant_worker.environment import (
+from cotenant_worker.ranks.environment import (
     base_environment,
     choose_collective,
     rank_environment,
 )
-from cotenant_worker.worlds import Member, World, members_of
+from cotenant_worker.supervision.worker_group import Member, World, members_of
 
 
 def world_of(job: Contract, *absent: int) -> World:

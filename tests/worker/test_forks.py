@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_worker.forks import roomy
-from cotenant_worker.layout import ENV_STATE
+from cotenant_worker.host.layout import ENV_STATE
+from cotenant_worker.ranks.fork_client import roomy
 
 STORY = """
 import asyncio, json, os
-from cotenant_worker.children import Nursery
-from cotenant_worker.forks import Forks
-from cotenant_worker.programs import Preloads
+from cotenant_worker.host.processes import Nursery
+from cotenant_worker.ranks.fork_client import Forks
+from cotenant_worker.ranks.program import Preloads
 
 async def story():
     nursery, marks = Nursery(), []

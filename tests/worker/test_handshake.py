@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from cotenant_worker.handshake import StrangerError, admit, introduce, secret_of
+from cotenant_worker.messaging.hmac_handshake import StrangerError, admit, introduce, secret_of
 
 
 def met(theirs: str, ours: str) -> None:

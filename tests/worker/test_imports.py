@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import cotenant_worker.hook
-from cotenant_worker.layout import ENV_STATE
+from cotenant_worker.host.layout import ENV_STATE
 
 PROGRAM = """
 import gc

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from cotenant_worker import layout
 from cotenant_worker.hook.cotenant_shim import frameworks
-from cotenant_worker.hook.cotenant_shim.beats import Pulse
+from cotenant_worker.hook.cotenant_shim.heartbeat import Pulse
+from cotenant_worker.host import layout
 
 RANK = {"JAX_PROCESS_ID": "1", "JAX_NUM_PROCESSES": "2", "JAX_COORDINATOR_ADDRESS": "10.0.0.1:24002"}
 OURS = {"coordinator_address": "10.0.0.1:24002", "num_processes": 2, "process_id": 1}
@@ -171,7 +171,7 @@ if "leaves" in sys.argv:
     sys.exit(3)
 """
 AS_A_RANK = (
-    "import sys; from cotenant_worker.programs import Program; from cotenant_worker.rank import run;"
+    "import sys; from cotenant_worker.ranks.program import Program; from cotenant_worker.ranks.program_runner import run;"
     " sys.exit(run(Program('script', tuple(sys.argv[1:]))))"
 )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant_worker.lastwords import LINES, excerpt, telling
+from cotenant_worker.supervision.traceback_excerpt import LINES, excerpt, telling
 
 LIBRARY = "/usr/lib/python3.11/site-packages/torch/nn/module.py"
 
@@ -142,7 +142,7 @@ def test_frames_of_libraries_do_not_push_the_users_own_out_of_an_excerpt() -> No
 
 
 def test_a_crash_is_told_without_the_frames_that_started_the_program() -> None:
-    ours = ['  File "/x/cotenant_worker/rank.py", line 33 in run', '  File "<frozen runpy>", line 88 in _run_code']
+    ours = ['  File "/x/cotenant_worker/ranks/program_runner.py", line 33 in run', '  File "<frozen runpy>", line 88 in _run_code']
     assert list(excerpt([*CRASH[:6], *ours])) == CRASH[:6]
 
 

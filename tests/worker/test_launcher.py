@@ -17,7 +17,7 @@ from podlike import contract, until, uuid_of
 from tests.worker.processes import behave, launched
 
 from cotenant.contract import CheckpointSpec, Contract, RankGrant
-from cotenant_worker import machine
+from cotenant_worker.host import container
 
 
 def test_a_program_with_long_arguments_is_started(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_program_may_ask_who_it_is_where_the_image_does_not_know_its_user(
 ) -> None:
     with launched(tmp_path, behave("environment", "USER").to_json(), **given) as pod:
         _, log, _ = pod.finish()
-    assert log.splitlines()[1:-1] == [f"USER={machine.user_name() if want else 'me'}"]
+    assert log.splitlines()[1:-1] == [f"USER={container.user_name() if want else 'me'}"]
 
 
 def test_a_user_without_a_name_is_called_by_his_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_a_user_without_a_name_is_called_by_his_number(monkeypatch: pytest.Monke
         raise KeyError(f"getpwuid(): uid not found: {number}")
 
     monkeypatch.setattr("pwd.getpwuid", unknown)
-    assert machine.user_name() == f"uid-{os.getuid()}"
+    assert container.user_name() == f"uid-{os.getuid()}"
 
 
 def test_a_cold_start_gives_the_same_world_as_a_warm_one(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_worker import layout
-from cotenant_worker.conductor import free_ports
-from cotenant_worker.hook.cotenant_shim.launches import meaning
-from cotenant_worker.launchers import Unwrapped, unwrap
+from cotenant_worker.hook.cotenant_shim.nested_torchrun import meaning
+from cotenant_worker.host import layout
+from cotenant_worker.ranks.foreign_launchers import Unwrapped, unwrap
+from cotenant_worker.supervision.conductor import free_ports
 
 
 @pytest.mark.parametrize(

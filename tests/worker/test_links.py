@@ -9,11 +9,12 @@ import pytest
 from podlike import contract
 from tests.worker.processes import address_of_its_own
 
-from cotenant_worker import layout, links
-from cotenant_worker.channel import Channel
-from cotenant_worker.commands import Finish
-from cotenant_worker.handshake import introduce_stream, secret_of
-from cotenant_worker.links import Links
+from cotenant_worker.host import layout
+from cotenant_worker.messaging.hmac_handshake import introduce_stream, secret_of
+from cotenant_worker.messaging.json_lines import Channel
+from cotenant_worker.parameter_server import heartbeats
+from cotenant_worker.parameter_server.heartbeats import Links
+from cotenant_worker.supervision.commands import Finish
 
 JOB = contract([1], servers=("s0", "s1"))
 SECRET = secret_of("token", JOB.uid, JOB.attempt)
@@ -70,7 +71,7 @@ async def test_a_server_may_say_why_it_goes_and_that_it_was_asked_to(head: Head)
 async def test_a_server_that_is_silent_is_lost_though_its_connection_stands(
     head: Head, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(links, "SILENT_S", 0.2)
+    monkeypatch.setattr(heartbeats, "SILENT_S", 0.2)
     link = await head.joined_by(0)
     assert (await head.next())["op"] == "server-ready"
     assert (await head.next())["why"].startswith("it has not been heard of for")

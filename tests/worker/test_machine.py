@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_worker import machine
+from cotenant_worker.host import container
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ def test_kills_for_memory_are_counted_by_either_version_of_cgroups(
 ) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text(text)
-    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
-    assert machine.oom_kills() == want
+    monkeypatch.setattr(container, "_CGROUP", tmp_path)
+    assert container.oom_kills() == want
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,6 @@ def test_a_limit_of_cpus_is_read_by_either_version_of_cgroups(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    monkeypatch.setattr(container, "_CGROUP", tmp_path)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
-    assert machine.available_cpus() == want
+    assert container.available_cpus() == want

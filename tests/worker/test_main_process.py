@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_worker import layout
+from cotenant_worker.host import layout
 
 ASKS = "from cotenant_shim.main_process import is_main_process, trains; print(is_main_process(), trains(), flush=True)"
 

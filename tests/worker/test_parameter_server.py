@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from podlike import contract
 
-from cotenant_worker import parameter_server
-from cotenant_worker.environment import rank_environment, server_environment
-from cotenant_worker.handshake import secret_of
-from cotenant_worker.parameter_server import ParameterServer, Shard, Starts, serve
-from cotenant_worker.worlds import World, members_of
+from cotenant_worker.messaging.hmac_handshake import secret_of
+from cotenant_worker.parameter_server import shards
+from cotenant_worker.parameter_server.shards import ParameterServer, Shard, Starts, serve
+from cotenant_worker.ranks.environment import rank_environment, server_environment
+from cotenant_worker.supervision.worker_group import World, members_of
 
 SECRET = "of this attempt"
 
@@ -95,7 +95,7 @@ def test_asynchronous_steps_wait_for_nobody(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_worker_that_stays_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parameter_server, "_WAIT_S", 0.1)
+    monkeypatch.setattr(shards, "_WAIT_S", 0.1)
     shard = Shard(2, synchronous=True)
     shard.begin(0, np.zeros(2, np.float32))
     with pytest.raises(ConnectionError, match=r"ranks \[1\] sent no gradient"):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_worker.hook.cotenant_shim.beats import main_thread_place
+from cotenant_worker.hook.cotenant_shim.heartbeat import main_thread_place
 
 
 def place_in(files: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from podlike import contract
 
-from cotenant_worker.programs import Preloads, Program, preloads, program_of, source_file
+from cotenant_worker.ranks.program import Preloads, Program, preloads, program_of, source_file
 
 PYTHON = "/opt/venv/bin/python3.11"
 TORCH = Preloads(("torch", "torch.distributed"), ("torch._dynamo",))
@@ -66,7 +66,7 @@ def test_an_entrypoint_is_a_program_too() -> None:
 def test_without_a_warm_process_the_same_program_starts_cold() -> None:
     assert Program("script", ("a.py", "1")).command("py") == ("py", "-u", "a.py", "1")
     assert Program("module", ("a.b", "1")).command("py") == ("py", "-u", "-m", "a.b", "1")
-    assert Program("entrypoint", ("a:b",)).command("py") == ("py", "-m", "cotenant_worker.rank", "a:b")
+    assert Program("entrypoint", ("a:b",)).command("py") == ("py", "-m", "cotenant_worker.ranks.program_runner", "a:b")
 
 
 @pytest.mark.parametrize(

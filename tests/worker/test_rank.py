@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_worker.lastwords import telling
+from cotenant_worker.supervision.traceback_excerpt import telling
 
 PROGRAMS = Path(__file__).parent / "programs"
 RUN = """
 import sys
-from cotenant_worker.programs import Program
-from cotenant_worker.rank import run
+from cotenant_worker.ranks.program import Program
+from cotenant_worker.ranks.program_runner import run
 sys.exit(run(Program("script", tuple(sys.argv[1:]))))
 """
 

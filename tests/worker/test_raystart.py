@@ -13,10 +13,10 @@ from unittest.mock import AsyncMock
 import pytest
 from podlike import contract
 
-from cotenant_worker import leanray, raystart, rayworker
-from cotenant_worker.children import Nursery
-from cotenant_worker.raynode import start_command
-from cotenant_worker.runtime import RayRuntime, last_sentence
+from cotenant_worker.host.processes import Nursery
+from cotenant_worker.ray_cluster import lean_node, node_main, worker_main
+from cotenant_worker.ray_cluster.node_command import start_command
+from cotenant_worker.ray_cluster.processes import RayRuntime, last_sentence
 
 
 @pytest.mark.parametrize("node", [0, 1])
@@ -28,10 +28,10 @@ def test_every_flag_that_a_pod_gets_is_understood(node: int, mode: str) -> None:
         "python",
         "-P",
         "-m",
-        "cotenant_worker.raystart",
+        "cotenant_worker.ray_cluster.node_main",
         "shipped" if mode == "rayTrain" else "node",
     ]
-    chosen = raystart.options(command[5:])
+    chosen = node_main.options(command[5:])
     assert (chosen.head, chosen.resources, chosen.node_ip_address) == (node == 0, {f"w{node}": 1}, "10.0.0.2")
     assert (chosen.port, chosen.address) == ((6379, None) if node == 0 else (None, "10.0.0.1:6379"))
 
@@ -41,14 +41,14 @@ def test_the_installed_ray_can_be_started_without_its_agents() -> None:
     from ray._private import node, services
     from ray._private.parameter import RayParams
 
-    assert leanray.fits(node, services, RayParams, {"num_cpus": 1, "gcs_address": "x", "no_monitor": True})
-    assert not leanray.fits(node, services, RayParams, {"a_parameter_that_is_not_there": 1})
+    assert lean_node.fits(node, services, RayParams, {"num_cpus": 1, "gcs_address": "x", "no_monitor": True})
+    assert not lean_node.fits(node, services, RayParams, {"a_parameter_that_is_not_there": 1})
 
 
 def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_path: Path) -> None:
     started: list[Any] = []
-    start = leanray.leaner(
-        lambda command, *_: started.append(command), ("127.0.0.1", 1), tuple(leanray.AGENTS), own_workers=True
+    start = lean_node.leaner(
+        lambda command, *_: started.append(command), ("127.0.0.1", 1), tuple(lean_node.AGENTS), own_workers=True
     )
     start(
         [
@@ -59,12 +59,12 @@ def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_p
         "raylet",
     )
     start(["log_monitor", "--x"], "log_monitor")
-    idle = subprocess.list2cmdline([sys.executable, "-I", "-S", str(Path(raystart.__file__).with_name("idle.py"))])
+    idle = subprocess.list2cmdline([sys.executable, "-I", "-S", str(Path(node_main.__file__).with_name("idle_agent.py"))])
     assert started == [
         [
             *("raylet", f"--session_dir={tmp_path}", f"--node_id={'ab' * 28}"),
             *(f"--dashboard_agent_command={idle}", f"--runtime_env_agent_command={idle}"),
-            f"--python_worker_command=python setup_worker.py {rayworker.__file__} --x=1 PLACE",
+            f"--python_worker_command=python setup_worker.py {worker_main.__file__} --x=1 PLACE",
         ],
         ["log_monitor", "--x"],
     ]
@@ -78,7 +78,7 @@ def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_p
 
 def test_a_worker_that_runs_the_tenants_code_is_started_as_shipped(tmp_path: Path) -> None:
     started: list[Any] = []
-    start = leanray.leaner(lambda command, *_: started.append(command), ("127.0.0.1", 1), (), own_workers=False)
+    start = lean_node.leaner(lambda command, *_: started.append(command), ("127.0.0.1", 1), (), own_workers=False)
     start(
         [
             *("raylet", f"--session_dir={tmp_path}", f"--node_id={'ab' * 28}", "--dashboard_agent_command=x"),
@@ -90,7 +90,7 @@ def test_a_worker_that_runs_the_tenants_code_is_started_as_shipped(tmp_path: Pat
 
 def test_ray_is_imported_without_what_a_job_never_uses_and_has_it_when_it_asks() -> None:
     program = (
-        "import sys; from cotenant_worker.rayimport import LATER, import_less; import_less(); import ray;"
+        "import sys; from cotenant_worker.ray_cluster.lazy_imports import LATER, import_less; import_less(); import ray;"
         "import ray._private.services, ray._private.state, ray._private.runtime_env.plugin_schema_manager as schemas;"
         "assert set(LATER) <= set(sys.modules) and not {'urllib3', 'jsonschema.validators'} & set(sys.modules);"
         "schemas.jsonschema.validate(1, {'type': 'integer'});"
@@ -104,10 +104,10 @@ def test_ray_is_imported_without_what_a_job_never_uses_and_has_it_when_it_asks()
 
 
 def test_a_module_that_is_not_installed_is_missed_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cotenant_worker import rayimport
+    from cotenant_worker.ray_cluster import lazy_imports
 
-    monkeypatch.setattr(rayimport, "LATER", ("a_module_that_nobody_has",))
-    assert rayimport.Finder().find_spec("a_module_that_nobody_has") is None
+    monkeypatch.setattr(lazy_imports, "LATER", ("a_module_that_nobody_has",))
+    assert lazy_imports.Finder().find_spec("a_module_that_nobody_has") is None
 
 
 async def test_a_pod_that_ray_leaves_in_the_middle_of_joining_ends_with_the_jobs_patience(
@@ -135,7 +135,7 @@ async def test_a_pod_that_ray_leaves_in_the_middle_of_joining_ends_with_the_jobs
 )
 def test_the_process_that_ended_a_node_is_named(dead: list[tuple[str, int]], want: str) -> None:
     found = [(name, SimpleNamespace(returncode=code)) for name, code in dead]
-    assert raystart.gone(SimpleNamespace(dead_processes=lambda: found)) == want
+    assert node_main.gone(SimpleNamespace(dead_processes=lambda: found)) == want
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from podlike import contract
 
-from cotenant_worker.children import Nursery
-from cotenant_worker.companions import Companions
-from cotenant_worker.conductor import free_ports
-from cotenant_worker.environment import base_environment, rank_environment
-from cotenant_worker.programs import Program, wants_horovod
-from cotenant_worker.rendezvous import serve
-from cotenant_worker.worlds import World, members_of
+from cotenant_worker.host.processes import Nursery
+from cotenant_worker.ranks.environment import base_environment, rank_environment
+from cotenant_worker.ranks.horovod import Companions
+from cotenant_worker.ranks.horovod_rendezvous import serve
+from cotenant_worker.ranks.program import Program, wants_horovod
+from cotenant_worker.supervision.conductor import free_ports
+from cotenant_worker.supervision.worker_group import World, members_of
 
 Ask = Callable[..., tuple[int, bytes]]
 

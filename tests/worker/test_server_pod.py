@@ -15,7 +15,7 @@ from podlike import contract, until
 from tests.worker.processes import PROGRAMS, Started, address_of_its_own, launched
 
 from cotenant.contract import CheckpointSpec, Contract, PodGrant
-from cotenant_worker.children import descendants
+from cotenant_worker.host.processes import descendants
 
 START_S = 120
 """Patience for a start on a busy machine."""

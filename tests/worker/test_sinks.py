@@ -15,8 +15,8 @@ import pytest
 from podlike import contract
 
 from cotenant.contract import CheckpointSpec
-from cotenant_worker import sinks
-from cotenant_worker.board import Board
+from cotenant_worker.progress import sinks
+from cotenant_worker.progress.progress_board import Board
 
 
 def test_the_checksum_is_castagnoli() -> None:

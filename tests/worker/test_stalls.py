@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from podlike import contract
 
-from cotenant_worker.causes import RankExit
-from cotenant_worker.conductor import Conductor
-from cotenant_worker.hangs import Beat
-from cotenant_worker.stalls import find_stall
+from cotenant_worker.supervision.conductor import Conductor
+from cotenant_worker.supervision.failure_cause import RankExit
+from cotenant_worker.supervision.hangs import Beat
+from cotenant_worker.supervision.stalls import find_stall
 
 
 def beat(rank: int, *, moved: float = 0.0, turned: float = 0.0, seen: float = 199.5, waits: str = "") -> Beat:

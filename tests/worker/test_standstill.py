@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from podlike import until
 
-from cotenant_worker.machine import is_stopped
-from cotenant_worker.standstill import Standstill
+from cotenant_worker.host.container import is_stopped
+from cotenant_worker.supervision.stopped_ranks import Standstill
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_worker.hook.cotenant_shim import by_hand
+from cotenant_worker.hook.cotenant_shim import manual_steps
 from cotenant_worker.hook.cotenant_shim import steps as counting
 
 
@@ -115,8 +115,8 @@ def test_a_second_source_of_steps_adds_nothing(line: Line) -> None:
 
 
 def passes(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    made = by_hand.Passes()
-    monkeypatch.setattr(by_hand, "steps", counting.steps)
+    made = manual_steps.Passes()
+    monkeypatch.setattr(manual_steps, "steps", counting.steps)
     for _ in range(number):
         made.one_more()
 
@@ -124,10 +124,10 @@ def passes(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 def test_backward_passes_are_steps_where_no_optimizer_has_stepped_after_some(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passes(monkeypatch, by_hand.FIRST - 1)
+    passes(monkeypatch, manual_steps.FIRST - 1)
     assert line.words == {}
-    passes(monkeypatch, by_hand.FIRST + 5)
-    assert line.words == {"step": by_hand.FIRST + 5}
+    passes(monkeypatch, manual_steps.FIRST + 5)
+    assert line.words == {"step": manual_steps.FIRST + 5}
 
 
 def test_an_optimizer_that_steps_after_many_passes_takes_the_count_over(

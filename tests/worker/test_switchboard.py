@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from cotenant_worker import layout, switchboard
-from cotenant_worker.board import Board
-from cotenant_worker.channel import Channel
-from cotenant_worker.switchboard import Switchboard
+from cotenant_worker.host import layout
+from cotenant_worker.messaging.json_lines import Channel
+from cotenant_worker.pid1 import event_bus
+from cotenant_worker.pid1.event_bus import Switchboard
+from cotenant_worker.progress.progress_board import Board
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ async def test_what_ranks_report_meanwhile_is_kept_and_beats_are_not(board: Any)
 
 async def test_a_pod_that_nobody_hears_any_more_ends_by_itself(board: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _, obeyed = board
-    monkeypatch.setattr(switchboard, "_ALONE_S", 0.1)
+    monkeypatch.setattr(event_bus, "_ALONE_S", 0.1)
     (await actor()).close()
     async with asyncio.timeout(20):
         while not obeyed:  # noqa: ASYNC110 - a timer of the loop, not an event of ours

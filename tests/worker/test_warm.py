@@ -54,7 +54,9 @@ class Server:
                     command = (entry / "cmdline").read_bytes()
                 except OSError:
                     continue
-                if b"cotenant_worker.warm" in command and str(self.directory).encode() in environment_of(entry):
+                if b"cotenant_worker.ranks.fork_server" in command and str(self.directory).encode() in environment_of(
+                    entry
+                ):
                     found.append(int(entry.name))
         return found
 
@@ -69,7 +71,7 @@ def environment_of(entry: Path) -> bytes:
 @contextmanager
 def server(directory: Path, later: str = LATER) -> Iterator[Server]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-P", "-m", "cotenant_worker.warm", str(theirs.fileno()), FIRST, later]
+    command = [sys.executable, "-P", "-m", "cotenant_worker.ranks.fork_server", str(theirs.fileno()), FIRST, later]
     env = {**os.environ, "MARK": str(directory), "PYTHONPATH": str(directory)}
     process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env, stdout=subprocess.DEVNULL)
     theirs.close()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cotenant_worker.workspace import linked, starting_directory
+from cotenant_worker.host.workspace import linked, starting_directory
 
 
 def volume(at: Path) -> Path:

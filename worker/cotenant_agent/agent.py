@@ -14,11 +14,11 @@ from typing import Any, Final
 from kubernetes.client.exceptions import ApiException
 
 from cotenant.names import ANNOTATION_SUSPECT, ANNOTATION_UNCORDON, LABEL_GPU_CLASS
-from cotenant_agent import status
-from cotenant_agent.cluster import UNREACHABLE, Cluster, brief
-from cotenant_agent.readings import Inventory, Xid
-from cotenant_agent.sampler import Taken
-from cotenant_agent.view import Observer, View
+from cotenant_agent.gpus.readings import Inventory, Xid
+from cotenant_agent.gpus.sampler import Taken
+from cotenant_agent.reports import node_status
+from cotenant_agent.reports.gpunode_client import UNREACHABLE, Cluster, brief
+from cotenant_agent.reports.node_view import Observer, View
 
 log = logging.getLogger("cotenant.agent")
 
@@ -54,7 +54,7 @@ class Agent:
         elif events and self.view is not None:
             self.view = self._observer.after_events(self.view)
         assert self.view is not None
-        document = status.build(self.view)
+        document = node_status.build(self.view)
         if self._news(document, now):
             self._write(document, now)
 
@@ -63,8 +63,8 @@ class Agent:
             return False
         if self._published is not None and document["heartbeat"] == self._published["heartbeat"]:
             # The same look as was written already: only events may have changed what is to be said of it.
-            return status.settled(document) != status.settled(self._published)
-        return status.due(self._published, document, now - self._written_at)
+            return node_status.settled(document) != node_status.settled(self._published)
+        return node_status.due(self._published, document, now - self._written_at)
 
     def _appear(self, now: float) -> bool:
         """The GPUNode exists, and what it says of sick GPUs is remembered."""
@@ -86,14 +86,14 @@ class Agent:
 
     def _remember(self, before: Mapping[str, Any], now: float) -> None:
         last = before.get("heartbeat")
-        rebooted = last is not None and status.unstamp(last) < self._booted_at
+        rebooted = last is not None and node_status.unstamp(last) < self._booted_at
         sick = {gpu["uuid"]: gpu.get("health") or "" for gpu in before.get("gpus") or []}
         self._observer.remember(sick, now, rebooted=rebooted)
 
     def _write(self, document: Mapping[str, Any], now: float) -> None:
         self._tried_at = now
         try:
-            answer = self._cluster.patch_status(status.patch(self._published, document))
+            answer = self._cluster.patch_status(node_status.patch(self._published, document))
         except UNREACHABLE as error:
             if isinstance(error, ApiException) and error.status == 404:
                 self._there, self._published = False, None

@@ -16,14 +16,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cotenant.names import AGENT_PORT, ANNOTATION_SIMULATED_GPUS
-from cotenant_agent import capabilities, metrics
+from cotenant_agent import metrics
 from cotenant_agent.agent import Agent
-from cotenant_agent.attribution import HostProcesses, boot_time_in
-from cotenant_agent.cluster import UNREACHABLE, KubernetesCluster, brief
-from cotenant_agent.readings import Source, SourceError
-from cotenant_agent.sampler import Sampler, XidListener
-from cotenant_agent.simulated import SimulatedSource
-from cotenant_agent.view import Observer
+from cotenant_agent.enforcement.attribution import HostProcesses, boot_time_in
+from cotenant_agent.gpus import capabilities
+from cotenant_agent.gpus.readings import Source, SourceError
+from cotenant_agent.gpus.sampler import Sampler, XidListener
+from cotenant_agent.gpus.simulated import SimulatedSource
+from cotenant_agent.reports.gpunode_client import UNREACHABLE, KubernetesCluster, brief
+from cotenant_agent.reports.node_view import Observer
 
 log = logging.getLogger("cotenant.agent")
 
@@ -86,7 +87,7 @@ def open_source(args: argparse.Namespace, cluster: KubernetesCluster) -> Source:
         where = f"annotation {ANNOTATION_SIMULATED_GPUS} of Node {args.node}"
         log.warning("SIMULATED GPUs, from %s: no GPU of this machine is read or protected", where)
         return SimulatedSource(args.node, at_most_every(NODE_EVERY_S, lambda: annotated(cluster)), where)
-    from cotenant_agent.nvml import NvmlSource
+    from cotenant_agent.gpus.nvml import NvmlSource
 
     return NvmlSource()
 

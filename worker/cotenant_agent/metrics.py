@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from cotenant_agent.agent import Agent
-from cotenant_agent.view import View
+from cotenant_agent.reports.node_view import View
 
 MIB: Final = 1024 * 1024
 READY_AGE_S: Final = 30.0

@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cotenant_worker.checkpoints import Checkpoint
-    from cotenant_worker.collectives import all_reduce, barrier, broadcast
-    from cotenant_worker.parameter_server import ParameterServer
+    from cotenant_worker.checkpoints.local_store import Checkpoint
+    from cotenant_worker.collectives.all_reduce import all_reduce, barrier, broadcast
+    from cotenant_worker.parameter_server.shards import ParameterServer
     from cotenant_worker.reporting import Context, Saver, context, report, results, should_stop, stop_requested
 
 __all__ = [

@@ -2,6 +2,6 @@
 
 import sys
 
-from cotenant_worker.door import main
+from cotenant_worker.pid1.entry import main
 
 sys.exit(main())

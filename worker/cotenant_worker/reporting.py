@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cotenant_worker import checkpoints, layout
+from cotenant_worker.checkpoints import local_store
 from cotenant_worker.hook import cotenant_shim
+from cotenant_worker.host import layout
 
 pulse = cotenant_shim.pulse
 
@@ -128,7 +129,7 @@ class Saver:
 
     def __init__(self, directory: Path | str | None = None, *, keep: int = 2) -> None:
         chosen = directory or os.environ.get(layout.ENV_CHECKPOINT_DIR)
-        self.url = str(chosen) if chosen and checkpoints.is_remote(str(chosen)) else ""
+        self.url = str(chosen) if chosen and local_store.is_remote(str(chosen)) else ""
         self.directory = Path(chosen) if chosen and not self.url else None
         self.keep = keep
         self.interval_s = float(os.environ.get("COTENANT_CHECKPOINT_INTERVAL_S", "0"))
@@ -142,27 +143,27 @@ class Saver:
         pulse.send({"op": "saving", "step": step})
         extra = {"world_size": context().world_size, **(meta or {})}
         if self.url:
-            from cotenant_worker import remote
+            from cotenant_worker.checkpoints import fsspec_store
 
-            remote.save(self.url, step, write, meta=extra, keep=self.keep)
+            fsspec_store.save(self.url, step, write, meta=extra, keep=self.keep)
         else:
             assert self.directory is not None
-            checkpoints.save(self.directory, step, write, meta=extra, keep=self.keep)
+            local_store.save(self.directory, step, write, meta=extra, keep=self.keep)
         pulse.word("saved_step", step)
         pulse.send({"op": "saved", "step": step})
 
-    def latest(self) -> checkpoints.Checkpoint | None:
+    def latest(self) -> local_store.Checkpoint | None:
         """The newest whole checkpoint, its sums verified; the launcher's choice first, so that all ranks agree."""
         if self.url:
-            from cotenant_worker import remote
+            from cotenant_worker.checkpoints import fsspec_store
 
-            return remote.latest(self.url)
+            return fsspec_store.latest(self.url)
         chosen = context().resume_from
         if chosen is not None and (self.directory is None or chosen.parent == self.directory):
-            found = checkpoints.load(chosen)
+            found = local_store.load(chosen)
             if found is not None:
                 return found
-        return checkpoints.latest(self.directory) if self.directory is not None else None
+        return local_store.latest(self.directory) if self.directory is not None else None
 
     def due(self) -> bool:
         """The job's `checkpoint.interval` has passed since the last save (false where it names none)."""

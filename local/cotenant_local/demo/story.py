@@ -22,10 +22,10 @@ from rich.live import Live
 from cotenant_local.demo import view
 from cotenant_local.demo.scenes import Scene
 from cotenant_local.demo.watch import Cluster
-from cotenant_local.errors import LocalError
+from cotenant_local.host.errors import LocalError
 
 if TYPE_CHECKING:
-    from cotenant_local.lifecycle import Cluster as LocalCluster
+    from cotenant_local.cluster.lifecycle import Cluster as LocalCluster
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 NAMESPACE = "cotenant-system"
@@ -93,7 +93,7 @@ def perform(options: Options, console: Console) -> Scene:
 
 def up(console: Console, options: Options) -> LocalCluster:
     """Like `cotenant local up`, but the cluster ends with this process, however that ends, unless it is to be kept."""
-    from cotenant_local import lifecycle, spec
+    from cotenant_local.cluster import lifecycle, spec
 
     shown = f"local up --name {options.name} --nodes 1 --gpus 2 --gpu-class H100 --gpu-memory 80Gi"
     console.print(f"[bold]$ cotenant {shown}[/]", highlight=False)
@@ -120,7 +120,7 @@ def step(console: Console, arguments: list[str], *, quiet: bool = False, check: 
 
 
 def kubeconfig(name: str) -> Path:
-    from cotenant_local import folders
+    from cotenant_local.host import folders
 
     return folders.cluster(name) / "kubeconfig"
 

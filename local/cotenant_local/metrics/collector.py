@@ -6,9 +6,9 @@ import sys
 import threading
 import time
 
+from cotenant_local.host.cluster_folder import Plan, State
 from cotenant_local.metrics import usage
 from cotenant_local.metrics.usage import Key, Sample, Usage
-from cotenant_local.state import Plan, State
 
 INTERVAL_SECONDS = 5.0
 KUBELET_PORT = 10250

@@ -14,11 +14,11 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.addresses import Addresses
-from cotenant_local.api import Api, ApiError
+from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.api_client import Api, ApiError
+from cotenant_local.host.cluster_folder import Plan, State
 from cotenant_local.metrics.collector import Collector
 from cotenant_local.metrics.usage import Key, Usage
-from cotenant_local.state import Plan, State
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 PORT = 4443

@@ -6,14 +6,14 @@ import logging
 import sys
 from pathlib import Path
 
-from cotenant_local import build
-from cotenant_local.runtime import config, proto
-from cotenant_local.runtime.images import CatalogueError
+from cotenant_local.programs import build
+from cotenant_local.runtime.containers.images import CatalogueError
+from cotenant_local.runtime.interface import config, proto
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="cotenant_local.runtime", description=__doc__)
-    parser.add_argument("--config", type=Path, required=True, help="JSON file, see cotenant_local/runtime/config.py")
+    parser.add_argument("--config", type=Path, required=True, help="JSON file, see cotenant_local/runtime/interface/config.py")
     arguments = parser.parse_args()
     try:
         settings = config.load(arguments.config)
@@ -26,8 +26,8 @@ def main() -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     proto.load(build.stubs_path())
-    from cotenant_local.runtime.node import MissingProgramError
-    from cotenant_local.runtime.server import serve
+    from cotenant_local.runtime.cri.node import MissingProgramError
+    from cotenant_local.runtime.cri.server import serve
 
     try:
         asyncio.run(serve(settings))

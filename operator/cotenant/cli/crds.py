@@ -21,7 +21,7 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 
 def run(args: argparse.Namespace) -> int:
-    from cotenant.api import crds, reference
+    from cotenant.api.schema import crds, reference
 
     files = crds.files()
     if args.print:

@@ -25,7 +25,7 @@ def texts(names: Sequence[str], *, recursive: bool) -> Iterator[tuple[str, str]]
 
 def documents_of(names: Sequence[str], *, recursive: bool) -> Iterator[Mapping[str, Any]]:
     """Every document in them. Raises DocumentError for a text that is not YAML, UserError for one that is no object."""
-    from cotenant.api.yamltext import read_documents
+    from cotenant.api.conversion.yaml_text import read_documents
 
     for where, text in texts(names, recursive=recursive):
         for document in read_documents(text, where):

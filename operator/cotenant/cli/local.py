@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cotenant.cli.errors import UserError
 
 if TYPE_CHECKING:
-    from cotenant_local.spec import ClusterSpec
+    from cotenant_local.cluster.spec import ClusterSpec
 
 DESCRIPTION = """\
 A whole, real Kubernetes on this machine, without Docker and without root: etcd, API server, scheduler, controller
@@ -81,7 +81,7 @@ def _up_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _guarded(run: Any) -> Any:
     def guarded(args: argparse.Namespace) -> int:
-        from cotenant_local.errors import LocalError
+        from cotenant_local.host.errors import LocalError
 
         try:
             code: int = run(args)
@@ -93,7 +93,7 @@ def _guarded(run: Any) -> Any:
 
 
 def _up(args: argparse.Namespace) -> int:
-    from cotenant_local import lifecycle
+    from cotenant_local.cluster import lifecycle
 
     cluster = lifecycle.up(args.name, _spec(args), keep_in=args.state)
     print(cluster.kubeconfig)
@@ -101,7 +101,7 @@ def _up(args: argparse.Namespace) -> int:
 
 
 def _spec(args: argparse.Namespace) -> "ClusterSpec":
-    from cotenant_local import spec
+    from cotenant_local.cluster import spec
 
     if args.config:
         return spec.load(args.config)
@@ -109,7 +109,7 @@ def _spec(args: argparse.Namespace) -> "ClusterSpec":
 
 
 def _down(args: argparse.Namespace) -> int:
-    from cotenant_local import lifecycle
+    from cotenant_local.cluster import lifecycle
 
     if args.all:
         for name in lifecycle.known():
@@ -122,7 +122,7 @@ def _down(args: argparse.Namespace) -> int:
 
 
 def _status(args: argparse.Namespace) -> int:
-    from cotenant_local import lifecycle, reports
+    from cotenant_local.cluster import lifecycle, reports
 
     status = lifecycle.status(args.name)
     print(reports.as_json(status) if args.output == "json" else reports.as_text(status))
@@ -130,20 +130,20 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _logs(args: argparse.Namespace) -> int:
-    from cotenant_local import reports
+    from cotenant_local.cluster import reports
 
     return reports.logs(args.name, args.component, follow=args.follow)
 
 
 def _kubeconfig(args: argparse.Namespace) -> int:
-    from cotenant_local import lifecycle
+    from cotenant_local.cluster import lifecycle
 
     print(lifecycle.find(args.name).kubeconfig)
     return 0
 
 
 def _shell(args: argparse.Namespace) -> int:
-    from cotenant_local import lifecycle
+    from cotenant_local.cluster import lifecycle
 
     cluster = lifecycle.find(args.name)
     environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
@@ -154,7 +154,7 @@ def _shell(args: argparse.Namespace) -> int:
 
 
 def _tool(args: argparse.Namespace) -> int:
-    from cotenant_local import lifecycle
+    from cotenant_local.cluster import lifecycle
 
     arguments = args.arguments[1:] if args.arguments[:1] == ["--"] else args.arguments
     command = lifecycle.find(args.name).command(args.program, *arguments)
@@ -162,14 +162,14 @@ def _tool(args: argparse.Namespace) -> int:
 
 
 def _node(args: argparse.Namespace) -> int:
-    from cotenant_local import lifecycle
+    from cotenant_local.cluster import lifecycle
 
     lifecycle.find(args.name).node(args.fault, args.node)
     return 0
 
 
 def _faults(args: argparse.Namespace) -> int:
-    from cotenant_local import lifecycle
+    from cotenant_local.cluster import lifecycle
 
     names = [option.replace("-", "_") for option, _, _ in FAULTS]
     wanted = {name: value for name in names if (value := getattr(args, name)) is not None}
@@ -180,7 +180,7 @@ def _faults(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from cotenant_local import build
+    from cotenant_local.programs import build
 
     print(build.programs())
     build.stubs_path()

@@ -31,16 +31,16 @@ def run(args: argparse.Namespace) -> int:
     import asyncio
 
     from cotenant.cli.errors import UserError
-    from cotenant.controller import logs
     from cotenant.controller.settings import Settings, SettingsError
+    from cotenant.controller.telemetry import logs
 
     try:
         settings = Settings.read(flags=vars(args))
     except SettingsError as error:
         raise UserError(str(error), 2) from error
     logs.set_up(settings.log_level)
+    from cotenant.controller.client.rest import NoClusterError
     from cotenant.controller.main import run as run_operator
-    from cotenant.controller.rest import NoClusterError
 
     try:
         return asyncio.run(run_operator(settings))

@@ -8,7 +8,7 @@ from cotenant.cli.documents import texts
 from cotenant.cli.errors import UserError
 
 if TYPE_CHECKING:
-    from cotenant.api.yamltext import Text
+    from cotenant.api.conversion.yaml_text import Text
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -22,7 +22,7 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 
 def run(args: argparse.Namespace) -> int:
-    from cotenant.api.errors import DocumentError
+    from cotenant.api.validation.errors import DocumentError
 
     seen = refused = 0
     for where, text in texts(args.filename, recursive=args.recursive):
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verdict(where: str, document: "Text") -> tuple[bool, str]:
-    from cotenant.api.documents import check
+    from cotenant.api.conversion.decode import check
 
     place = f"{where}:{document.line}"
     found = check(document.body)
@@ -52,6 +52,6 @@ def _verdict(where: str, document: "Text") -> tuple[bool, str]:
 
 
 def _documents(text: str, where: str) -> "list[Text]":
-    from cotenant.api.yamltext import read_documents
+    from cotenant.api.conversion.yaml_text import read_documents
 
     return list(read_documents(text, where))

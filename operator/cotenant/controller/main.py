@@ -14,25 +14,26 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
-from cotenant.controller import feed, probes
-from cotenant.controller.apply import Applier
-from cotenant.controller.births import Births
-from cotenant.controller.budgets import Budgets
-from cotenant.controller.judging import Judging
-from cotenant.controller.kube import Document, Kube, Resource, UnreachableError
-from cotenant.controller.leadership import Leadership
-from cotenant.controller.lease_thread import LeaseThread
-from cotenant.controller.loop import Loop
-from cotenant.controller.metrics import Metrics
-from cotenant.controller.mirror import Mirror
-from cotenant.controller.notes import Notes
-from cotenant.controller.polls import Progresses
-from cotenant.controller.queue_statuses import QueueBooks
-from cotenant.controller.rest import Patience, RestKube
+from cotenant.controller.client.kube import Document, Kube, Resource, UnreachableError
+from cotenant.controller.client.rest import Patience, RestKube
+from cotenant.controller.cluster.budgets import Budgets
+from cotenant.controller.cluster.cluster_view import World
+from cotenant.controller.execution.event_recorder import Notes
+from cotenant.controller.execution.executor import Applier
+from cotenant.controller.execution.observer import Judging
+from cotenant.controller.execution.pod_creator import Births
+from cotenant.controller.execution.scheduling_loop import Loop
+from cotenant.controller.execution.verdict_throttle import Verdicts
+from cotenant.controller.informers import kopf_feed
+from cotenant.controller.informers.cache import Mirror
+from cotenant.controller.leader.election import Leadership
+from cotenant.controller.leader.lease_thread import LeaseThread
+from cotenant.controller.reports.progress_poller import Progresses
+from cotenant.controller.reports.queue_status_writer import QueueBooks
+from cotenant.controller.reports.slow_gpus import Suspects
 from cotenant.controller.settings import Settings
-from cotenant.controller.suspects import Suspects
-from cotenant.controller.verdicts import Verdicts
-from cotenant.controller.world import World
+from cotenant.controller.telemetry import probes
+from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.scheduler import schedule
 
 log = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ class Operator:
 
     async def resync(self) -> None:
         """List everything: what the watches missed is found, what is gone is dropped."""
-        for resource in feed.WATCHED:
+        for resource in kopf_feed.WATCHED:
             self.mirror.resync(resource, await self._kube.list(resource))
         self.synced_at = time.monotonic()
 
@@ -135,7 +136,7 @@ class Operator:
 
     def parts(self) -> dict[str, Coroutine[Any, Any, None]]:
         return {
-            "feed": feed.run(self.take),
+            "feed": kopf_feed.run(self.take),
             "lease": self.lease.run(),
             "loop": self.loop.run(),
             "resync": self.keep_in_sync(),

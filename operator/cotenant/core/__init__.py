@@ -2,6 +2,6 @@
 
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.scheduler import schedule
-from cotenant.core.state import ClusterState
+from cotenant.core.state.cluster_state import ClusterState
 
 __all__ = ["DEFAULT", "ClusterState", "Policy", "schedule"]

@@ -7,23 +7,23 @@ over all jobs. Here every job has one turn, in which it starts, has room made fo
 
 from __future__ import annotations
 
-from cotenant.core.backfill import find_before, lift_reservations, reserve
-from cotenant.core.carryover import evict_the_lost, find_again, keep_promises, not_seen_yet
-from cotenant.core.consolidation import consolidate
-from cotenant.core.cycle import Cycle
-from cotenant.core.elastic import grow
-from cotenant.core.eviction import make_room
-from cotenant.core.fairness import entitled
-from cotenant.core.forecast import forecast
-from cotenant.core.model import Job
-from cotenant.core.ordering import Lineup
-from cotenant.core.plan import Plan, Refusal
+from cotenant.core.actions.backfill import find_before, lift_reservations, reserve
+from cotenant.core.actions.consolidate import consolidate
+from cotenant.core.actions.elastic import grow
+from cotenant.core.actions.evict import make_room
+from cotenant.core.actions.nominations import evict_the_lost, find_again, keep_promises, not_seen_yet
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.search import Found
+from cotenant.core.explain.forecast import forecast
+from cotenant.core.explain.inadmissible import resolve
+from cotenant.core.explain.pending_reason import explain, room_is_made
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import Plan, Refusal
 from cotenant.core.policy import DEFAULT, Policy
-from cotenant.core.refusals import resolve
-from cotenant.core.requests import Request
-from cotenant.core.search import Found
-from cotenant.core.snapshot import Snapshot
-from cotenant.core.waiting import explain, room_is_made
+from cotenant.core.queueing.fair_share import entitled
+from cotenant.core.queueing.order import Lineup
+from cotenant.core.snapshot.snapshot import Snapshot
 
 
 def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:

@@ -11,12 +11,12 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from cotenant.core.events import JobGone, JobSeen, NodeSeen, QueueSeen
-from cotenant.core.history import HALF_LIFE_S
-from cotenant.core.model import Job, JobKey
-from cotenant.core.plan import Admit, Evict, Plan, Resize, Verdict
-from cotenant.core.snapshot import Snapshot
-from cotenant.core.state import ClusterState
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.model.plan import Admit, Evict, Plan, Resize, Verdict
+from cotenant.core.queueing.usage_history import HALF_LIFE_S
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.core.state.cluster_state import ClusterState
+from cotenant.core.state.events import JobGone, JobSeen, NodeSeen, QueueSeen
 from cotenant.simulator.scenario import Arrival, Scenario
 
 Schedule = Callable[[Snapshot], Plan]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotenant.core.model import WHOLE
+from cotenant.core.model.objects import WHOLE
 from cotenant.simulator.engine import History, Run
 from cotenant.simulator.scenario import Scenario
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cotenant.api.conversion import parse_gpunode, parse_job, parse_queue, to_job, to_queue, unix_seconds
-from cotenant.api.errors import DocumentError
-from cotenant.api.gpunodes import GPUNode
-from cotenant.api.nodes import NodeFacts, to_node, to_node_facts
-from cotenant.api.trainingjobs import TrainingJob
-from cotenant.core.lifecycle import TERMINAL, Phase
-from cotenant.core.model import Job, Node, Queue
+from cotenant.api.conversion.nodes import NodeFacts, to_node, to_node_facts
+from cotenant.api.conversion.to_core import parse_gpunode, parse_job, parse_queue, to_job, to_queue, unix_seconds
+from cotenant.api.resources.gpunodes import GPUNode
+from cotenant.api.resources.trainingjobs import TrainingJob
+from cotenant.api.validation.errors import DocumentError
+from cotenant.core.model.lifecycle import TERMINAL, Phase
+from cotenant.core.model.objects import Job, Node, Queue
 
 Document = Mapping[str, Any]
 DEFAULT_RUNTIME_S = 3600

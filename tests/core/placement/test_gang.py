@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.test_properties import ZONES, clusters
 
-from cotenant.core.ledger import Ledger
-from cotenant.core.model import Job, Node, Queue, Topology, TopologyMode
+from cotenant.core.gpus.ledger import Ledger
+from cotenant.core.model.objects import Job, Node, Queue, Topology, TopologyMode
 from cotenant.core.placement.bestfit import BestFit
+from cotenant.core.placement.fit_cache import Room
 from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.gang import Ask, most, place
-from cotenant.core.placement.room import Room
 from cotenant.core.placement.shapes import worker_shape
 
 TOPOLOGIES = [None, *(Topology(level, mode) for level in ("node", "rack", "zone") for mode in TopologyMode)]

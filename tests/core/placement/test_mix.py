@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.core.inventory import Inventory
-from cotenant.core.placement.mix import EXACT, PARTS, Mix, sizes, smallest
+from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.placement.packing.workload_mix import EXACT, PARTS, Mix, sizes, smallest
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
 

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.core.inventory import Inventory
-from cotenant.core.ledger import Ledger, Take
-from cotenant.core.model import WHOLE, Node
+from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.gpus.ledger import Ledger, Take
+from cotenant.core.model.objects import WHOLE, Node
 from cotenant.core.placement import Packing, Shape
+from cotenant.core.placement.fit_cache import Room
 from cotenant.core.placement.fitting import Tenancy, fit
-from cotenant.core.placement.fragmentation import CPU_PRICES, TIE_BITS
 from cotenant.core.placement.gang import Ask, place
-from cotenant.core.placement.mix import Mix
-from cotenant.core.placement.prices import UNIT, prices
-from cotenant.core.placement.room import Room
-from cotenant.core.placement.scarcity import place_worth
+from cotenant.core.placement.packing.dual_prices import UNIT, prices
+from cotenant.core.placement.packing.fragmentation import CPU_PRICES, TIE_BITS
+from cotenant.core.placement.packing.scarcity import place_worth
+from cotenant.core.placement.packing.workload_mix import Mix
 from cotenant.core.placement.shapes import Demand
 from cotenant.testing import make_node
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.core.placement.prices import UNIT, fill, prices
+from cotenant.core.placement.packing.dual_prices import UNIT, fill, prices
 
 SIZES = st.lists(st.integers(120, 1000), min_size=1, max_size=4, unique=True)
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from tests.core.test_properties import clusters
 
 from cotenant.core import schedule
-from cotenant.core.events import NodeSeen
-from cotenant.core.ledger import Ledger
-from cotenant.core.model import Job, Node, Queue, Topology, TopologyMode
+from cotenant.core.gpus.ledger import Ledger
+from cotenant.core.model.objects import Job, Node, Queue, Topology, TopologyMode
+from cotenant.core.model.plan import Admit
 from cotenant.core.placement.bestfit import BestFit
+from cotenant.core.placement.fit_cache import Room
 from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.gang import Ask, place
-from cotenant.core.placement.room import Room
 from cotenant.core.placement.shapes import worker_shape
-from cotenant.core.plan import Admit
+from cotenant.core.state.events import NodeSeen
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
 
 

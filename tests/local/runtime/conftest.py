@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_local import user_ids
+from cotenant_local.host import user_ids
 
 from . import sandbox
 

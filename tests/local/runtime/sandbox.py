@@ -14,8 +14,9 @@ from typing import Any
 
 import grpc
 
-from cotenant_local import build
-from cotenant_local.runtime import config, images, proto
+from cotenant_local.programs import build
+from cotenant_local.runtime.containers import images
+from cotenant_local.runtime.interface import config, proto
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE_ADDRESS = "10.99.0.1"

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from cotenant_local.runtime import proto
+from cotenant_local.runtime.interface import proto
 
 from .sandbox import Kubelet, wait_for
 

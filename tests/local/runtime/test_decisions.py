@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_local.runtime import cdi, config, images, network, nvidia, users
+from cotenant_local.runtime.containers import images
 from cotenant_local.runtime.inside import logs, seccomp
+from cotenant_local.runtime.interface import config
+from cotenant_local.runtime.isolation import cdi, id_map, nvidia, pod_network
 from cotenant_local.runtime.streaming import spdy
 
 CONFIG = {
@@ -103,22 +105,22 @@ def test_an_image_keeps_its_id_until_its_entry_changes(tmp_path: Path) -> None:
 
 
 def test_addresses_are_given_once_and_the_longest_unused_first() -> None:
-    addresses = network.Addresses("10.0.0.0/29", ["10.0.0.2"])
+    addresses = pod_network.Addresses("10.0.0.0/29", ["10.0.0.2"])
     assert [addresses.take() for _ in range(3)] == ["10.0.0.1", "10.0.0.3", "10.0.0.4"]
     addresses.give_back("10.0.0.1")
     assert [addresses.take() for _ in range(3)] == ["10.0.0.5", "10.0.0.6", "10.0.0.1"]
-    with pytest.raises(network.NetworkError, match=re.escape("all 6 pod addresses of 10.0.0.0/29 are in use")):
+    with pytest.raises(pod_network.NetworkError, match=re.escape("all 6 pod addresses of 10.0.0.0/29 are in use")):
         addresses.take()
 
 
 def test_capabilities_are_the_default_set_less_dropped_plus_added() -> None:
-    assert users.capabilities([], [], privileged=False) == sorted(users.NUMBERS[name] for name in users.DEFAULT)
-    assert users.capabilities(["CAP_NET_ADMIN"], ["all"], privileged=False) == [12]
-    assert len(users.capabilities([], [], privileged=True)) == len(users.CAPABILITIES)
+    assert id_map.capabilities([], [], privileged=False) == sorted(id_map.NUMBERS[name] for name in id_map.DEFAULT)
+    assert id_map.capabilities(["CAP_NET_ADMIN"], ["all"], privileged=False) == [12]
+    assert len(id_map.capabilities([], [], privileged=True)) == len(id_map.CAPABILITIES)
     few = frozenset({"CHOWN"})
-    assert users.capabilities(["ALL"], [], privileged=False, have=few) == [0]
-    with pytest.raises(users.UnknownCapabilityError, match="does not have the capabilities SYS_TIME"):
-        users.capabilities(["SYS_TIME"], [], privileged=False, have=few)
+    assert id_map.capabilities(["ALL"], [], privileged=False, have=few) == [0]
+    with pytest.raises(id_map.UnknownCapabilityError, match="does not have the capabilities SYS_TIME"):
+        id_map.capabilities(["SYS_TIME"], [], privileged=False, have=few)
 
 
 def write_spec(path: Path, kind: str, *names: str, **common: object) -> None:

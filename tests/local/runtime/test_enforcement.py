@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cotenant_local import cgroups
-from cotenant_local.runtime import proto
+from cotenant_local.host import cgroups
+from cotenant_local.runtime.interface import proto
 
 from . import sandbox
 from .conftest import ordinary_user, why_not

@@ -9,26 +9,17 @@ from typing import Any
 
 import pytest
 
-from cotenant_local import build
-from cotenant_local.runtime import (
-    cdi,
-    config,
-    containers,
-    fields,
-    hostports,
-    images,
-    limits,
-    messages,
-    proto,
-    sandboxes,
-    users,
-)
-from cotenant_local.runtime.launcher import Launcher
-from cotenant_local.runtime.refusals import RefusedError
+from cotenant_local.programs import build
+from cotenant_local.runtime.containers import containers, host_ports, images, sandboxes
+from cotenant_local.runtime.cri import messages
+from cotenant_local.runtime.interface import config, field_support, proto
+from cotenant_local.runtime.interface.unsupported import RefusedError
+from cotenant_local.runtime.isolation import cdi, cgroup_settings, id_map
+from cotenant_local.runtime.shim.zygote_client import Launcher
 
 pytestmark = pytest.mark.sandbox
 TOOLS = "ghcr.io/cotenant/tools"
-REFUSALS = (RefusedError, limits.LimitError, cdi.CdiError, KeyError)
+REFUSALS = (RefusedError, cgroup_settings.LimitError, cdi.CdiError, KeyError)
 OTHER: dict[str, Any] = {
     "image.image": f"{TOOLS}:other",
     "log_path": "other.log",
@@ -86,8 +77,8 @@ def messages_of_the_interface() -> None:
 def same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(containers.records, "new_id", lambda: "0" * 24)
     monkeypatch.setattr(containers.time, "time_ns", lambda: 1)
-    everything = users.IdMap(uids=((0, 1 << 32),), gids=((0, 1 << 32),), may_set_groups=True)
-    monkeypatch.setattr(users.IdMap, "here", lambda: everything)
+    everything = id_map.IdMap(uids=((0, 1 << 32),), gids=((0, 1 << 32),), may_set_groups=True)
+    monkeypatch.setattr(id_map.IdMap, "here", lambda: everything)
 
 
 def leaves(description: Any, above: str = "") -> Iterator[tuple[str, list[Any]]]:
@@ -178,11 +169,11 @@ def of_pod(wanted: Any, folder: Path) -> object:
     """What becomes of a pod's configuration: everything that is asked, written or told because of it."""
     sandboxes.check(wanted)
     made = sandbox(wanted, folder)
-    hostports.check(made, [])
+    host_ports.check(made, [])
     told = messages.sandbox_status(made)
     told.linux.Clear()
     place = (made.config.log_directory, made.shm if "ipc" in made.own else None)
-    return made.request(), made.resolv_conf(), hostports.rules([made]), place, str(told)
+    return made.request(), made.resolv_conf(), host_ports.rules([made]), place, str(told)
 
 
 def of_container(wanted: Any, folder: Path) -> object:
@@ -207,20 +198,20 @@ def of_container(wanted: Any, folder: Path) -> object:
 
 def limits_of(wanted: Any, *, unified: bool) -> object:
     try:
-        return limits.settings(wanted.linux.resources, unified=unified)
-    except limits.LimitError as refusal:
+        return cgroup_settings.settings(wanted.linux.resources, unified=unified)
+    except cgroup_settings.LimitError as refusal:
         return str(refusal)
 
 
 @pytest.mark.parametrize("kind", ["pod", "container"])
 def test_every_field_is_applied_or_refused_or_has_a_reason_why_it_does_not_matter(kind: str, tmp_path: Path) -> None:
     base, outcome, meaning, name = {
-        "pod": (pod, of_pod, fields.POD, "PodSandboxConfig"),
-        "container": (container, of_container, fields.CONTAINER, "ContainerConfig"),
+        "pod": (pod, of_pod, field_support.POD, "PodSandboxConfig"),
+        "container": (container, of_container, field_support.CONTAINER, "ContainerConfig"),
     }[kind]
     ignored, lively = [], []
     for path, way in leaves(proto.pb.DESCRIPTOR.message_types_by_name[name]):
-        wanted, reason = base(), fields.meaning_of(path, meaning)
+        wanted, reason = base(), field_support.meaning_of(path, meaning)
         if kind == "container":
             PREPARED.get(path, as_it_is)(wanted)
         try:
@@ -242,6 +233,6 @@ def test_what_has_no_meaning_here_is_refused_by_its_name(tmp_path: Path) -> None
 
 
 def test_tables_name_only_fields_that_there_are() -> None:
-    for name, meaning in (("PodSandboxConfig", fields.POD), ("ContainerConfig", fields.CONTAINER)):
+    for name, meaning in (("PodSandboxConfig", field_support.POD), ("ContainerConfig", field_support.CONTAINER)):
         known = [path + "." for path, _ in leaves(proto.pb.DESCRIPTOR.message_types_by_name[name])]
         assert [path for path in meaning if not any(one.startswith(path + ".") for one in known)] == []

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cotenant_local import cgroups as places
-from cotenant_local.runtime import cgroups, limits
+from cotenant_local.host import cgroups as places
+from cotenant_local.runtime.isolation import cgroup_settings, cgroups
 
 AMOUNTS = ("cpu_quota", "cpu_period", "cpu_shares", "memory_limit_in_bytes", "memory_swap_limit_in_bytes")
 Settings = list[tuple[str, str, str]]
@@ -54,25 +54,25 @@ def resources(*pages: tuple[str, int], **amounts: object) -> SimpleNamespace:
     ],
 )
 def test_limits_become_the_files_of_either_version(asked: object, first: Settings, second: Settings) -> None:
-    assert limits.settings(asked, unified=False) == first
-    assert limits.settings(asked, unified=True) == second
+    assert cgroup_settings.settings(asked, unified=False) == first
+    assert cgroup_settings.settings(asked, unified=True) == second
 
 
 def test_what_only_version_two_has_is_refused_in_version_one() -> None:
     asked = resources(cpuset_cpus="0-1", cpuset_mems="0", unified={"memory.high": "9"})
     want = [("cpuset", "cpuset.cpus", "0-1"), ("cpuset", "cpuset.mems", "0"), ("memory", "memory.high", "9")]
-    assert limits.settings(asked, unified=True) == want
-    with pytest.raises(limits.LimitError, match="with version 2 of cgroups only"):
-        limits.settings(asked, unified=False)
-    with pytest.raises(limits.LimitError, match=r"memory\.high=9: this machine has version 1 of cgroups"):
-        limits.settings(resources(unified={"memory.high": "9"}), unified=False)
+    assert cgroup_settings.settings(asked, unified=True) == want
+    with pytest.raises(cgroup_settings.LimitError, match="with version 2 of cgroups only"):
+        cgroup_settings.settings(asked, unified=False)
+    with pytest.raises(cgroup_settings.LimitError, match=r"memory\.high=9: this machine has version 1 of cgroups"):
+        cgroup_settings.settings(resources(unified={"memory.high": "9"}), unified=False)
 
 
 def test_limits_that_nobody_enforces_are_named() -> None:
-    assert limits.unenforced(resources(("2MB", 0), unified={"memory.oom.group": "1"})) == ""
+    assert cgroup_settings.unenforced(resources(("2MB", 0), unified={"memory.oom.group": "1"})) == ""
     asked = resources(("2MB", 4 << 20), cpu_quota=150_000, memory_limit_in_bytes=512 << 20)
     want = "limits not enforced (no cgroup rights): CPU 1.5, memory 512 MiB, 4 MiB of 2MB pages"
-    assert limits.unenforced(asked) == want
+    assert cgroup_settings.unenforced(asked) == want
 
 
 def group(folder: Path, *files: str, unified: bool) -> cgroups.Group:
@@ -99,7 +99,9 @@ def test_limits_are_written_in_version_two(tmp_path: Path) -> None:
 
 def test_a_limit_that_the_kernel_does_not_know_is_refused_unless_there_is_nothing_to_limit(tmp_path: Path) -> None:
     cgroups.apply(group(tmp_path, unified=True), resources(("2MB", 0)))
-    with pytest.raises(limits.LimitError, match=r"hugetlb\.2MB\.max=2097152: the hugetlb controller of this machine"):
+    with pytest.raises(
+        cgroup_settings.LimitError, match=r"hugetlb\.2MB\.max=2097152: the hugetlb controller of this machine"
+    ):
         cgroups.apply(group(tmp_path, unified=True), resources(("2MB", 1 << 21)))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from cotenant_local.runtime import proto
+from cotenant_local.runtime.interface import proto
 
 from .sandbox import NODE_ADDRESS, Kubelet, wait_for
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant_local.certificates import Authority
-from cotenant_local.identities import save_kubeconfig
-from cotenant_local.runtime.network import NetworkError
+from cotenant_local.cluster.certificates import Authority
+from cotenant_local.cluster.identities import save_kubeconfig
+from cotenant_local.runtime.isolation.pod_network import NetworkError
 from cotenant_local.runtime.policies.enforcer import Enforcer
 from cotenant_local.runtime.policies.model import Labels, Peer, Pod, Policy, Port, Rule, Selector
 from cotenant_local.runtime.policies.rules import ruleset

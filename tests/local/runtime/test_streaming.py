@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cotenant_local.runtime import proto
+from cotenant_local.runtime.interface import proto
 
 from .sandbox import Kubelet, wait_for
 from .spdy_client import Client

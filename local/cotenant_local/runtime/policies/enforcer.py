@@ -10,11 +10,11 @@ import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from cotenant_local.runtime.network import NetworkError, run
+from cotenant_local.runtime.containers.sandboxes import Sandbox
+from cotenant_local.runtime.isolation.pod_network import NetworkError, run
 from cotenant_local.runtime.policies import rules
 from cotenant_local.runtime.policies.model import Pod, Policy
 from cotenant_local.runtime.policies.watch import Mirror, Server
-from cotenant_local.runtime.sandboxes import Sandbox
 
 log = logging.getLogger(__name__)
 GATHER_SECONDS = 0.05

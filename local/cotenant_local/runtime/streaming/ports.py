@@ -7,8 +7,8 @@ import asyncio
 import contextlib
 import socket
 
-from cotenant_local.runtime.launcher import Launcher, receive_descriptor
-from cotenant_local.runtime.sandboxes import Sandbox
+from cotenant_local.runtime.containers.sandboxes import Sandbox
+from cotenant_local.runtime.shim.zygote_client import Launcher, receive_descriptor
 from cotenant_local.runtime.streaming.spdy import Connection, Stream
 
 CHUNK = 1 << 15

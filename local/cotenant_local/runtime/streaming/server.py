@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from cotenant_local.runtime.launcher import Launcher
+from cotenant_local.runtime.shim.zygote_client import Launcher
 from cotenant_local.runtime.streaming import ports, sessions
 from cotenant_local.runtime.streaming.channels import Channels, SpdyChannels
 from cotenant_local.runtime.streaming.tickets import Ticket, Tickets

@@ -6,11 +6,12 @@ import json
 import os
 from typing import Any
 
-from cotenant_local.runtime import executions, shims
-from cotenant_local.runtime.containers import Container
-from cotenant_local.runtime.executions import Execution
-from cotenant_local.runtime.inside import control
-from cotenant_local.runtime.launcher import Launcher, LaunchError
+from cotenant_local.runtime.containers import exec_sessions
+from cotenant_local.runtime.containers.containers import Container
+from cotenant_local.runtime.containers.exec_sessions import Execution
+from cotenant_local.runtime.inside import io_loop
+from cotenant_local.runtime.shim import shim_client
+from cotenant_local.runtime.shim.zygote_client import Launcher, LaunchError
 from cotenant_local.runtime.streaming.channels import Channels
 
 SUCCESS: dict[str, Any] = {"metadata": {}, "status": "Success"}
@@ -39,7 +40,7 @@ async def run_exec(
 ) -> None:
     """One exec session, to the program's end or the client's."""
     try:
-        execution = await executions.execute(launcher, container, command, stdin=stdin, tty=tty)
+        execution = await exec_sessions.execute(launcher, container, command, stdin=stdin, tty=tty)
     except (LaunchError, OSError) as error:
         # runc's codes: a shell script that asks for a missing program sees 127, as from a shell
         message = str(error)
@@ -122,7 +123,7 @@ def _resize(execution: Execution, data: bytes) -> None:
 async def run_attach(channels: Channels, container: Container, *, stdin: bool) -> None:
     """One attach session, until the container ends or the client leaves."""
     try:
-        reader, writer = await shims.attach(container.folder)
+        reader, writer = await shim_client.attach(container.folder)
     except OSError as error:
         await channels.finish(failure(f"the container is not running: {error.strerror}"))
         return
@@ -144,16 +145,16 @@ async def _forward(channels: Channels, writer: asyncio.StreamWriter, *, stdin: b
         kind, data = event
         if kind == "resize":
             if size := terminal_size(data):
-                writer.write(control.frame(control.RESIZE, control.SIZE.pack(*size)))
+                writer.write(io_loop.frame(io_loop.RESIZE, io_loop.SIZE.pack(*size)))
         elif stdin:
-            writer.write(control.frame(control.STDIN, data) if data else control.frame(control.STDIN_END))
+            writer.write(io_loop.frame(io_loop.STDIN, data) if data else io_loop.frame(io_loop.STDIN_END))
         with contextlib.suppress(ConnectionError):
             await writer.drain()
 
 
 async def _show(channels: Channels, reader: asyncio.StreamReader) -> None:
-    names = {control.STDOUT: "stdout", control.STDERR: "stderr"}
+    names = {io_loop.STDOUT: "stdout", io_loop.STDERR: "stderr"}
     with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
-            kind, length = control.HEADER.unpack(await reader.readexactly(control.HEADER.size))
+            kind, length = io_loop.HEADER.unpack(await reader.readexactly(io_loop.HEADER.size))
             await channels.send(names[kind], await reader.readexactly(length))

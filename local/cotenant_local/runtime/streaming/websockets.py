@@ -12,8 +12,8 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
-from cotenant_local.runtime.launcher import Launcher
-from cotenant_local.runtime.sandboxes import Sandbox
+from cotenant_local.runtime.containers.sandboxes import Sandbox
+from cotenant_local.runtime.shim.zygote_client import Launcher
 from cotenant_local.runtime.streaming import ports
 from cotenant_local.runtime.streaming.channels import STREAMS, Event
 from cotenant_local.runtime.streaming.tickets import Ticket

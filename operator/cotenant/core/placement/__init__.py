@@ -6,7 +6,7 @@ what is not there.
 """
 
 from cotenant.core.placement.bestfit import BestFit
-from cotenant.core.placement.fragmentation import Packing
+from cotenant.core.placement.packing.fragmentation import Packing
 from cotenant.core.placement.scoring import Placer, Scorer, Scores
 from cotenant.core.placement.shapes import Demand, Shape
 

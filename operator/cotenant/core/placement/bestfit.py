@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cotenant.core.inventory import BoolArray, IntArray
-from cotenant.core.ledger import Ledger
+from cotenant.core.gpus.inventory import BoolArray, IntArray
+from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.placement.scoring import Scorer, Scores
 from cotenant.core.placement.shapes import Demand, Shape
 

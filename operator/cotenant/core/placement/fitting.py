@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.core.inventory import BoolArray, IntArray
-from cotenant.core.ledger import Ledger, Take
-from cotenant.core.model import Sharing
+from cotenant.core.gpus.inventory import BoolArray, IntArray
+from cotenant.core.gpus.ledger import Ledger, Take
+from cotenant.core.model.objects import Sharing
 from cotenant.core.placement.shapes import Shape
 
 _MANY = np.int64(1 << 40)

@@ -15,10 +15,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cotenant.core.inventory import BoolArray, IntArray
-from cotenant.core.model import Topology, TopologyMode
+from cotenant.core.gpus.inventory import BoolArray, IntArray
+from cotenant.core.model.objects import Topology, TopologyMode
+from cotenant.core.placement.fit_cache import LOWEST, Room, View
 from cotenant.core.placement.fitting import Tenancy, per_gpu
-from cotenant.core.placement.room import LOWEST, Room, View
 from cotenant.core.placement.shapes import Shape
 
 Pick: TypeAlias = tuple[int, tuple[tuple[int, ...], ...]]

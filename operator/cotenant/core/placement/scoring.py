@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cotenant.core.inventory import BoolArray, IntArray
-from cotenant.core.ledger import Ledger
+from cotenant.core.gpus.inventory import BoolArray, IntArray
+from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.placement.shapes import Demand, Shape
 
 

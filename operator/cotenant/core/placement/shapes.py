@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cotenant.core.inventory import BoolArray, IntArray, Inventory, Kind
-from cotenant.core.model import WHOLE, GpuRequest, Job
+from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory, Kind
+from cotenant.core.model.objects import WHOLE, GpuRequest, Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -10,7 +10,7 @@ is what catches those.
 
 from __future__ import annotations
 
-from .first_words import begin
+from .announce import begin
 from .imports import watch_imports
 
 __all__ = ["begin", "install"]
@@ -26,6 +26,6 @@ def __getattr__(name):
     """`pulse`, for `cotenant_worker.reporting`: one per process, under whichever name this package was loaded."""
     if name != "pulse":
         raise AttributeError(name)
-    from .beats import pulse
+    from .heartbeat import pulse
 
     return pulse

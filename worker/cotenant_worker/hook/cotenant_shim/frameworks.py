@@ -9,10 +9,10 @@ import sys
 import threading
 import time
 
-from .alone import LOOPBACK, is_alone, warn_alone
-from .beats import pulse
-from .first_words import begin
+from .announce import begin
+from .heartbeat import pulse
 from .imports import complain
+from .isolated_ranks import LOOPBACK, is_alone, warn_alone
 from .main_process import is_main_process, ranks
 
 

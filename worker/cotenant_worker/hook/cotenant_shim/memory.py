@@ -1,4 +1,4 @@
-"""GPU memory limits of torch and TensorFlow, as `cotenant_worker.limits` computed them for this rank."""
+"""GPU memory limits of torch and TensorFlow, as `cotenant_worker.ranks.memory_limits` computed them for this rank."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import re
 
-from .beats import pulse
+from .heartbeat import pulse
 from .imports import EXIT_QUOTA, complain
 from .main_process import is_main_process
 

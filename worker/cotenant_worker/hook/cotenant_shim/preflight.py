@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from .beats import pulse
+from .heartbeat import pulse
 from .main_process import is_main_process, ranks
 
 _FACTOR = 3.0

@@ -7,8 +7,8 @@ import sys
 import time
 import weakref
 
-from .alone import TOGETHER_BY, is_alone, warn_alone
-from .beats import pulse
+from .heartbeat import pulse
+from .isolated_ranks import TOGETHER_BY, is_alone, warn_alone
 from .main_process import trains
 
 ITERATIONS = "keras iterations"

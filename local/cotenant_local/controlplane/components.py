@@ -1,0 +1,198 @@
+"""The command line and configuration of what runs beside the API server. Pure but for `write_configuration`.
+
+Called by the supervisor. Flags differ from the defaults only where the place demands it: no
+leader election among one, no root rights, several kubelets on one machine. Each such line says why.
+"""
+
+import json
+
+from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.cluster_folder import Plan, State
+from cotenant_local.host.private_files import write_secret
+
+API_PORT, FAULTY_PORT = 6443, 6444
+DOMAIN = "cluster.local"
+OLDEST = {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+"""What an old control plane is made of; etcd and CoreDNS belong to no version of Kubernetes."""
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        # Leases and events drown everything else; secrets and tokens must not be copied into a log.
+        {"level": "None", "resources": [{"group": "coordination.k8s.io"}, {"group": "", "resources": ["events"]}]},
+        {"level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*", "/version", "/openapi*"]},
+        {"level": "None", "verbs": ["get", "list", "watch"], "userGroups": ["system:nodes"]},
+        {"level": "Metadata"},
+    ],
+}
+COREFILE = """\
+.:53 {{
+    bind {address}
+    errors
+    health {address}:8080
+    ready {address}:8181
+    kubernetes {domain} in-addr.arpa {{
+        kubeconfig {kubeconfig}
+        pods insecure
+        ttl 1
+    }}
+}}
+"""
+
+
+def etcd(plan: Plan, state: State) -> list[str]:
+    pki = state.pki
+    return [
+        *program(plan, "etcd"),
+        f"--data-dir={state.etcd}",
+        "--listen-client-urls=https://127.0.0.1:2379",
+        "--advertise-client-urls=https://127.0.0.1:2379",
+        "--listen-peer-urls=http://127.0.0.1:2380",
+        f"--cert-file={pki}/etcd.crt",
+        f"--key-file={pki}/etcd.key",
+        f"--trusted-ca-file={pki}/etcd-ca.crt",
+        "--client-cert-auth",
+        # A power cut may lose the last writes of a cluster on a laptop; waiting for the disk costs every test.
+        "--unsafe-no-fsync",
+        "--quota-backend-bytes=4294967296",
+        "--auto-compaction-retention=5m",
+        "--log-level=warn",
+    ]
+
+
+def apiserver(plan: Plan, state: State) -> list[str]:
+    pki = state.pki
+    return [
+        *program(plan, "kube-apiserver"),
+        "--etcd-servers=https://127.0.0.1:2379",
+        f"--etcd-cafile={pki}/etcd-ca.crt",
+        f"--etcd-certfile={pki}/apiserver-etcd-client.crt",
+        f"--etcd-keyfile={pki}/apiserver-etcd-client.key",
+        f"--advertise-address={Addresses.CONTROL_PLANE}",
+        f"--service-cluster-ip-range={Addresses.SERVICES}",
+        f"--client-ca-file={pki}/ca.crt",
+        f"--tls-cert-file={pki}/apiserver.crt",
+        f"--tls-private-key-file={pki}/apiserver.key",
+        f"--kubelet-certificate-authority={pki}/ca.crt",
+        f"--kubelet-client-certificate={pki}/apiserver-kubelet-client.crt",
+        f"--kubelet-client-key={pki}/apiserver-kubelet-client.key",
+        "--kubelet-preferred-address-types=InternalIP",  # node names are in no DNS here
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+        "--allow-privileged=true",
+        f"--service-account-issuer=https://kubernetes.default.svc.{DOMAIN}",
+        f"--service-account-key-file={pki}/service-accounts.pub",
+        f"--service-account-signing-key-file={pki}/service-accounts.key",
+        f"--requestheader-client-ca-file={pki}/front-proxy-ca.crt",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={pki}/front-proxy-client.crt",
+        f"--proxy-client-key-file={pki}/front-proxy-client.key",
+        "--enable-aggregator-routing=true",  # no kube-proxy beside the API server: it dials endpoints itself
+        f"--audit-policy-file={state.config}/audit-policy.json",
+        f"--audit-log-path={state.logs}/audit.log",
+        "--audit-log-maxsize=100",
+        "--audit-log-maxbackup=2",
+        # Asked to end, it ends: without these two it waits a minute for watches that nobody tells to go.
+        "--shutdown-send-retry-after=true",
+        "--shutdown-watch-termination-grace-period=1s",
+        "--profiling=false",
+    ]
+
+
+def controller_manager(plan: Plan, state: State) -> list[str]:
+    pki = state.pki
+    return [
+        *program(plan, "kube-controller-manager"),
+        *_own_kubeconfig(state, "kube-controller-manager"),
+        "--leader-elect=false",  # there is one
+        "--use-service-account-credentials=true",
+        f"--service-account-private-key-file={pki}/service-accounts.key",
+        f"--root-ca-file={pki}/ca.crt",
+        f"--cluster-signing-cert-file={pki}/ca.crt",
+        f"--cluster-signing-key-file={pki}/ca.key",
+        f"--client-ca-file={pki}/ca.crt",
+        f"--requestheader-client-ca-file={pki}/front-proxy-ca.crt",
+        f"--cluster-cidr={Addresses.PODS}",
+        f"--service-cluster-ip-range={Addresses.SERVICES}",
+        "--allocate-node-cidrs=false",  # the Node objects already carry their ranges
+        # Kubelets here renew their lease every 2.5 s; a machine that is busy with everything else is not a lost node.
+        "--node-monitor-period=2s",
+        "--node-monitor-grace-period=30s",
+        "--kube-api-qps=100",
+        "--kube-api-burst=200",
+        "--profiling=false",
+    ]
+
+
+def scheduler(plan: Plan, state: State) -> list[str]:
+    return [
+        *program(plan, "kube-scheduler"),
+        *_own_kubeconfig(state, "kube-scheduler"),
+        "--leader-elect=false",
+        f"--client-ca-file={state.pki}/ca.crt",
+        f"--requestheader-client-ca-file={state.pki}/front-proxy-ca.crt",
+        "--kube-api-qps=200",
+        "--kube-api-burst=400",
+        "--profiling=false",
+    ]
+
+
+def dns(plan: Plan, state: State) -> list[str]:
+    return [*program(plan, "coredns"), "-conf", f"{state.config}/Corefile"]
+
+
+def api_faults(plan: Plan, state: State) -> list[str]:
+    return [
+        str(plan.programs / "apifaults"),
+        f"-pki={state.pki}",
+        f"-listen=:{FAULTY_PORT}",
+        f"-target={Addresses.CONTROL_PLANE}:6443",
+        f"-faults={state.api_faults}",
+    ]
+
+
+def api_forward(plan: Plan, listener: int, port: int) -> list[str]:
+    return [str(plan.programs / "forward"), f"{listener}={Addresses.CONTROL_PLANE}:{port}"]
+
+
+def service_forwards(plan: Plan, listeners: list[int], node_pid: int) -> list[str]:
+    """In a node's network, because that is where the addresses of Services mean something."""
+    targets = []
+    for listener, (service, _) in zip(listeners, plan.forwards, strict=True):
+        path, _, port = service.partition(":")
+        namespace, _, name = path.partition("/")
+        targets.append(f"{listener}={name}.{namespace}.svc.{DOMAIN}:{port}")
+    there = ["nsenter", f"--net=/proc/{node_pid}/ns/net"]
+    return [*there, str(plan.programs / "forward"), f"-resolver={Addresses.CONTROL_PLANE}:53", *targets]
+
+
+def volumes(plan: Plan, state: State) -> list[str]:
+    return [str(plan.python), "-m", "cotenant_local.controlplane.volume_provisioner", str(state.folder)]
+
+
+def metrics(plan: Plan, state: State) -> list[str]:
+    return [str(plan.python), "-m", "cotenant_local.metrics.server", str(state.folder)]
+
+
+def write_configuration(state: State) -> None:
+    """The files that the control plane's command lines name."""
+    write_secret(state.config / "audit-policy.json", json.dumps(AUDIT_POLICY).encode())
+    corefile = COREFILE.format(
+        address=Addresses.CONTROL_PLANE, domain=DOMAIN, kubeconfig=state.config / "coredns.kubeconfig"
+    )
+    write_secret(state.config / "Corefile", corefile.encode())
+
+
+def program(plan: Plan, component: str) -> list[str]:
+    if plan.oldest and component in OLDEST:
+        return [str(plan.oldest / "oldest"), component]
+    return [str(plan.programs / "controlplane"), component]
+
+
+def _own_kubeconfig(state: State, component: str) -> list[str]:
+    path = state.config / f"{component}.kubeconfig"
+    return [f"--kubeconfig={path}", f"--authentication-kubeconfig={path}", f"--authorization-kubeconfig={path}"]

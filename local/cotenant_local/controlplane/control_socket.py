@@ -1,0 +1,126 @@
+"""The control socket of a cluster: requests from `cotenant local`, one JSON line each way per connection.
+
+`ask` is the outside half; the path may be longer than a socket address allows, so both halves go by way of a
+descriptor of the folder.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from cotenant_local.controlplane.network import NetworkError
+from cotenant_local.controlplane.node_machines import NodeError
+from cotenant_local.host.errors import LocalError
+from cotenant_local.host.processes import is_stopped
+
+NODE_ACTIONS = ("stop", "freeze", "isolate", "restore")
+
+
+class Controlled(Protocol):
+    """What the requests are about: the supervisor."""
+
+    def status(self) -> dict[str, Any]: ...
+    def stop(self) -> None: ...
+    def set_api_faults(self, faults: dict[str, Any] | None) -> None: ...
+    async def node(self, action: str, name: str) -> None: ...
+
+
+class Control:
+    def __init__(self, path: Path, cluster: Controlled) -> None:
+        self._path, self._cluster = path, cluster
+        self._server: asyncio.Server | None = None
+
+    async def listen(self) -> None:
+        listener = socket.socket(socket.AF_UNIX)
+        self._path.unlink(missing_ok=True)
+        with _short(self._path) as address:
+            listener.bind(address)
+        self._path.chmod(0o600)
+        self._server = await asyncio.start_unix_server(self._serve, sock=listener)
+
+    def close(self) -> None:
+        if self._server:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            try:
+                answer = await self._answer(json.loads(await reader.readline()))
+            except (NodeError, NetworkError, ValueError, KeyError) as error:
+                answer = {"error": str(error)}
+            writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()
+        writer.close()
+
+    async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        match request.get("do"):
+            case "status":
+                return self._cluster.status()
+            case "stop":
+                self._cluster.stop()
+                return {}
+            case "faults":
+                self._cluster.set_api_faults(request["faults"])
+                return {}
+            case "node" if request["action"] in NODE_ACTIONS:
+                await self._cluster.node(request["action"], request["name"])
+                return {}
+            case other:
+                raise ValueError(f"unknown request {other!r}")
+
+
+def ask(path: Path, timeout: float = 60.0, **request: Any) -> dict[str, Any]:
+    """Raises OSError where nobody listens, LocalError where the cluster refuses or is silent."""
+    with socket.socket(socket.AF_UNIX) as client, _short(path) as address:
+        client.settimeout(timeout)
+        client.connect(address)
+        first = _other_end(client)
+        _refuse_stopped(first)
+        try:
+            client.sendall(json.dumps(request).encode() + b"\n")
+            with client.makefile("rb") as answers:
+                line = answers.readline()
+        except TimeoutError as error:
+            _refuse_stopped(first)
+            raise LocalError(
+                f"the cluster's first process, {first}, says nothing for {timeout:.0f} s: this machine is far too busy."
+            ) from error
+    if not line:
+        raise ConnectionResetError("the cluster closed the connection without an answer")
+    answer: dict[str, Any] = json.loads(line)
+    if "error" in answer:
+        raise LocalError(answer["error"])
+    return answer
+
+
+def _refuse_stopped(first: int) -> None:
+    if is_stopped(first):
+        raise LocalError(f"the cluster's first process is stopped by a signal; it goes on with: kill -CONT {first}")
+
+
+def peer(path: Path) -> int:
+    """The PID, as seen from here, of the process that listens."""
+    with socket.socket(socket.AF_UNIX) as client, _short(path) as address:
+        client.connect(address)
+        return _other_end(client)
+
+
+def _other_end(client: socket.socket) -> int:
+    credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid: int = struct.unpack("3i", credentials)[0]
+    return pid
+
+
+@contextlib.contextmanager
+def _short(path: Path) -> Iterator[str]:
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)

@@ -1,0 +1,103 @@
+"""The cluster's own network: a bridge that is the LAN between control plane and nodes, and routes to the pods.
+
+Used by the two inits, inside network namespaces of their own. Pods are routed by their node's runtime; here are only
+the machines' addresses. `isolate` is a fault: packets between a node and the API server vanish, as when a cable breaks.
+"""
+
+import subprocess
+from pathlib import Path
+
+from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.cluster_folder import NodePlan
+
+BRIDGE = "lan0"
+MTU = 65520
+"""Nothing leaves the machine, so frames may be large."""
+TABLE, API_TABLE, GATE_TABLE = "cotenant-faults", "cotenant-api", "cotenant-gate"
+
+
+class NetworkError(Exception):
+    """A network command failed; the message has the command and what it said."""
+
+
+def control_plane() -> None:
+    _ip(
+        "link set lo up",
+        f"link add {BRIDGE} mtu {MTU} type bridge",
+        f"addr add {Addresses.CONTROL_PLANE}/{Addresses.LAN.prefixlen} dev {BRIDGE}",
+        f"link set {BRIDGE} up",
+    )
+    _sysctl("net/ipv4/ip_forward", "1")
+
+
+def plug(port: str, pid: int, node: NodePlan) -> None:
+    """A cable from the bridge to the namespace of `pid`, and the way to that node's pods."""
+    unplug(port)
+    _ip(
+        f"link add {port} mtu {MTU} type veth peer name eth0 mtu {MTU} netns {pid}",
+        f"link set {port} master {BRIDGE} up",
+        f"route replace {node.pod_cidr} via {node.address}",
+    )
+
+
+def unplug(port: str) -> None:
+    """Gone already when the node's namespace is gone."""
+    subprocess.run(["ip", "link", "del", port], capture_output=True, check=False)
+
+
+def node(own: NodePlan, others: tuple[NodePlan, ...]) -> None:
+    _ip(
+        "link set lo up",
+        f"addr add {own.address}/{Addresses.LAN.prefixlen} dev eth0",
+        "link set eth0 up",
+        f"route add default via {Addresses.CONTROL_PLANE}",
+        *(f"route add {other.pod_cidr} via {other.address}" for other in others),
+    )
+    _sysctl("net/ipv4/ip_forward", "1")
+
+
+def isolate(nodes: list[NodePlan]) -> None:
+    """Exactly these nodes, and no others, are cut off from the API server in both directions."""
+    rules = [f"table inet {TABLE}", f"delete table inet {TABLE}"]
+    if nodes:
+        ranges = ", ".join(part for cut in nodes for part in (cut.address, cut.pod_cidr))
+        rules.append(
+            f"table inet {TABLE} {{\n"
+            f" chain input {{ type filter hook input priority 0; ip saddr {{ {ranges} }} tcp dport 6443 drop; }}\n"
+            f" chain output {{ type filter hook output priority 0; ip daddr {{ {ranges} }} drop; }}\n"
+            "}"
+        )
+    _run(["nft", "-f", "-"], "\n".join(rules))
+
+
+def divert_api(to_port: int | None) -> None:
+    """Pods that speak to the API server speak to another port of it; None: to the real one."""
+    rules = [f"table ip {API_TABLE}", f"delete table ip {API_TABLE}"]
+    if to_port is not None:
+        rule = f"ip saddr {Addresses.PODS} tcp dport 6443 redirect to :{to_port}"
+        chain = f"chain prerouting {{ type nat hook prerouting priority dstnat; {rule}; }}"
+        rules.append(f"table ip {API_TABLE} {{\n{chain}\n}}")
+    _run(["nft", "-f", "-"], "\n".join(rules))
+
+
+def hold_api(held: bool) -> None:
+    """New connections to the API server wait, but for those by way of 127.0.0.1: their first packet is dropped."""
+    rules = [f"table ip {GATE_TABLE}", f"delete table ip {GATE_TABLE}"]
+    if held:
+        rule = f"ip daddr {Addresses.CONTROL_PLANE} tcp dport 6443 tcp flags & (syn | ack) == syn drop"
+        rules.append(f"table ip {GATE_TABLE} {{\nchain input {{ type filter hook input priority 0; {rule}; }}\n}}")
+    _run(["nft", "-f", "-"], "\n".join(rules))
+
+
+def _ip(*lines: str) -> None:
+    _run(["ip", "-batch", "-"], "\n".join(lines))
+
+
+def _run(command: list[str], script: str) -> None:
+    done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NetworkError(f"{' '.join(command)} said: {done.stderr.strip()}\nof:\n{script}")
+
+
+def _sysctl(name: str, value: str) -> None:
+    Path("/proc/sys", name).write_text(value)

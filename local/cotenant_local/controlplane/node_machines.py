@@ -1,0 +1,190 @@
+"""The nodes as the supervisor sees them: machines that are switched on and off, frozen, and cut off.
+
+Each is an init (`node`) in PID, network, mount, UTS and IPC namespaces of its own; killing it is pulling the plug.
+"""
+
+import asyncio
+import dataclasses
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cotenant_local.controlplane import network
+from cotenant_local.host.cluster_folder import NodePlan, Plan, State
+from cotenant_local.host.json_lines import Channel
+from cotenant_local.host.processes import Death, Processes, Service, stands_still
+
+HELLO_SECONDS = 30.0
+PAUSE = 1.0
+
+
+class NodeError(Exception):
+    """A request about a node that cannot be met; the message says why."""
+
+
+@dataclasses.dataclass
+class _Machine:
+    plan: NodePlan
+    port: str
+    power: str = "off"
+    """on, off, or frozen"""
+    isolated: bool = False
+    components: dict[str, Any] = dataclasses.field(default_factory=dict)
+    listening: asyncio.Task[None] | None = None
+    ends: list[socket.socket] = dataclasses.field(default_factory=list)
+
+
+class Machines:
+    def __init__(
+        self,
+        state: State,
+        plan: Plan,
+        processes: Processes,
+        *,
+        note: Callable[[str], None],
+        on_start: Callable[[str], None],
+    ) -> None:
+        self._state, self._plan, self._processes = state, plan, processes
+        self._note, self._on_start = note, on_start
+        self._machines = {node.name: _Machine(node, f"port{i}") for i, node in enumerate(plan.nodes)}
+        self._chores: set[asyncio.Task[None]] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._machines
+
+    def pid(self, name: str) -> int | None:
+        return self._processes.pid(name)
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        return {
+            name: {
+                "power": machine.power,
+                "stopped": machine.power == "on" and self._is_stopped(name),
+                "isolated": machine.isolated,
+                "address": machine.plan.address,
+                "components": machine.components,
+            }
+            for name, machine in self._machines.items()
+        }
+
+    async def start(self, name: str) -> None:
+        machine = self._find(name)
+        here, there = socket.socketpair()
+        namespaces = ["--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"]
+        init = [self._plan.python, "-m", "cotenant_local.node.init", self._state.folder, name, there.fileno()]
+        self._state.node(name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        argv = tuple(map(str, ["unshare", *namespaces, *init]))
+        log = self._state.logs / f"{name}.log"
+        self._processes.start(Service(name, argv, log, (there.fileno(),), restart=False))
+        there.close()
+        channel = await Channel.over(here)
+        machine.power = "on"
+        hello = await asyncio.wait_for(channel.receive(), HELLO_SECONDS)
+        pid = self._processes.pid(name)
+        if hello is None or pid is None:
+            return  # its death is on its way to `lost`
+        network.plug(machine.port, pid, machine.plan)
+        channel.send(go=True)
+        self._on_start(name)
+        machine.listening = asyncio.create_task(self._listen(machine, channel))
+
+    async def _listen(self, machine: _Machine, channel: Channel) -> None:
+        while (message := await channel.receive()) is not None:
+            if "note" in message:
+                self._note(f"{machine.plan.name}: {message['note']}")
+            machine.components = message.get("components", machine.components)
+        await channel.close()
+
+    def lost(self, death: Death) -> None:
+        """The node's init died. If nobody asked for that, the machine starts again, as one with a watchdog does."""
+        machine = self._machines[death.service]
+        machine.components = {}
+        network.unplug(machine.port)
+        if machine.power == "on":
+            chore = asyncio.create_task(self._start_later(death.service))
+            self._chores.add(chore)
+            chore.add_done_callback(self._chores.discard)
+
+    async def _start_later(self, name: str) -> None:
+        await asyncio.sleep(PAUSE)
+        if self._machines[name].power == "on":
+            await self.start(name)
+
+    def stop(self, name: str) -> None:
+        """Pulls the plug: everything on the node dies at once; its disk stays."""
+        machine = self._find(name)
+        machine.power = "off"
+        machine.components = {}
+        self._processes.remove(name)
+        network.unplug(machine.port)
+
+    def freeze(self, name: str) -> None:
+        if self._find(name).power == "off":
+            raise NodeError(f"{name} is stopped; nothing runs there that could be frozen.")
+        self._signal_all(name, signal.SIGSTOP)
+        self._machines[name].power = "frozen"
+
+    def isolate(self, name: str) -> None:
+        self._find(name).isolated = True
+        self._draw_boundary()
+
+    async def restore(self, name: str) -> None:
+        """Undoes whatever was done to the node."""
+        machine = self._find(name)
+        if machine.isolated:
+            machine.isolated = False
+            self._draw_boundary()
+        if machine.power == "frozen":
+            self._signal_all(name, signal.SIGCONT)
+            machine.power = "on"
+        if machine.power == "off":
+            await self.start(name)
+
+    def stop_all(self) -> None:
+        for name, machine in self._machines.items():
+            machine.power = "off"
+            self._processes.remove(name)
+
+    def _is_stopped(self, name: str) -> bool:
+        pid = self._processes.pid(name)
+        return pid is not None and stands_still(pid)
+
+    def _draw_boundary(self) -> None:
+        network.isolate([machine.plan for machine in self._machines.values() if machine.isolated])
+
+    def _find(self, name: str) -> _Machine:
+        if name not in self._machines:
+            known = ", ".join(self._machines) or "none"
+            raise NodeError(f"there is no node {name}; this cluster has {known}.")
+        return self._machines[name]
+
+    def _signal_all(self, name: str, number: signal.Signals) -> None:
+        """Again until no process is new: one that forks while this runs must not get away."""
+        root = self._processes.pid(name)
+        done: set[int] = set()
+        while root is not None and (found := set(descendants(root)) - done):
+            for pid in found:
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    continue
+            done |= found
+
+
+def descendants(root: int) -> list[int]:
+    """The process and all below it. Orphans of a node become children of its init, so none is missed."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                after_name = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            children.setdefault(int(after_name[1]), []).append(int(folder.name))
+    found = [root]
+    for pid in found:
+        found += children.get(pid, [])
+    return found

@@ -1,0 +1,226 @@
+"""The first process of a cluster's sandbox (PID 1): brings the cluster up, keeps it up, and takes all of it along.
+
+Started by `sandbox` as `python -m cotenant_local.controlplane.supervisor STATE LIFELINE API_LISTENER [SERVICE_LISTENER ...]` (the
+last ones are inherited descriptors). What it says while starting goes up the lifeline; requests come through the
+control socket. When this process ends, for whatever reason, the kernel ends every other one of the cluster.
+"""
+
+import asyncio
+import functools
+import json
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cotenant_local.controlplane import bootstrap, components, network
+from cotenant_local.controlplane.connection_hold import Gate
+from cotenant_local.controlplane.control_socket import Control
+from cotenant_local.controlplane.node_machines import Machines
+from cotenant_local.host.api_client import Api, ApiError
+from cotenant_local.host.cluster_folder import NodePlan, Plan, State
+from cotenant_local.host.json_lines import Channel
+from cotenant_local.host.processes import Death, Processes, Service
+
+API_DEADLINE, NODE_DEADLINE = 90.0, 120.0
+POLL = 0.1
+
+
+class StartError(Exception):
+    """The cluster does not come up; the message is for the person who called `up`."""
+
+
+class Supervisor:
+    def __init__(self, state: State, lifeline: Channel, listeners: list[int]) -> None:
+        self.state, self.plan = state, Plan.load(state.plan)
+        self.lifeline, self.listeners = lifeline, listeners
+        self.processes = Processes(self.died)
+        self.api = Api("127.0.0.1", components.API_PORT, state.pki)
+        self.gate = Gate(self.api, self.note)
+        self.machines = Machines(self.state, self.plan, self.processes, note=self.note, on_start=self.forward_services)
+        self.ready = False
+        self.started = time.time()
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.stopped = asyncio.Event()
+
+    def note(self, line: str) -> None:
+        print(time.strftime("%H:%M:%S"), line, file=sys.stderr, flush=True)
+
+    def died(self, death: Death) -> None:
+        self.note(death.describe())
+        if death.service == "kube-apiserver":
+            self.gate.close()
+        if death.service in self.machines:
+            self.machines.lost(death)
+        if not self.ready and not self.failure.done():
+            self.failure.set_exception(StartError(death.describe()))
+
+    async def up(self) -> None:
+        begun = time.monotonic()
+        network.control_plane()
+        self.start("etcd", components.etcd(self.plan, self.state))
+        self.start("kube-apiserver", components.apiserver(self.plan, self.state))
+        self.lifeline.send(progress="starting etcd and the API server")
+        await self.until(self.api.ready, API_DEADLINE, "the API server to be ready")
+        self.lifeline.send(progress=f"API server ready after {time.monotonic() - begun:.1f} s")
+        self.start("kube-controller-manager", components.controller_manager(self.plan, self.state))
+        self.start("kube-scheduler", components.scheduler(self.plan, self.state))
+        self.forward_api(components.API_PORT)
+        measured = not self.plan.oldest  # it has no nodes, and looks for the API in Endpoints instead of slices of them
+        if measured:
+            self.start("metrics", components.metrics(self.plan, self.state))
+        await asyncio.to_thread(bootstrap.everything, self.api, self.state.pki, measured=measured)
+        self.start("coredns", components.dns(self.plan, self.state))
+        self.start("volumes", components.volumes(self.plan, self.state))
+        await asyncio.gather(*(self.join(node) for node in self.plan.nodes))
+        for node in self.plan.nodes:
+            ready = functools.partial(bootstrap.node_ready, self.api, node.name)
+            await self.until(ready, NODE_DEADLINE, f"node {node.name} to be ready")
+            await asyncio.to_thread(bootstrap.extended_resources, self.api, node)
+        await self.until(self.has_default_account, API_DEADLINE, "service accounts")
+        # An API group that is announced and does not answer disturbs kubectl and the deletion of namespaces.
+        if measured:
+            await self.until(functools.partial(bootstrap.metrics_answer, self.api), API_DEADLINE, "the metrics API")
+        self.ready = True
+        self.lifeline.send(ready=True, seconds=round(time.monotonic() - begun, 1))
+        self.note(f"ready after {time.monotonic() - begun:.1f} s")
+
+    def forward_api(self, port: int) -> None:
+        self.processes.remove("forward")
+        argv = components.api_forward(self.plan, self.listeners[0], port)
+        self.start("forward", argv, self.listeners[:1])
+
+    def forward_services(self, node: str) -> None:
+        """By way of the first node, whenever it starts."""
+        pid = self.machines.pid(node)
+        if not self.plan.forwards or node != self.plan.nodes[0].name or pid is None:
+            return
+        self.processes.remove("forward-services")
+        argv = components.service_forwards(self.plan, self.listeners[1:], pid)
+        self.start("forward-services", argv, self.listeners[1:])
+
+    def set_api_faults(self, faults: dict[str, Any] | None) -> None:
+        """Clients outside and pods meet a faulty API server; the components of the cluster do not."""
+        self.processes.remove("apifaults")
+        if faults is not None:
+            self.state.api_faults.write_text(json.dumps(faults))
+            self.start("apifaults", components.api_faults(self.plan, self.state))
+        port = None if faults is None else components.FAULTY_PORT
+        network.divert_api(port)
+        self.forward_api(port or components.API_PORT)
+        self.note(f"API faults: {faults or 'none'}")
+
+    async def join(self, node: NodePlan) -> None:
+        await asyncio.to_thread(bootstrap.node, self.api, node)
+        await self.machines.start(node.name)
+
+    def has_default_account(self) -> bool:
+        """The first object that only a working controller manager makes; without it no pod is admitted."""
+        return bool(self.api.call("GET", "/api/v1/namespaces/default/serviceaccounts")["items"])
+
+    def start(self, name: str, argv: list[str], pass_fds: list[int] | None = None) -> None:
+        log = self.state.logs / f"{name}.log"
+        self.processes.start(Service(name, tuple(argv), log, tuple(pass_fds or ())))
+
+    async def until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
+        """Waits for a condition; a component that dies meanwhile ends the wait with its last words."""
+        deadline = time.monotonic() + seconds
+        said = ""
+        while True:
+            try:
+                if await asyncio.to_thread(holds):
+                    return
+            except (ApiError, OSError) as error:
+                said = f" (the last answer was {error})"
+            if self.failure.done():
+                self.failure.result()
+            if time.monotonic() > deadline:
+                raise StartError(f"waited {seconds:.0f} s for {what}{said}; the logs are in {self.state.logs}")
+            await asyncio.sleep(POLL)
+
+    async def node(self, action: str, name: str) -> None:
+        """A fault, or its end: what `cotenant local node ACTION NAME` asks for."""
+        if action == "restore":
+            await self.machines.restore(name)
+        else:
+            {"stop": self.machines.stop, "freeze": self.machines.freeze, "isolate": self.machines.isolate}[action](name)
+        self.note(f"{name}: {action}")
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+    async def down(self) -> None:
+        self.note("stopping")
+        self.processes.halt()
+        self.machines.stop_all()
+        for name in ("forward", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns"):
+            self.processes.remove(name)
+        await self.processes.stop("etcd", grace=5.0)
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "name": self.plan.name,
+            "ready": self.ready,
+            "since": self.started,
+            "apiPort": self.plan.api_port,
+            "limitsEnforced": self.plan.cgroup_parent is not None,
+            "forwards": [list(forward) for forward in self.plan.forwards],
+            "components": self.processes.status(),
+            "apiFaults": "apifaults" in self.processes.status(),
+            "nodes": self.machines.status(),
+        }
+
+
+async def follow_lifeline(lifeline: Channel, stop: Callable[[], None], note: Callable[[str], None]) -> None:
+    """Until it is told that it stands alone, the cluster does not outlive who started it."""
+    while (message := await lifeline.receive()) is not None:
+        if message.get("detach"):
+            await lifeline.close()
+            return
+    note("whoever started this cluster is gone")
+    stop()
+
+
+async def supervise(state: State, lifeline: Channel, listeners: list[int]) -> int:
+    supervisor = Supervisor(state, lifeline, listeners)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, supervisor.stop)
+    following = asyncio.create_task(follow_lifeline(lifeline, supervisor.stop, supervisor.note))
+    control = Control(state.control, supervisor)
+    await control.listen()
+    rising, stopped = asyncio.create_task(supervisor.up()), asyncio.create_task(supervisor.stopped.wait())
+    code = 0
+    await asyncio.wait({rising, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    if rising.done() and (error := rising.exception()):
+        supervisor.note(f"cannot start: {error}")
+        lifeline.send(failed=str(error))
+        await lifeline.close()
+        code = 1
+    else:
+        await stopped
+    rising.cancel()
+    following.cancel()
+    control.close()
+    await supervisor.down()
+    return code
+
+
+def main() -> int:
+    state = State(Path(sys.argv[1]))
+    end, *listeners = map(int, sys.argv[2:])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 1 << 20)), hard))
+
+    async def run() -> int:
+        return await supervise(state, await Channel.over(socket.socket(fileno=end)), listeners)
+
+    return asyncio.run(run())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

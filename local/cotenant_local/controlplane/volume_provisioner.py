@@ -1,0 +1,154 @@
+"""Volumes for claims: the cluster's default storage class, which makes a folder for each and hands it to every node.
+
+Started by the supervisor as `python -m cotenant_local.controlplane.volume_provisioner STATE`. All nodes are on one machine, so a folder is the
+same on each of them, and nothing has to wait for the pod to be scheduled. Sizes are recorded, not enforced.
+"""
+
+import contextlib
+import dataclasses
+import shutil
+import sys
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.api_client import Api, ApiError
+from cotenant_local.host.cluster_folder import VOLUMES, State
+from cotenant_local.runtime.policies.watch import Mirror, Server
+
+PROVISIONER, CLASS = "cotenant.dev/folder", "standard"
+ASKED_OF = "volume.kubernetes.io/storage-provisioner"
+MADE_BY = "pv.kubernetes.io/provisioned-by"
+RESYNC_SECONDS = 30.0
+Document = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Due:
+    """What is to be done: claims that want a volume, claims that cannot have one, and volumes that nobody claims."""
+
+    wanted: tuple[Document, ...] = ()
+    refused: tuple[tuple[Document, str], ...] = ()
+    released: tuple[Document, ...] = ()
+
+
+def due(claims: Iterable[Document], volumes: Iterable[Document]) -> Due:
+    pending = [claim for claim in claims if _is_ours(claim, ASKED_OF) and not claim["spec"].get("volumeName")]
+    reasons = [(claim, refusal(claim["spec"])) for claim in pending]
+    return Due(
+        tuple(claim for claim, reason in reasons if not reason),
+        tuple((claim, reason) for claim, reason in reasons if reason),
+        tuple(volume for volume in volumes if _is_ours(volume, MADE_BY) and _is_released(volume)),
+    )
+
+
+def refusal(spec: Document) -> str:
+    """Why there is no volume for such a claim; empty when there is."""
+    if spec.get("volumeMode") == "Block":
+        return "this cluster's volumes are folders; volumeMode Block is not provided"
+    if spec.get("dataSource") or spec.get("dataSourceRef"):
+        return "this cluster's volumes start empty; snapshots and clones are not provided"
+    if spec.get("selector"):
+        return f"volumes of class {CLASS} are made for their claim and have no labels to select"
+    return ""
+
+
+def name_of(claim: Document) -> str:
+    return f"pvc-{claim['metadata']['uid']}"
+
+
+def volume(claim: Document) -> Document:
+    """The PersistentVolume for a claim."""
+    meta, spec = claim["metadata"], claim["spec"]
+    reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": meta["namespace"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name_of(claim), "annotations": {MADE_BY: PROVISIONER}},
+        "spec": {
+            "accessModes": spec["accessModes"],
+            "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+            "claimRef": {**reference, "name": meta["name"], "uid": meta["uid"]},
+            "hostPath": {"path": str(VOLUMES / name_of(claim)), "type": "Directory"},
+            "persistentVolumeReclaimPolicy": "Delete",
+            "storageClassName": spec["storageClassName"],
+        },
+    }
+
+
+def _is_ours(document: Document, annotation: str) -> bool:
+    annotations: dict[str, str] = document["metadata"].get("annotations") or {}
+    return annotations.get(annotation) == PROVISIONER
+
+
+def _is_released(document: Document) -> bool:
+    policy: str = document["spec"]["persistentVolumeReclaimPolicy"]
+    phase: str = document.get("status", {}).get("phase", "")
+    return policy == "Delete" and phase == "Released"
+
+
+class Provisioner:
+    def __init__(self, state: State, api: Api) -> None:
+        self._folder, self._api = state.volumes, api
+        self._woken = threading.Event()
+        server = Server(state.config / "volumes.kubeconfig")
+        self._claims = Mirror(server, "/api/v1/persistentvolumeclaims", self._woken.set)
+        self._volumes = Mirror(server, "/api/v1/persistentvolumes", self._woken.set)
+
+    def run(self) -> None:
+        for mirror in (self._claims, self._volumes):
+            mirror.start()
+        while True:
+            self._woken.wait(RESYNC_SECONDS)
+            self._woken.clear()
+            try:
+                self._act(due(self._claims.objects.values(), self._volumes.objects.values()))
+            except (ApiError, OSError) as error:  # the next change, or the next resync, tries again
+                print(f"volumes: {error}", file=sys.stderr, flush=True)
+
+    def _act(self, now: Due) -> None:
+        for claim in now.wanted:
+            folder = self._folder / name_of(claim)
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o777)  # whoever the pod runs as
+            self._create("/api/v1/persistentvolumes", volume(claim))
+        for claim, reason in now.refused:
+            self._create(f"/api/v1/namespaces/{claim['metadata']['namespace']}/events", event(claim, reason))
+        for released in now.released:
+            name = released["metadata"]["name"]
+            if (self._folder / name).exists():
+                shutil.rmtree(self._folder / name)
+            with contextlib.suppress(ApiError):  # gone already
+                self._api.call("DELETE", f"/api/v1/persistentvolumes/{name}")
+
+    def _create(self, path: str, document: Document) -> None:
+        try:
+            self._api.call("POST", path, document)
+        except ApiError as error:
+            if error.status != 409:  # there already
+                raise
+
+
+def event(claim: Document, reason: str) -> Document:
+    """What `kubectl describe pvc` shows."""
+    meta = claim["metadata"]
+    reference = {"kind": "PersistentVolumeClaim", "namespace": meta["namespace"]}
+    return {
+        "metadata": {"name": f"{meta['name']}.{meta['uid'][:8]}", "namespace": meta["namespace"]},
+        "involvedObject": {**reference, "name": meta["name"], "uid": meta["uid"]},
+        "reason": "ProvisioningFailed",
+        "message": reason,
+        "type": "Warning",
+        "source": {"component": PROVISIONER},
+    }
+
+
+def main() -> None:
+    state = State(Path(sys.argv[1]))
+    Provisioner(state, Api(Addresses.CONTROL_PLANE, 6443, state.pki, "volumes")).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""The first process of one node (PID 1 of its own PID namespace): its places, its network, its runtime and kubelet.
+
+Started by `machines` as `python -m cotenant_local.node.init STATE NAME CHANNEL`. Killing it ends everything on the node, as
+pulling the plug would. Paths are the usual ones (/var/lib/kubelet, /var/log/pods, /run): each node has its own.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from cotenant_local.controlplane import network
+from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.cluster_folder import VOLUMES, NodePlan, Plan, State
+from cotenant_local.host.json_lines import Channel
+from cotenant_local.host.mounts import bind, overlay_folder, share
+from cotenant_local.host.processes import Death, Processes, Service
+from cotenant_local.node import components, fake_chown, simulated_resources
+from cotenant_local.runtime.isolation.id_map import IdMap
+
+RUN = Path("/run/cotenant")
+SOCKET_SECONDS = 30.0
+REPORT_SECONDS = 3.0
+
+
+class Node:
+    def __init__(self, state: State, plan: Plan, own: NodePlan, channel: Channel) -> None:
+        self.state, self.plan, self.own, self.channel = state, plan, own, channel
+        self.processes = Processes(self.died)
+        self.logs = state.logs / own.name
+
+    def died(self, death: Death) -> None:
+        self.channel.send(note=death.describe(), components=self.processes.status())
+        asyncio.get_running_loop().call_later(1.0, self.report)
+
+    def report(self) -> None:
+        self.channel.send(components=self.processes.status())
+
+    async def report_often(self) -> None:
+        """A process that is stopped by a signal sends no word of it."""
+        while True:
+            self.report()
+            await asyncio.sleep(REPORT_SECONDS)
+
+    async def up(self) -> None:
+        self.channel.send(hello=True)
+        if await self.channel.receive() is None:
+            return
+        network.node(self.own, tuple(other for other in self.plan.nodes if other != self.own))
+        socket.sethostname(self.own.name)
+        self.furnish()
+        self.write_configuration()
+        self.start(
+            "runtime", [str(self.plan.python), "-m", "cotenant_local.runtime", "--config", str(RUN / "cri.json")]
+        )
+        self.start("kube-proxy", components.proxy(self.plan))
+        await wait_for_socket(Path(components.CRI_SOCKET))
+        kubelet = fake_chown.in_front_of(components.kubelet(self.plan, self.own), IdMap.here())
+        self.start("kubelet", simulated_resources.in_front_of(kubelet, self.own))
+        reporting = asyncio.create_task(self.report_often())
+        while await self.channel.receive() is not None:
+            pass
+        reporting.cancel()
+
+    def start(self, name: str, argv: list[str]) -> None:
+        self.processes.start(Service(name, tuple(argv), self.logs / f"{name}.log"))
+
+    def furnish(self) -> None:
+        """/run is new with every start, as after a reboot; /var/lib/kubelet is the node's disk and outlives it."""
+        disk = self.state.node(self.own.name)
+        shutil.rmtree(disk / "cri", ignore_errors=True)  # no container outlives the machine
+        for folder in (disk / "kubelet", disk / "log", disk / "cri", self.logs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The state folder may lie below one of the places that are replaced: by its descriptor it stays reachable.
+        places = {
+            "/var/lib/kubelet": disk / "kubelet",
+            "/var/lib/cotenant": disk / "cri",
+            "/var/log/pods": disk / "log",
+        }
+        places[str(VOLUMES)] = self.state.volumes
+        sources = {target: os.open(place, os.O_PATH | os.O_DIRECTORY) for target, place in places.items()}
+        stage = disk / "stage"
+        for place in (Path("/run"), Path("/var/lib"), Path("/var/log")):
+            overlay_folder(place, stage)
+        for target, source in sources.items():
+            Path(target).mkdir(exist_ok=True)
+            bind(Path(f"/proc/self/fd/{source}"), Path(target))
+            os.close(source)
+        Path("/var/log/containers").mkdir(exist_ok=True)
+        shutil.rmtree(stage, ignore_errors=True)
+        RUN.mkdir(mode=0o700)
+        share(Path("/var/lib/kubelet"))
+
+    def write_configuration(self) -> None:
+        kubelet = components.kubelet_configuration(self.state, self.own)
+        (RUN / "kubelet.json").write_text(json.dumps(kubelet))
+        (RUN / "kube-proxy.json").write_text(json.dumps(components.proxy_configuration(self.own)))
+        (RUN / "resolv.conf").write_text("")
+        shutil.copyfile(self.state.config / f"kubelet-{self.own.name}.kubeconfig", RUN / "kubelet.kubeconfig")
+        for name in ("kube-proxy", "network-policies"):
+            shutil.copyfile(self.state.config / f"{name}.kubeconfig", RUN / f"{name}.kubeconfig")
+        (RUN / "cri.json").write_text(json.dumps(self.runtime_configuration()))
+
+    def runtime_configuration(self) -> dict[str, object]:
+        parent = self.plan.cgroup_parent
+        return {
+            "node": self.own.name,
+            "socket": components.CRI_SOCKET,
+            "state_dir": "/var/lib/cotenant",  # on a disk, which the kubelet measures
+            "pod_cidr": self.own.pod_cidr,
+            "node_address": self.own.address,
+            "catalogue": str(self.plan.catalogue),
+            "mtu": network.MTU,
+            "cgroup_parent": f"{parent}/{self.own.name}" if parent else None,
+            "policy_kubeconfig": str(RUN / "network-policies.kubeconfig"),
+            "dns_address": Addresses.CONTROL_PLANE,
+        }
+
+
+async def wait_for_socket(path: Path) -> None:
+    """The kubelet gives up on a runtime that does not answer at once."""
+    deadline = asyncio.get_running_loop().time() + SOCKET_SECONDS
+    while asyncio.get_running_loop().time() < deadline:
+        try:
+            _, writer = await asyncio.open_unix_connection(path)
+        except OSError:
+            await asyncio.sleep(0.02)
+            continue
+        writer.close()
+        return
+
+
+def main() -> int:
+    state, name, end = State(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
+    plan = Plan.load(state.plan)
+    own = next(node for node in plan.nodes if node.name == name)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    async def run() -> None:
+        await Node(state, plan, own, await Channel.over(socket.socket(fileno=end))).up()
+
+    asyncio.run(run())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

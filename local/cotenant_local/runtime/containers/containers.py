@@ -1,0 +1,252 @@
+"""Containers: created from a spec, started through a shim, watched to their end, found again after a restart."""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from cotenant_local.runtime.containers import disk_records, spec
+from cotenant_local.runtime.containers.container_environment import Place
+from cotenant_local.runtime.containers.images import Image
+from cotenant_local.runtime.containers.sandboxes import Sandbox
+from cotenant_local.runtime.interface import field_support, proto
+from cotenant_local.runtime.interface.config import RuntimeConfig
+from cotenant_local.runtime.interface.unsupported import RefusedError
+from cotenant_local.runtime.isolation import cdi, cgroup_settings, cgroups
+from cotenant_local.runtime.isolation.cgroups import Cgroups, Group
+from cotenant_local.runtime.isolation.id_map import IdMap
+from cotenant_local.runtime.shim import shim_client
+from cotenant_local.runtime.shim.zygote_client import Launcher, LaunchError
+
+log = logging.getLogger(__name__)
+KILL_WAIT = 10.0
+
+
+class StateError(Exception):
+    """The container is not in a state in which this can be done."""
+
+
+@dataclasses.dataclass
+class Container:
+    """One container. `started` and `exit` are the shim's records."""
+
+    id: str
+    folder: Path
+    config: Any
+    sandbox_id: str
+    image_id: str
+    created_at: int
+    uid: int
+    gid: int
+    groups: list[int]
+    log_path: str
+    notes: list[str]
+    group: Group | None = None
+    started: dict[str, Any] | None = None
+    exit: dict[str, Any] | None = None
+    watcher: "asyncio.Task[None] | None" = None
+
+    @property
+    def state(self) -> int:
+        if self.exit:
+            return int(proto.pb.CONTAINER_EXITED)
+        return int(proto.pb.CONTAINER_RUNNING if self.started else proto.pb.CONTAINER_CREATED)
+
+    @property
+    def running(self) -> bool:
+        return self.started is not None and self.exit is None
+
+    @property
+    def pid(self) -> int:
+        if not self.running:
+            raise StateError(f"container {self.config.metadata.name} ({self.id}) is not running")
+        assert self.started is not None
+        return int(self.started["pid"])
+
+
+META = ("sandbox_id", "image_id", "created_at", "uid", "gid", "groups", "log_path", "notes")
+
+
+class Containers:
+    """All containers of the node."""
+
+    def __init__(self, config: RuntimeConfig, launcher: Launcher) -> None:
+        self.config = config
+        self.launcher = launcher
+        self.folder = config.state_dir / "containers"
+        self.ids = IdMap.here()
+        self.cgroups = Cgroups(config.cgroup_parent)
+        self.all: dict[str, Container] = {}
+        self.changed: list[asyncio.Queue[tuple[int, Container]]] = []
+
+    def recover(self) -> None:
+        """After a start: takes up what an earlier runtime left. Call inside the event loop."""
+        for folder, message, meta in disk_records.each(self.folder, proto.pb.ContainerConfig):
+            container = Container(folder.name, folder, message, **{name: meta[name] for name in META})
+            if meta["group"]:
+                folders = {name: Path(path) for name, path in meta["group"].items()}
+                container.group = Group(folders, self.cgroups.unified)
+            container.exit = disk_records.read(folder / "exit.json")
+            container.started = disk_records.read(folder / "started.json")
+            self.all[container.id] = container
+            if container.running:
+                container.watcher = asyncio.create_task(self._watch(container))
+
+    def find(self, name: str) -> Container | None:
+        if name in self.all:
+            return self.all[name]
+        found = [container for key, container in self.all.items() if name and key.startswith(name)]
+        return found[0] if len(found) == 1 else None
+
+    def of(self, sandbox: Sandbox) -> list[Container]:
+        return [container for container in self.all.values() if container.sandbox_id == sandbox.id]
+
+    def create(self, config: Any, sandbox: Sandbox, image: Image) -> Container:
+        """Raises RefusedError for what cannot be honoured."""
+        field_support.refuse_unknown(config, field_support.CONTAINER)
+        name = disk_records.new_id()
+        folder = self.folder / name
+        resources = config.linux.resources
+        group = self.cgroups.make(sandbox.id, name, resources) if self.cgroups else None
+        try:
+            return self._record(config, sandbox, image, self._place(config, sandbox, folder, group))
+        except BaseException:
+            self.cgroups.remove(sandbox.id, name)
+            raise
+
+    def _record(self, config: Any, sandbox: Sandbox, image: Image, place: Place) -> Container:
+        folder, group = Path(place.folder), place.group
+        document = spec.build(config, image, place)
+        process = document["process"]
+        meta: dict[str, Any] = {
+            "sandbox_id": sandbox.id,
+            "image_id": image.id,
+            "created_at": time.time_ns(),
+            "uid": process["uid"],
+            "gid": process["gid"],
+            "groups": process["groups"],
+            "log_path": document["log_path"],
+            "notes": document["notes"],
+        }
+        folder.mkdir(parents=True)
+        (folder / "root").mkdir()
+        disk_records.write(folder / "spec.json", document)
+        (folder / "config.pb").write_bytes(config.SerializeToString())
+        paths = {name: str(path) for name, path in group.folders.items()} if group else None
+        disk_records.write(folder / "meta.json", {**meta, "group": paths})
+        container = Container(folder.name, folder, config, **meta, group=group)
+        self.all[container.id] = container
+        for note in container.notes:
+            log.warning("container %s: %s", config.metadata.name, note)
+        self._tell(proto.pb.CONTAINER_CREATED_EVENT, container)
+        return container
+
+    def _place(self, config: Any, sandbox: Sandbox, folder: Path, group: Group | None) -> Place:
+        pb = proto.pb
+        options = config.linux.security_context.namespace_options
+        pid_namespace = "new"
+        if options.pid == pb.POD and sandbox.options.pid == pb.POD:
+            pid_namespace = f"/proc/{sandbox.pid}/ns/pid"
+        elif options.pid == pb.NODE:
+            pid_namespace = ""
+        elif options.pid == pb.TARGET:
+            target = self.find(options.target_id)
+            if target is None or not target.running:
+                raise RefusedError(f"target container {options.target_id} is not running")
+            pid_namespace = f"/proc/{target.pid}/ns/pid"
+        return Place(
+            folder=str(folder),
+            ids=self.ids,
+            sandbox_pid=sandbox.pid,
+            own=sandbox.own,
+            hostname=sandbox.hostname,
+            address=sandbox.address or self.config.node_address,
+            resolv_conf=sandbox.resolv_conf(),
+            shm="/dev/shm" if sandbox.options.ipc == pb.NODE else str(sandbox.shm),
+            pid_namespace=pid_namespace,
+            log_directory=sandbox.config.log_directory,
+            group=group,
+            handler=sandbox.handler,
+            devices=cdi.edits((device.name for device in config.CDI_devices), self.config.cdi_dirs),
+        )
+
+    async def start(self, container: Container) -> None:
+        """Returns when the program runs; raises LaunchError with the shim's sentence when it cannot."""
+        if container.started or container.exit:
+            raise StateError(f"container {container.id} was started already")
+        try:
+            await self.launcher.call({"task": "container", "folder": str(container.folder)})
+        except LaunchError as error:
+            container.exit = disk_records.read(container.folder / "exit.json") or _died("StartError", str(error))
+            self._tell(proto.pb.CONTAINER_STOPPED_EVENT, container)
+            raise
+        container.started = disk_records.read(container.folder / "started.json")
+        container.watcher = asyncio.create_task(self._watch(container))
+        self._tell(proto.pb.CONTAINER_STARTED_EVENT, container)
+
+    async def _watch(self, container: Container) -> None:
+        await shim_client.ended(container.folder)
+        container.exit = disk_records.read(container.folder / "exit.json")
+        if container.exit is None:
+            container.exit = _died("Error", "the container's shim was killed, and the container with it")
+            disk_records.write(container.folder / "exit.json", container.exit)
+        self._tell(proto.pb.CONTAINER_STOPPED_EVENT, container)
+
+    async def stop(self, container: Container, grace: float) -> None:
+        """The stop signal, the grace period, SIGKILL. Safe to repeat; returns when the container has ended."""
+        if not container.running or container.watcher is None:
+            return
+        number = _stop_signal(container.config.stop_signal)
+        if grace > 0:
+            with contextlib.suppress(shim_client.ShimError):
+                await shim_client.ask(container.folder, op="signal", number=number)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(container.watcher), grace)
+                return
+        with contextlib.suppress(shim_client.ShimError):
+            await shim_client.ask(container.folder, op="signal", number=int(signal.SIGKILL))
+        try:
+            await asyncio.wait_for(asyncio.shield(container.watcher), KILL_WAIT)
+        except TimeoutError as error:
+            raise StateError(f"container {container.id} did not end within {KILL_WAIT:.0f} s of SIGKILL") from error
+
+    async def remove(self, container: Container) -> None:
+        await self.stop(container, 0)
+        self.all.pop(container.id, None)
+        self.cgroups.remove(container.sandbox_id, container.id)
+        disk_records.remove(container.folder)
+        self._tell(proto.pb.CONTAINER_DELETED_EVENT, container)
+
+    def update(self, container: Container, resources: Any) -> None:
+        """New limits for a container, kept over a restart; raises LimitError."""
+        if container.group is not None:
+            cgroups.apply(container.group, resources)
+        elif missing := cgroup_settings.unenforced(resources):
+            log.warning("container %s: %s", container.config.metadata.name, missing)
+        container.config.linux.resources.MergeFrom(resources)
+        (container.folder / "config.pb").write_bytes(container.config.SerializeToString())
+
+    def _tell(self, kind: int, container: Container) -> None:
+        for queue in self.changed:
+            queue.put_nowait((kind, container))
+
+
+def _died(reason: str, message: str) -> dict[str, Any]:
+    code = 128 if reason == "StartError" else 137
+    return {"exit_code": code, "signal": 0, "reason": reason, "message": message, "finished_at": time.time_ns()}
+
+
+def _stop_signal(value: int) -> int:
+    """The interface's own numbering of signals, to the machine's; SIGTERM unless the pod names another."""
+    name = proto.pb.Signal.Name(value)
+    if name == "RUNTIME_DEFAULT":
+        return int(signal.SIGTERM)
+    if name.startswith("SIGRTMINPLUS"):
+        return int(signal.SIGRTMIN) + int(name.removeprefix("SIGRTMINPLUS"))
+    if name.startswith("SIGRTMAXMINUS"):
+        return int(signal.SIGRTMAX) - int(name.removeprefix("SIGRTMAXMINUS"))
+    return int(getattr(signal, {"SIGCLD": "SIGCHLD", "SIGIOT": "SIGABRT"}.get(name, name)))

@@ -1,0 +1,154 @@
+"""One more program in a running container: `ExecSync`, exec. It ends when its `Execution` is closed."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import socket
+import struct
+import termios
+from typing import Any
+
+from cotenant_local.runtime.containers import disk_records
+from cotenant_local.runtime.containers.containers import Container
+from cotenant_local.runtime.shim.zygote_client import Launcher, first_report, receive_descriptor
+
+ExitCode = int
+
+
+class Execution:
+    """A started program: streams, terminal, exit code."""
+
+    def __init__(self, reports: int, control: socket.socket) -> None:
+        self._reports = reports
+        self._control = control
+        self.stdin = -1
+        self.outputs: dict[str, int] = {}
+        self.terminal = -1
+        self.code: asyncio.Task[ExitCode] | None = None
+
+    async def started(self) -> None:
+        """Raises LaunchError when the program cannot run."""
+        reader = asyncio.StreamReader()
+        pipe = os.fdopen(self._reports, "rb", buffering=0)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        try:
+            first_report(await reader.readline())
+        except BaseException:
+            transport.close()
+            raise
+
+        async def code() -> ExitCode:
+            try:
+                return int(first_report(await reader.readline())["exit_code"])
+            finally:
+                transport.close()
+
+        self.code = asyncio.create_task(code())
+
+    async def receive_terminal(self) -> None:
+        """The outer side of the terminal that was made inside the container."""
+        _, self.terminal = await receive_descriptor(self._control)
+        if self.terminal >= 0:
+            self.stdin, self.outputs = os.dup(self.terminal), {"stdout": os.dup(self.terminal)}
+
+    def resize(self, rows: int, columns: int) -> None:
+        if self.terminal >= 0:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def close(self) -> None:
+        """Kills the program if it still runs."""
+        self._control.close()
+        if self.terminal >= 0:
+            os.close(self.terminal)
+            self.terminal = -1
+
+
+def request(container: Container, command: list[str], *, tty: bool) -> dict[str, Any]:
+    """The program sees what the container's own sees: user, environment, folder, limits."""
+    pid = container.pid
+    document = disk_records.read(container.folder / "spec.json") or {}
+    process = {**document["process"], "args": command}
+    if tty:
+        process["env"] = {**process["env"], "TERM": "xterm"}
+    return {"task": "exec", "pid": pid, "process": process, "tty": tty, "cgroup_files": document["cgroup_files"]}
+
+
+async def execute(
+    launcher: Launcher, container: Container, command: list[str], *, stdin: bool = False, tty: bool = False
+) -> Execution:
+    """Returns when the program runs; raises StateError, LaunchError."""
+    document = request(container, command, tty=tty)
+    reports, report = os.pipe()
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    execution = Execution(reports, ours)
+    inner = [report, os.dup(theirs.fileno())]
+    theirs.close()
+    if not tty:
+        inner += _pipes(execution, stdin=stdin)
+    try:
+        launcher.send(document, inner)
+    finally:
+        for fd in inner:
+            os.close(fd)
+    try:
+        if tty:
+            await execution.receive_terminal()
+        await execution.started()
+    except BaseException:
+        for fd in (execution.stdin, *execution.outputs.values()):
+            if fd >= 0:
+                os.close(fd)
+        execution.close()
+        raise
+    return execution
+
+
+def _pipes(execution: Execution, *, stdin: bool) -> list[int]:
+    """Makes the streams; the inner ends in the order 0, 1, 2."""
+    if stdin:
+        read, execution.stdin = os.pipe()
+    else:
+        read = os.open(os.devnull, os.O_RDONLY)
+    inner = [read]
+    for stream in ("stdout", "stderr"):
+        execution.outputs[stream], write = os.pipe()
+        inner.append(write)
+    return inner
+
+
+async def run(
+    launcher: Launcher, container: Container, command: list[str], *, timeout: float, limit: int = 16 << 20
+) -> tuple[bytes, bytes, ExitCode]:
+    """A program to its end, its output cut at `limit`; raises TimeoutError after killing it."""
+    execution = await execute(launcher, container, command)
+    assert execution.code is not None
+    readers = [asyncio.create_task(_collect(fd, limit)) for fd in execution.outputs.values()]
+    try:
+        async with asyncio.timeout(timeout or None):
+            code = await asyncio.shield(execution.code)
+            out, err = await asyncio.gather(*readers)
+    except TimeoutError as error:
+        raise TimeoutError(f"command {command} timed out after {timeout:.0f} s") from error
+    finally:
+        execution.close()
+        for reader in readers:
+            reader.cancel()
+    return out, err, code
+
+
+async def _collect(fd: int, limit: int) -> bytes:
+    reader = asyncio.StreamReader()
+    pipe = os.fdopen(fd, "rb", buffering=0)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    kept = bytearray()
+    try:
+        while data := await reader.read(1 << 16):
+            kept += data[: limit - len(kept)]
+    finally:
+        transport.close()
+    return bytes(kept)

@@ -1,0 +1,64 @@
+"""Host ports: the node's address and a port lead to a pod's port, by one nftables table that is written as a whole.
+
+Works on the node's addresses, not on 127.0.0.1 (that needs route_localnet, which would open loopback to pods).
+"""
+
+import shutil
+from collections.abc import Iterable
+
+from cotenant_local.runtime.containers.sandboxes import Sandbox
+from cotenant_local.runtime.interface import proto
+from cotenant_local.runtime.interface.unsupported import RefusedError
+from cotenant_local.runtime.isolation.pod_network import run
+
+TABLE = "cotenant-hostports"
+Port = tuple[str, str, int]
+"""Protocol, address ("" for all of the node's), port of the node."""
+
+
+def ports(sandbox: Sandbox) -> dict[Port, int]:
+    """Which ports of the node lead to which of the pod's; none for a pod in the node's own network."""
+    if sandbox.host_network:
+        return {}
+    wanted = {}
+    for mapping in sandbox.config.port_mappings:
+        if mapping.host_port:
+            address = "" if mapping.host_ip in {"0.0.0.0", "::"} else mapping.host_ip
+            protocol = proto.pb.Protocol.Name(mapping.protocol).lower()
+            wanted[protocol, address, mapping.host_port] = mapping.container_port
+    return wanted
+
+
+def check(new: Sandbox, others: Iterable[Sandbox]) -> None:
+    """Raises RefusedError when another pod of the node has the port, or nothing could forward it."""
+    wanted = ports(new)
+    if wanted and not shutil.which("nft"):
+        raise RefusedError("hostPort needs the program nft; on Debian or Ubuntu: sudo apt-get install nftables")
+    for _, address, port in wanted:
+        if ":" in address:
+            raise RefusedError(f"hostPort {port} on {address}: pods here have IPv4 only")
+    for other in others:
+        for protocol, address, port in ports(other):
+            if any(p == protocol and n == port and (not a or not address or a == address) for p, a, n in wanted):
+                raise RefusedError(f"hostPort {port}/{protocol} is taken by pod {other.config.metadata.name}")
+
+
+def rules(sandboxes: Iterable[Sandbox]) -> str:
+    """The whole table for these pods."""
+    lines, hairpins = [], []
+    for sandbox in sandboxes:
+        for (protocol, address, port), target in ports(sandbox).items():
+            here = f"ip daddr {address}" if address else "fib daddr type local ip daddr != 127.0.0.0/8"
+            lines.append(f"  {here} {protocol} dport {port} dnat to {sandbox.address}:{target}")
+            hairpins.append(f"  ip saddr {sandbox.address} ip daddr {sandbox.address} masquerade")
+    flow, back = "\n".join(lines), "\n".join(sorted(set(hairpins)))
+    return (
+        f"table ip {TABLE} {{}}\ndelete table ip {TABLE}\ntable ip {TABLE} {{\n"
+        f" chain incoming {{ type nat hook prerouting priority -100;\n{flow}\n }}\n"
+        f" chain local {{ type nat hook output priority -100;\n{flow}\n }}\n"
+        f" chain hairpin {{ type nat hook postrouting priority 100;\n{back}\n }}\n}}\n"
+    )
+
+
+async def write(sandboxes: Iterable[Sandbox]) -> None:
+    await run(["nft", "-f", "-"], rules(sandboxes))

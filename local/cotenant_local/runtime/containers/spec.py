@@ -1,0 +1,58 @@
+"""From what the kubelet asks to what the shim does, in one function. What cannot be honoured is refused here, by name.
+
+The result is the JSON document that `inside/` reads; nothing in it needs the interface's types.
+"""
+
+import os
+from typing import Any
+
+from cotenant_local.runtime.containers import mount_spec, process_spec
+from cotenant_local.runtime.containers.container_environment import Place
+from cotenant_local.runtime.containers.images import Image
+from cotenant_local.runtime.interface import unsupported
+from cotenant_local.runtime.isolation.cgroup_settings import unenforced
+
+KINDS = ("net", "uts", "ipc")
+
+
+def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
+    """The whole document; raises RefusedError."""
+    security = config.linux.security_context
+    unsupported.check(config)
+    process, notes = process_spec.build(config, image, place)
+    group = place.group
+    mounts = mount_spec.in_order([*mount_spec.mounts(config.mounts), *place.devices.mounts])
+    if group is None and (missing := unenforced(config.linux.resources)):
+        notes.append(missing)
+    if process_spec.asks_for_default(security, "apparmor", security.apparmor_profile):
+        notes.append("AppArmor profile RuntimeDefault is not applied: AppArmor is not provided")
+    base = f"/proc/{place.sandbox_pid}/ns/"
+    return {
+        "folder": place.folder,
+        "root": f"{place.folder}/root",
+        "namespaces": {**{k: base + k if k in place.own else "" for k in KINDS}, "pid": place.pid_namespace},
+        "readonly_root": security.readonly_rootfs,
+        "privileged": security.privileged,
+        "binds": mount_spec.layered(mount_spec.image_binds(image), (group.shown() if group else []) + mounts),
+        "devices": [*mount_spec.devices(config.devices), *place.devices.devices, *mount_spec.gpus(process, place)],
+        "shm": place.shm,
+        "folders": mount_spec.FOLDERS,
+        "files": process_spec.account_files(process, place),
+        "links": {
+            "/etc/mtab": "/proc/self/mounts",
+            "/var/run": "/run",
+            "/var/lock": "/run/lock",
+            **mount_spec.host_links(),
+        },
+        "masked_paths": [] if security.privileged else list(security.masked_paths),
+        "readonly_paths": [] if security.privileged else list(security.readonly_paths),
+        "process": process,
+        "tty": config.tty,
+        "stdin": config.stdin,
+        "stdin_once": config.stdin_once,
+        "log_path": os.path.join(place.log_directory, config.log_path) if config.log_path else "",
+        "cgroup_files": group.files() if group else [],
+        "oom_file": group.oom_file if group else "",
+        "cgroup_folder": bool(group and not group.unified),
+        "notes": notes,
+    }

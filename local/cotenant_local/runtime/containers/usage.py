@@ -1,0 +1,106 @@
+"""What containers use: from their cgroups where there are some, else summed over their processes in /proc.
+
+A container's processes are those in its mount namespace. Sums over processes miss what ended without being waited for,
+so CPU time is kept from going backwards.
+"""
+
+import contextlib
+import dataclasses
+import os
+import time
+from pathlib import Path
+
+from cotenant_local.runtime.containers.containers import Container
+from cotenant_local.runtime.containers.sandboxes import Sandbox
+from cotenant_local.runtime.isolation import cgroups
+
+TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """One container at one moment, in nanoseconds and bytes."""
+
+    timestamp: int
+    cpu: int
+    memory: int
+    working_set: int
+    resident: int
+    processes: int
+    written: int
+    """Bytes in its own file system, which is memory here."""
+    files: int
+
+
+class Meter:
+    """Measures all containers of a node in one pass over /proc."""
+
+    def __init__(self) -> None:
+        self.highest: dict[str, int] = {}
+
+    def measure(self, containers: list[Container]) -> dict[str, Usage]:
+        running = {}
+        for container in containers:
+            with contextlib.suppress(OSError):
+                if container.running:
+                    running[os.readlink(f"/proc/{container.pid}/ns/mnt")] = container
+        processes: dict[str, list[int]] = {container.id: [] for container in running.values()}
+        for entry in os.listdir("/proc"):
+            if entry.isdigit():
+                with contextlib.suppress(OSError):
+                    if found := running.get(os.readlink(f"/proc/{entry}/ns/mnt")):
+                        processes[found.id].append(int(entry))
+        self.highest = {name: value for name, value in self.highest.items() if name in processes}
+        return {container.id: self._one(container, processes[container.id]) for container in running.values()}
+
+    def _one(self, container: Container, pids: list[int]) -> Usage:
+        if container.group is not None:
+            cpu, memory, working_set, resident = cgroups.usage(container.group)
+        else:
+            cpu = sum(map(_cpu, pids))
+            memory = working_set = resident = sum(map(_memory, pids))
+        cpu = self.highest[container.id] = max(cpu, self.highest.get(container.id, 0))
+        written, files = _own_files(container)
+        return Usage(time.time_ns(), cpu, memory, working_set, resident, len(pids), written, files)
+
+
+def _cpu(pid: int) -> int:
+    """User and system time, its own and that of the children that it waited for."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return sum(map(int, fields[11:15])) * TICK
+
+
+def _memory(pid: int) -> int:
+    """Resident memory, what is shared counted in proportion."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+def _own_files(container: Container) -> tuple[int, int]:
+    """Bytes and files in its root, and in the layer over the machine's /usr where it has one (`inside/layers`)."""
+    used = files = 0
+    with contextlib.suppress(OSError):
+        root = f"/proc/{container.pid}/root"
+        layered = os.stat(f"{root}/usr").st_dev != os.stat("/usr").st_dev
+        for place in ("/", *(["/usr"] if layered else [])):
+            room = os.statvfs(root + place)
+            used += (room.f_blocks - room.f_bfree) * room.f_frsize
+            files += room.f_files - room.f_ffree
+    return used, files
+
+
+def network(sandbox: Sandbox) -> tuple[int, int, int, int]:
+    """Received bytes and errors, sent bytes and errors of a pod's own interface."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{sandbox.pid}/net/dev").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if name.strip() == "eth0":
+                fields = [int(field) for field in rest.split()]
+                return fields[0], fields[2], fields[8], fields[10]
+    return 0, 0, 0, 0

@@ -1,0 +1,104 @@
+"""One node's runtime: everything that the services share, made once at start."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+from cotenant_local.runtime.containers import host_ports, images
+from cotenant_local.runtime.containers.containers import Container, Containers, StateError
+from cotenant_local.runtime.containers.sandboxes import Sandbox, Sandboxes
+from cotenant_local.runtime.containers.usage import Meter
+from cotenant_local.runtime.interface.config import RuntimeConfig
+from cotenant_local.runtime.policies.enforcer import Enforcer
+from cotenant_local.runtime.shim.zygote_client import Launcher
+from cotenant_local.runtime.streaming.server import StreamServer
+
+PROGRAMS = {"ip": "iproute2", "nsenter": "util-linux"}
+
+
+class MissingProgramError(RuntimeError):
+    """The machine lacks a program; the message names its package."""
+
+
+@dataclasses.dataclass
+class Node:
+    """The parts, by name."""
+
+    config: RuntimeConfig
+    launcher: Launcher
+    catalogue: images.Catalogue
+    sandboxes: Sandboxes
+    containers: Containers
+    streams: StreamServer
+    meter: Meter
+    policies: Enforcer | None = None
+
+    @classmethod
+    def open(cls, config: RuntimeConfig) -> "Node":
+        for program, package in PROGRAMS.items():
+            if not shutil.which(program):
+                raise MissingProgramError(f"{program} is missing; on Debian or Ubuntu: sudo apt-get install {package}")
+        config.state_dir.mkdir(parents=True, exist_ok=True)
+        launcher = Launcher()
+        launcher.start()
+        sandboxes = Sandboxes(config, launcher)
+        containers, streams = Containers(config, launcher), StreamServer(launcher)
+        node = cls(config, launcher, images.load(config.catalogue), sandboxes, containers, streams, Meter())
+        node.containers.recover()
+        if config.policy_kubeconfig:
+            known = sandboxes.all
+            node.policies = Enforcer(config.policy_kubeconfig, config.dns_address, known.values)
+            node.policies.start()
+        return node
+
+    def sandbox(self, name: str) -> Sandbox:
+        if sandbox := self.sandboxes.find(name):
+            return sandbox
+        raise KeyError(f"pod sandbox {name} is not known to this node")
+
+    def container(self, name: str) -> Container:
+        if container := self.containers.find(name):
+            return container
+        raise KeyError(f"container {name} is not known to this node")
+
+    async def run_sandbox(self, config: Any, handler: str) -> Sandbox:
+        sandbox = await self.sandboxes.run(config, handler)
+        try:
+            if host_ports.ports(sandbox):
+                others = [other for other in self.sandboxes.all.values() if other.ready and other is not sandbox]
+                host_ports.check(sandbox, others)
+                await host_ports.write([*others, sandbox])
+            if self.policies:
+                await self.policies.admit(sandbox)
+        except BaseException:
+            await self.remove_sandbox(sandbox)
+            raise
+        return sandbox
+
+    def create(self, config: Any, sandbox: Sandbox) -> Container:
+        """A container in a sandbox; raises RefusedError for what cannot be honoured."""
+        image = self.catalogue.find(config.image.image)
+        if image is None:
+            raise KeyError(self.catalogue.refusal(config.image.image))
+        if not sandbox.ready:
+            raise StateError(f"pod sandbox {sandbox.id} is not running")
+        return self.containers.create(config, sandbox, image)
+
+    async def stop_sandbox(self, sandbox: Sandbox) -> None:
+        for container in self.containers.of(sandbox):
+            await self.containers.stop(container, 0)
+        held = sandbox.ready and host_ports.ports(sandbox)
+        await self.sandboxes.stop(sandbox)
+        if held:
+            await host_ports.write([other for other in self.sandboxes.all.values() if other.ready])
+
+    async def remove_sandbox(self, sandbox: Sandbox) -> None:
+        await self.stop_sandbox(sandbox)
+        for container in self.containers.of(sandbox):
+            await self.containers.remove(container)
+        self.containers.cgroups.remove(sandbox.id)
+        self.sandboxes.remove(sandbox)
+
+    def storage(self) -> Path:
+        return self.config.state_dir

@@ -1,0 +1,56 @@
+"""The gRPC server of one node's runtime: starts, serves until SIGTERM, leaves the containers running."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from typing import Any
+
+import grpc
+
+from cotenant_local.runtime.cri.image_service import ImageService
+from cotenant_local.runtime.cri.node import Node
+from cotenant_local.runtime.cri.runtime_service import RuntimeService
+from cotenant_local.runtime.cri.stats_service import StatsService
+from cotenant_local.runtime.interface import proto
+from cotenant_local.runtime.interface.config import RuntimeConfig
+
+log = logging.getLogger(__name__)
+MESSAGE_BYTES = 32 << 20  # ExecSync may answer with twice 16 MiB less its frame
+
+
+class Joined:
+    """One servicer out of several; what none of them has answers UNIMPLEMENTED, as the generated one does."""
+
+    def __init__(self, generated: object, *services: object) -> None:
+        self.services = (*services, generated)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(next(service for service in self.services if hasattr(service, name)), name)
+
+
+async def serve(config: RuntimeConfig) -> None:
+    """Returns after SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    node = Node.open(config)
+    await node.streams.start(config.stream_address)
+    options = [("grpc.max_send_message_length", MESSAGE_BYTES), ("grpc.max_receive_message_length", MESSAGE_BYTES)]
+    server = grpc.aio.server(options=options)
+    runtime = Joined(proto.rpc.RuntimeServiceServicer(), RuntimeService(node), StatsService(node))
+    proto.rpc.add_RuntimeServiceServicer_to_server(runtime, server)
+    images = Joined(proto.rpc.ImageServiceServicer(), ImageService(node))
+    proto.rpc.add_ImageServiceServicer_to_server(images, server)
+    config.socket.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        config.socket.unlink()
+    server.add_insecure_port(f"unix://{config.socket}")
+    await server.start()
+    log.info("serving %s on %s, pods in %s", config.node, config.socket, config.pod_cidr)
+    await stop.wait()
+    await server.stop(grace=1)
+    if config.stop_pods_on_exit:
+        await asyncio.gather(*(node.stop_sandbox(sandbox) for sandbox in node.sandboxes.all.values()))
+    await node.streams.stop()
+    node.launcher.stop()

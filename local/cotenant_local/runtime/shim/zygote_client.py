@@ -1,0 +1,97 @@
+"""Asks the zygote for processes and waits for their first words. Everything of a pod that runs is started here.
+
+The zygote is started again when it died; what it forked earlier is not touched by that.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+SOURCE_ROOT = str(Path(__file__).resolve().parents[3])
+BOOT = "import sys; sys.path.insert(0, sys.argv[2]); from cotenant_local.runtime.inside.zygote import main; main()"
+
+
+class LaunchError(Exception):
+    """A process could not be started; the message says why in the words of the process itself."""
+
+
+class Launcher:
+    """Owns the zygote."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.requests: socket.socket | None = None
+
+    def start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-I", "-S", "-c", BOOT, str(theirs.fileno()), SOURCE_ROOT]
+        self.process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        theirs.close()
+        self.requests = ours
+
+    def stop(self) -> None:
+        if self.requests:
+            self.requests.close()
+        if self.process:
+            self.process.wait()
+
+    def send(self, request: dict[str, Any], fds: list[int]) -> None:
+        """Hands over copies of `fds`; the caller still closes its own."""
+        if self.process is None or self.process.poll() is not None or self.requests is None:
+            self.start()
+        assert self.requests is not None
+        socket.send_fds(self.requests, [json.dumps(request).encode()], fds)
+
+    async def call(self, request: dict[str, Any], fds: list[int] | None = None) -> int:
+        """Starts a process that reports once, on the descriptor before `fds`; its process id."""
+        mine, theirs = os.pipe()
+        try:
+            self.send(request, [theirs, *(fds or ())])
+        finally:
+            os.close(theirs)
+        async with lines_of(mine) as reader:
+            return int(first_report(await reader.readline())["pid"])
+
+
+def first_report(line: bytes) -> dict[str, Any]:
+    if not line:
+        raise LaunchError("the process ended before it said why; the runtime's log has its traceback")
+    document: dict[str, Any] = json.loads(line)
+    if "error" in document:
+        raise LaunchError(document["error"])
+    return document
+
+
+async def receive_descriptor(ours: socket.socket) -> tuple[bytes, int]:
+    """One message with one descriptor from a non-blocking socket; -1 when none came with it."""
+    ready = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(ours, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(ours)
+    said, fds, _, _ = socket.recv_fds(ours, 4096, 1)
+    return said, fds[0] if fds else -1
+
+
+@contextlib.asynccontextmanager
+async def lines_of(fd: int) -> Any:
+    """The read end of a pipe as a stream reader; closes it."""
+    reader = asyncio.StreamReader()
+    pipe = os.fdopen(fd, "rb", buffering=0)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
+    try:
+        yield reader
+    finally:
+        transport.close()

@@ -1,0 +1,103 @@
+"""A node as the core sees it: its GPUNode (from the agent) and its Node (from the kubelet) put together.
+
+Called by the controller, which watches Nodes, GPUNodes and the pods that are not its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant import names
+from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.resources.gpunodes import HEARTBEAT_STALE_S, GPUNode, GpuStatus
+from cotenant.api.scalars.quantities import QuantityError, mib_up, parse_kubernetes
+from cotenant.core.model import objects as core
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """What Kubernetes knows of a node, as far as placement asks."""
+
+    name: str
+    cpu_milli: int
+    """Allocatable."""
+    memory_mib: int
+    zone: str = ""
+    rack: str = ""
+    ready: bool = True
+    """Ready and not cordoned."""
+    shared_by_queues: bool = False
+    gpu_class: str = ""
+    """From the node's label, if the administrator named the class; it counts instead of what the agent says."""
+
+
+def to_node_facts(document: Document) -> NodeFacts:
+    """From a v1 Node."""
+    metadata, spec, status = (document.get(part) or {} for part in ("metadata", "spec", "status"))
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    allocatable = status.get("allocatable") or {}
+    conditions = {condition.get("type"): condition.get("status") for condition in status.get("conditions") or ()}
+    return NodeFacts(
+        name=metadata.get("name", ""),
+        cpu_milli=_amount(allocatable.get("cpu", 0), scale=1000),
+        memory_mib=_amount(allocatable.get("memory", 0)) // 2**20,
+        zone=labels.get(names.LABEL_ZONE, ""),
+        rack=labels.get(names.LABEL_RACK, ""),
+        ready=conditions.get("Ready") == "True" and not spec.get("unschedulable", False),
+        shared_by_queues=annotations.get(names.ANNOTATION_SHARED_BY_QUEUES) == "true",
+        gpu_class=labels.get(names.LABEL_GPU_CLASS, ""),
+    )
+
+
+def pod_requests(document: Document) -> tuple[int, int]:
+    """Milli-CPU and MiB that a v1 Pod takes of its node: its containers together, or its largest init container."""
+    spec = document.get("spec") or {}
+    overhead = _requests({"resources": {"requests": spec.get("overhead") or {}}})
+    always = [container for container in spec.get("initContainers") or () if container.get("restartPolicy") == "Always"]
+    once = [_requests(container) for container in spec.get("initContainers") or () if container not in always]
+    running = [_requests(container) for container in [*(spec.get("containers") or ()), *always]]
+    cpu, memory = (max(sum(one[i] for one in running), max((one[i] for one in once), default=0)) for i in (0, 1))
+    return cpu + overhead[0], mib_up(memory + overhead[1])
+
+
+def _requests(container: Document) -> tuple[int, int]:
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return _amount(requests.get("cpu", 0), scale=1000), _amount(requests.get("memory", 0))
+
+
+def _amount(value: Any, scale: int = 1) -> int:
+    try:
+        return parse_kubernetes(value, scale)
+    except QuantityError:
+        return 0
+
+
+def to_node(gpunode: GPUNode, facts: NodeFacts, *, now: float, cpu_used: int = 0, memory_used: int = 0) -> core.Node:
+    """`…_used` is what pods that are not ours have requested on it: milli-CPU and MiB."""
+    beat = unix_seconds(gpunode.status.heartbeat)
+    return core.Node(
+        name=facts.name,
+        gpus=tuple(_gpu(gpu, facts.gpu_class) for gpu in gpunode.status.gpus),
+        cpu_milli=max(0, facts.cpu_milli - cpu_used),
+        memory_mib=max(0, facts.memory_mib - memory_used),
+        zone=facts.zone,
+        rack=facts.rack,
+        ready=facts.ready and beat is not None and now - beat <= HEARTBEAT_STALE_S,
+        shared_by_queues=facts.shared_by_queues,
+    )
+
+
+def _gpu(gpu: GpuStatus, named: str) -> core.Gpu:
+    return core.Gpu(
+        uuid=gpu.uuid,
+        gpu_class=named or gpu.gpu_class,
+        memory_mib=gpu.memory_mib,
+        index=gpu.index,
+        healthy=gpu.healthy,
+        peers=frozenset(gpu.peers),
+        suspect=gpu.healthy and gpu.health.startswith(names.HEALTH_SLOW),
+    )

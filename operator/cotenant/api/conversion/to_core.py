@@ -1,0 +1,199 @@
+"""Documents → core values, and a placement back into a status. Past here there are no dicts and no texts for amounts.
+
+Called by the controller for every watch event, by the command line, and by the simulator for jobs in files. `parse_…`
+raise `DocumentError`, which names every field that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from cotenant import names
+from cotenant.api.resources.gpunodes import GPUNode
+from cotenant.api.resources.queues import Queue, QueueSpec
+from cotenant.api.resources.runtime import Collective
+from cotenant.api.resources.trainingjob_status import GrantStatus, Isolation, NodeStatus, PlacementStatus, RankStatus
+from cotenant.api.resources.trainingjobs import GpuAsk, TrainingJob
+from cotenant.api.scalars.quantities import mib_down, mib_up
+from cotenant.api.validation.errors import DocumentError, Problem, problems_of
+from cotenant.api.validation.rules import Model
+from cotenant.core.model import objects as core
+from cotenant.core.model.lifecycle import HOLDING, Phase
+
+Document = Mapping[str, Any]
+_Parsed = TypeVar("_Parsed", bound=Model)
+
+
+def parse_job(document: Document) -> TrainingJob:
+    return _parse(TrainingJob, document)
+
+
+def parse_queue(document: Document) -> Queue:
+    return _parse(Queue, document)
+
+
+def parse_gpunode(document: Document) -> GPUNode:
+    return _parse(GPUNode, document)
+
+
+def _parse(kind: type[_Parsed], document: Document) -> _Parsed:
+    try:
+        return kind.model_validate(document)
+    except ValidationError as error:
+        metadata = document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, Mapping) else None
+        raise DocumentError(problems_of(error), f"{kind.__name__} {name or '(without a name)'}") from None
+
+
+def to_job(
+    job: TrainingJob,
+    *,
+    priority_classes: Mapping[str, int] | None = None,
+    excluded_nodes: frozenset[str] = frozenset(),
+) -> core.Job:
+    """As the core sees it. `priority_classes` are the cluster's; to name one that is not there is a `DocumentError`."""
+    spec, status, metadata = job.spec, job.status, job.metadata
+    phase = status.phase or Phase.PENDING
+    placement = to_placement(status.placement) if status.placement is not None and phase in HOLDING else None
+    checkpoint = status.progress.last_checkpoint if status.progress else None
+    return core.Job(
+        key=job.key,
+        uid=metadata.uid,
+        namespace=metadata.namespace or "default",
+        queue=spec.queue,
+        user=metadata.annotations.get(names.ANNOTATION_USER, ""),
+        priority=_priority(job, priority_classes or {}),
+        workers_min=spec.min_workers or spec.workers,
+        workers_max=spec.workers,
+        gpu=to_gpu_request(spec.gpu),
+        cpu_milli=spec.resources.cpu,
+        memory_mib=mib_up(spec.resources.memory),
+        topology=core.Topology(spec.topology.level, spec.topology.mode) if spec.topology else None,
+        distinct_gpus=spec.runtime.collective is not Collective.GLOO,
+        submitted_at=unix_seconds(metadata.creation_timestamp) or 0.0,
+        placement=placement,
+        admitted_at=unix_seconds(status.placement.admitted_at) if placement and status.placement else None,
+        last_checkpoint_at=unix_seconds(checkpoint.at) if checkpoint else None,
+        expected_runtime_s=spec.expected_runtime,
+        max_runtime_s=spec.max_runtime,
+        excluded_nodes=excluded_nodes,
+        evicting=placement is not None and phase is Phase.EVICTING,
+    )
+
+
+def to_gpu_request(ask: GpuAsk) -> core.GpuRequest:
+    return core.GpuRequest(
+        count=ask.count or 1,
+        memory_mib=None if ask.memory is None else mib_up(ask.memory),
+        memory_milli=ask.memory_fraction,
+        compute_milli=ask.compute_fraction,
+        classes=ask.classes,
+        zones=ask.zones,
+        sharing=ask.sharing,
+    )
+
+
+def _priority(job: TrainingJob, classes: Mapping[str, int]) -> int:
+    name = job.spec.priority_class_name
+    if name is None:
+        return job.spec.priority or 0
+    if name not in classes:
+        raise DocumentError(
+            [Problem("spec.priorityClassName", f"there is no PriorityClass {name!r} in this cluster")],
+            f"TrainingJob {job.metadata.name}",
+        )
+    return classes[name]
+
+
+def to_placement(status: PlacementStatus) -> core.Placement:
+    return core.Placement(
+        nodes=tuple(
+            core.NodePlacement(
+                node=node.node,
+                ranks=tuple(
+                    core.RankPlacement(
+                        rank=rank.rank,
+                        gpus=tuple(
+                            core.GpuGrant(uuid=gpu.uuid, memory_mib=gpu.memory_mib, compute_milli=gpu.compute_milli)
+                            for gpu in rank.gpus
+                        ),
+                    )
+                    for rank in node.ranks
+                ),
+            )
+            for node in status.nodes
+        )
+    )
+
+
+def from_placement(
+    placement: core.Placement, *, admitted_at: float, isolation: Isolation, servers: int = 0
+) -> PlacementStatus:
+    """What the commit of an admission writes; `to_placement` reads the nodes back."""
+    return PlacementStatus(
+        nodes=tuple(
+            NodeStatus(
+                node=node.node,
+                ranks=tuple(
+                    RankStatus(
+                        rank=rank.rank,
+                        gpus=tuple(
+                            GrantStatus(uuid=gpu.uuid, memory_mib=gpu.memory_mib, compute_milli=gpu.compute_milli)
+                            for gpu in rank.gpus
+                        ),
+                    )
+                    for rank in node.ranks
+                ),
+            )
+            for node in placement.nodes
+        ),
+        admitted_at=admitted_at,
+        workers=placement.workers,
+        isolation=isolation,
+        servers=servers or None,
+    )
+
+
+def to_queue(
+    queue: Queue, *, namespaces: Mapping[str, Mapping[str, str]], spent_milli_gpu_seconds: int = 0
+) -> core.Queue:
+    """`namespaces` are those of the cluster with their labels; what was spent is of the running period."""
+    spec = queue.spec
+    budget = None if spec.budget is None else spec.budget.gpu_hours * 3600
+    return core.Queue(
+        name=queue.metadata.name or "",
+        parent=spec.parent,
+        namespaces=served(spec, namespaces),
+        weight=spec.weight,
+        quotas=tuple(
+            core.Quota(
+                gpu_class=line.gpu_class,
+                zone=line.zone,
+                guaranteed=line.guaranteed,
+                limit=line.limit,
+                memory_limit_mib=None if line.memory_limit is None else mib_down(line.memory_limit),
+                lendable=line.lendable,
+            )
+            for line in spec.quotas
+        ),
+        user_limit=spec.users.limit if spec.users else None,
+        budget_left=None if budget is None else max(0, budget - spent_milli_gpu_seconds),
+        consolidation=spec.consolidation == "Allowed",
+        protected_runtime_s=spec.protected_runtime or 0,
+        half_life_s=spec.fair_share.half_life if spec.fair_share else None,
+    )
+
+
+def served(spec: QueueSpec, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
+    """Names that are given count whether the namespace exists yet or not; a selector sees those that do."""
+    selector = spec.namespace_selector
+    chosen = () if selector is None else (name for name, labels in namespaces.items() if selector.matches(dict(labels)))
+    return frozenset(spec.namespaces) | frozenset(chosen)
+
+
+def unix_seconds(moment: datetime | None) -> float | None:
+    return None if moment is None else moment.timestamp()

@@ -1,0 +1,96 @@
+"""GPUNode: the GPUs of one node as its agent sees them. Written by the agent only; it has no spec."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from cotenant.api.resources.object_meta import ObjectMeta
+from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.api.scalars.fields import Timestamp
+from cotenant.api.validation.rules import Model, Rule, StatusModel
+
+HEARTBEAT_STALE_S = 60
+"""A node whose agent has been silent for longer gets no new jobs."""
+
+
+class Capabilities(StatusModel):
+    """What the node can do to keep jobs apart."""
+
+    runtime_class: bool = False
+    """The nvidia runtime is set up."""
+    cdi: bool = False
+    """Devices by CDI."""
+    dmem: bool = False
+    """The driver accounts memory by cgroup."""
+    mps: bool = False
+    """MPS runs."""
+
+
+class GpuUse(StatusModel):
+    memory_mib: int = Field(default=0, alias="memoryMiB")
+    utilization_percent: int | None = None
+
+
+class GpuProcess(StatusModel):
+    pod_uid: str = Field(alias="podUID")
+    memory_mib: int = Field(default=0, alias="memoryMiB")
+
+
+class GpuStatus(StatusModel):
+    uuid: str
+    index: int
+    gpu_class: str = Field(alias="class")
+    memory_mib: int = Field(alias="memoryMiB")
+    healthy: bool = True
+    """Only healthy GPUs are handed out."""
+    health: str = ""
+    """Why it is not healthy, or a warning about one that is: `Slow: …` is handed out last."""
+    peers: tuple[str, ...] = ()
+    """UUIDs that it reaches by NVLink."""
+    mig: bool = False
+    pci_bus_id: str = Field(default="", alias="pciBusId")
+    used: GpuUse | None = None
+    """Live use."""
+    processes: tuple[GpuProcess, ...] = ()
+    """Who uses it."""
+
+
+class Violation(StatusModel):
+    """A pod that uses more of a GPU's memory than it was given."""
+
+    pod_uid: str = Field(alias="podUID")
+    uuid: str
+    memory_mib: int = Field(alias="memoryMiB")
+    quota_mib: int = Field(alias="quotaMiB")
+    since: Timestamp
+
+
+class GPUNodeStatus(StatusModel):
+    heartbeat: Timestamp | None = None
+    """When the agent last wrote; a node that is silent for a minute gets no new jobs."""
+    simulated: bool = False
+    """Not real GPUs: for a machine that has none."""
+    driver_version: str = ""
+    toolkit_version: str = ""
+    capabilities: Capabilities = Capabilities()
+    isolation: Isolation = Isolation.NONE
+    """The best that this node can enforce."""
+    gpus: tuple[GpuStatus, ...] = ()
+    """Every GPU of the node."""
+    summary: str = ""
+    """One phrase for a table: `2 × H100 80Gi`."""
+    violations: tuple[Violation, ...] = ()
+    """Pods that use more than they were given."""
+
+
+class GPUNode(Model):
+    """The GPUs of one node. Has the Node's name."""
+
+    api_version: Literal["cotenant.dev/v1alpha1"]
+    kind: Literal["GPUNode"]
+    metadata: ObjectMeta
+    status: GPUNodeStatus = GPUNodeStatus()
+
+    RULES: ClassVar[tuple[Rule, ...]] = ()

@@ -1,0 +1,282 @@
+"""Queue: a tenant's place in the quota tree. What the administrator grants, to whom, and how much of it is lent."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from cotenant.api.resources.object_meta import ObjectMeta
+from cotenant.api.resources.trainingjob_status import Condition
+from cotenant.api.scalars.amounts import Duration, GpuAmount, GpuHours, PooledMemory
+from cotenant.api.scalars.fields import (
+    DNS_LABEL,
+    LABEL_KEY,
+    Label,
+    LabelKey,
+    LabelValue,
+    SelectedValue,
+    Str,
+    Timestamp,
+    cel_text,
+    keyed_by,
+    whole,
+)
+from cotenant.api.validation.rules import Model, Rule, StatusModel
+
+
+class Operator(StrEnum):
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class Requirement(Model):
+    key: LabelKey
+    """Of a label."""
+    operator: Operator
+    """How the label's value is compared."""
+    values: Annotated[tuple[SelectedValue, ...], Field(max_length=64)] = ()
+    """With what; for In and NotIn."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "values",
+            "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+            "In and NotIn need values; Exists and DoesNotExist take none",
+            lambda it: (it.operator in {Operator.IN, Operator.NOT_IN}) == bool(it.values),
+        ),
+    )
+
+
+class NamespaceSelector(Model):
+    """Namespaces by their labels; an empty selector means all of them."""
+
+    match_labels: Annotated[dict[Str, SelectedValue], Field(max_length=16, default_factory=dict)]
+    """Labels that a namespace must carry, all of them."""
+    match_expressions: Annotated[tuple[Requirement, ...], Field(max_length=16)] = ()
+    """Further demands on its labels, all of which must hold."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "matchLabels",
+            f"!has(self.matchLabels) || self.matchLabels.all(key, key.matches({cel_text(LABEL_KEY)}))",
+            "every key must be a label key, such as team or example.com/team",
+            lambda it: all(re.fullmatch(LABEL_KEY, key) is not None for key in it.match_labels),
+        ),
+    )
+
+    def matches(self, labels: dict[str, str]) -> bool:
+        """Does a namespace with these labels belong to it?"""
+        if any(labels.get(key) != value for key, value in self.match_labels.items()):
+            return False
+        return all(_holds(requirement, labels) for requirement in self.match_expressions)
+
+
+def _holds(requirement: Requirement, labels: dict[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case Operator.IN:
+            return value in requirement.values
+        case Operator.NOT_IN:
+            return value not in requirement.values
+        case Operator.EXISTS:
+            return value is not None
+        case Operator.DOES_NOT_EXIST:
+            return value is None
+
+
+class QuotaLine(Model):
+    """One grant. Every line that matches a request must allow it; a line without class or zone matches any."""
+
+    gpu_class: LabelValue | None = None
+    """For GPUs of this class. Default: any."""
+    zone: LabelValue | None = None
+    """For GPUs in this zone. Default: any."""
+    guaranteed: GpuAmount = 0
+    """GPUs that are the queue's own: others give them back when it asks."""
+    limit: GpuAmount | None = None
+    """The most that the queue may hold, borrowed ones included. Default: what the tree has to lend."""
+    lendable: GpuAmount | None = None
+    """How much of `guaranteed` others may use while it is idle. Default: all of it."""
+    memory_limit: PooledMemory | None = None
+    """The most GPU memory that the queue may hold at once, on however many GPUs it lies. Default: no such limit."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "limit",
+            "!has(self.limit) || double(self.guaranteed) <= double(self.limit)",
+            "limit is less than guaranteed",
+            lambda it: it.limit is None or it.guaranteed <= it.limit,
+        ),
+        Rule(
+            "lendable",
+            "!has(self.lendable) || double(self.lendable) <= double(self.guaranteed)",
+            "lendable is more than guaranteed: a queue can lend only what is its own",
+            lambda it: it.lendable is None or it.lendable <= it.guaranteed,
+        ),
+    )
+
+
+class UserLimits(Model):
+    limit: GpuAmount
+    """The most that one user may hold in this queue."""
+
+
+class Period(StrEnum):
+    DAY = "Day"
+    WEEK = "Week"
+    MONTH = "Month"
+
+
+class Budget(Model):
+    gpu_hours: GpuHours
+    """GPUs × hours that the queue's jobs may use in each period."""
+    period: Period
+    """Periods begin at 00:00 UTC: every day, on Mondays, on the first of the month."""
+
+
+class FairShare(Model):
+    half_life: Duration
+    """After this time past borrowing counts half when shares are compared."""
+
+
+class Consolidation(StrEnum):
+    NEVER = "Never"
+    ALLOWED = "Allowed"
+
+
+class QueueSpec(Model):
+    parent: Label | None = None
+    """The queue above this one. What a parent is granted bounds all of its children together."""
+    namespaces: Annotated[tuple[Label, ...], Field(max_length=256)] = ()
+    """Namespaces whose jobs may use the queue, by name."""
+    namespace_selector: NamespaceSelector | None = None
+    """And those that this selects."""
+    weight: Annotated[int, *whole(1, 1000)] = 1
+    """Its part of what is idle, against its siblings."""
+    quotas: Annotated[tuple[QuotaLine, ...], Field(max_length=64)] = ()
+    """What is granted. Nothing granted is nothing allowed."""
+    users: UserLimits | None = None
+    """Limits for every user alike."""
+    budget: Budget | None = None
+    """What the queue may use up."""
+    consolidation: Consolidation = Consolidation.NEVER
+    """Whether its jobs may be moved, by way of a checkpoint, when that lets a job start that otherwise cannot."""
+    protected_runtime: Duration | None = None
+    """No job of the queue is evicted for another before it has run this long. Default: the operator's setting."""
+    fair_share: FairShare | None = None
+    """How the whole tree below this queue remembers; for queues without a parent. Default: the operator's setting."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "namespaces",
+            "!has(self.namespaces) || self.namespaces.all(a, self.namespaces.exists_one(b, a == b))",
+            "a namespace appears twice",
+            lambda it: len(set(it.namespaces)) == len(it.namespaces),
+        ),
+        Rule(
+            "quotas",
+            "!has(self.quotas) || self.quotas.all(a, self.quotas.exists_one(b,"
+            " has(a.gpuClass) == has(b.gpuClass) && (!has(a.gpuClass) || a.gpuClass == b.gpuClass)"
+            " && has(a.zone) == has(b.zone) && (!has(a.zone) || a.zone == b.zone)))",
+            "two quotas are for the same class and zone",
+            lambda it: len({(line.gpu_class, line.zone) for line in it.quotas}) == len(it.quotas),
+        ),
+        Rule(
+            "fairShare",
+            "!has(self.fairShare) || !has(self.parent)",
+            "a tree has one half-life: set it on the queue at the top, the one without a parent",
+            lambda it: it.fair_share is None or it.parent is None,
+        ),
+    )
+
+
+class QuotaUsage(StatusModel):
+    gpu_class: str | None = None
+    zone: str | None = None
+    guaranteed: GpuAmount = 0
+    effective: GpuAmount = 0
+    """`guaranteed`, scaled to the nodes that are there."""
+    used: GpuAmount = 0
+    """Held by its jobs."""
+    borrowed: GpuAmount = 0
+    """Of these, beyond what is guaranteed."""
+    lent: GpuAmount = 0
+    """Of what is guaranteed, held by others."""
+    memory_used: str | None = None
+    """GPU memory that its jobs hold; where the line limits it."""
+    memory_limit: str | None = None
+    """The most that they may hold."""
+
+
+class BudgetUsage(StatusModel):
+    spent_milli_gpu_seconds: int = Field(default=0, alias="spentMilliGPUSeconds")
+    """Exactly, in this period."""
+    spent: str = ""
+    """In GPU-hours, for people."""
+    left: str = ""
+    """In GPU-hours, for people."""
+    period_start: Timestamp | None = None
+    period_end: Timestamp | None = None
+
+
+class PastBorrowing(StatusModel):
+    milli_gpu_seconds: int = Field(default=0, alias="milliGPUSeconds")
+    """Milli-GPU × seconds beyond what is guaranteed, decayed."""
+    at: Timestamp
+    """When it stood at that."""
+    half_life_seconds: int | None = None
+    """With which it decayed."""
+
+
+class QueueStatus(StatusModel):
+    used: GpuAmount = 0
+    """GPUs that its jobs hold."""
+    borrowed: GpuAmount = 0
+    """Of these, beyond what is guaranteed to it."""
+    lent: GpuAmount = 0
+    """Of what is guaranteed to it, held by other queues."""
+    pending: int = 0
+    """Jobs that wait."""
+    running: int = 0
+    """Jobs that hold GPUs."""
+    share: str = ""
+    """Dominant share of what is borrowed now: who has less goes first. What was borrowed before counts besides."""
+    namespaces: tuple[str, ...] = ()
+    """All that it serves now, selectors resolved."""
+    quotas: tuple[QuotaUsage, ...] = ()
+    """The same for every line of the spec."""
+    budget: BudgetUsage | None = None
+    past_borrowing: PastBorrowing | None = None
+    """What it has borrowed before, from which the next leader goes on. Written when something else is."""
+    conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
+    observed_generation: int = 0
+
+
+class Queue(Model):
+    """A tenant's place in the quota tree."""
+
+    api_version: Literal["cotenant.dev/v1alpha1"]
+    kind: Literal["Queue"]
+    metadata: ObjectMeta
+    spec: QueueSpec
+    status: QueueStatus = QueueStatus()
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "metadata.name",
+            f"self.metadata.name.matches({cel_text(DNS_LABEL)})",
+            "a queue's name must be at most 63 lower-case letters, digits and '-'",
+            lambda it: re.fullmatch(DNS_LABEL, it.metadata.final_name) is not None,
+        ),
+        Rule(
+            "spec.parent",
+            "!has(self.spec.parent) || self.spec.parent != self.metadata.name",
+            "a queue cannot be its own parent",
+            lambda it: it.spec.parent != it.metadata.name or it.spec.parent is None,
+        ),
+    )

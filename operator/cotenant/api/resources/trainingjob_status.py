@@ -1,0 +1,216 @@
+"""Status of a TrainingJob: what the controller writes and people read. Writing `placement` is what admits a job."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from cotenant.api.resources.parameter_servers import MAX_SERVERS
+from cotenant.api.scalars.fields import Timestamp, keyed_by
+from cotenant.api.validation.rules import StatusModel
+from cotenant.core.model.lifecycle import Phase
+
+
+class Isolation(StrEnum):
+    """What is really enforced on the GPUs, from nothing to a hard limit."""
+
+    NONE = "None"
+    COOPERATIVE = "Cooperative"
+    WATCHED = "Watched"
+    HARD = "Hard"
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity; a loss that is one is told as text."""
+    if isinstance(value, dict):
+        return {
+            str(key): (str(item) if isinstance(item, float) and not math.isfinite(item) else item)
+            for key, item in value.items()
+        }
+    return value
+
+
+Metrics = Annotated[
+    dict[str, int | float | str],
+    BeforeValidator(_finite),
+    WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+]
+
+
+class Condition(StatusModel):
+    """As Kubernetes defines it (metav1.Condition)."""
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+    last_transition_time: Timestamp
+    observed_generation: int = Field(default=0, ge=0)
+
+
+class GrantStatus(StatusModel):
+    uuid: str = Field(min_length=1)
+    memory_mib: int = Field(alias="memoryMiB", ge=0)
+    compute_milli: int = Field(ge=0, le=1000)
+
+
+class RankStatus(StatusModel):
+    rank: int = Field(ge=0)
+    gpus: Annotated[tuple[GrantStatus, ...], Field(min_length=1)]
+
+
+class NodeStatus(StatusModel):
+    node: str = Field(min_length=1)
+    ranks: Annotated[tuple[RankStatus, ...], Field(min_length=1)]
+
+
+class PlacementStatus(StatusModel):
+    """Node → ranks → GPUs. Pod i of the running attempt is `nodes[i]`; rank 0 is the first rank of the first node."""
+
+    nodes: Annotated[tuple[NodeStatus, ...], Field(min_length=1)]
+    admitted_at: Timestamp
+    """When the job got its GPUs."""
+    workers: int = Field(ge=1)
+    """Ranks in all."""
+    isolation: Isolation = Isolation.NONE
+    servers: int | None = Field(default=None, ge=0, le=MAX_SERVERS)
+    """Pods of parameter servers beside those of the nodes: the kube-scheduler places them, and they hold no GPU."""
+
+
+class PendingStatus(StatusModel):
+    reason: str
+    """The dominant reason, one word."""
+    message: str
+    """What was asked, what there is, what would change it."""
+    since: Timestamp | None = None
+    """Since when this has been the reason."""
+    estimated_start: Timestamp | None = None
+    """When it may start, by the run times that others expect."""
+    would_start_if: str | None = None
+    """The smallest change that would let it start."""
+    evidence: Metrics = Field(default_factory=dict)
+    """The figures behind the message."""
+
+
+class CheckpointStatus(StatusModel):
+    step: int | None = None
+    at: Timestamp | None = None
+
+
+class ProgressStatus(StatusModel):
+    summary: str = ""
+    """One phrase for a table: `120/400 (30 %), 4m left`."""
+    state: str = ""
+    """What the workers do: starting, rendezvous, running (no step told yet), training, saving, done."""
+    step: int = 0
+    """Steps made."""
+    of: int = 0
+    """Steps in all; 0: the program has not said."""
+    rate: float = 0.0
+    """Steps per second."""
+    percent: int | None = None
+    remaining_seconds: int | None = None
+    """Until the last step at the present rate; absent while the program has not said how many steps there are."""
+    metrics: Metrics = Field(default_factory=dict)
+    """The latest, averaged over the ranks."""
+    last_checkpoint: CheckpointStatus | None = None
+    """The newest whole one."""
+    collective: str = ""
+    """What was chosen: nccl or gloo."""
+    observed_gpus: dict[str, tuple[str, ...]] = Field(default_factory=dict, alias="observedGPUs")
+    """rank → the UUIDs that its process really sees."""
+    memory_peak_mib: dict[str, int] = Field(default_factory=dict, alias="memoryPeakMiB")
+    warnings: tuple[str, ...] = ()
+    """What the worker noticed and could not put right."""
+    updated_at: Timestamp | None = None
+
+
+class EvictionStatus(StatusModel):
+    """The last time that the job had to leave; `done` when its GPUs were given back."""
+
+    kind: str
+    """Why: preempted, reclaimed, moved, node lost …"""
+    message: str
+    in_favour_of: str | None = None
+    """The job that gets the room."""
+    at: Timestamp
+    done: bool = False
+
+
+class ExitStatus(StatusModel):
+    """How the last attempt ended, as the worker tells it."""
+
+    code: int
+    """The exit code."""
+    reason: str
+    """What it means."""
+    message: str = ""
+    rank: int | None = None
+    """The first rank that failed of its own accord."""
+    signal: int | None = None
+    pod: str | None = None
+    """The pod of that rank, whose log has more."""
+    node: str | None = None
+    tail: tuple[str, ...] = ()
+    """The last lines that the failing rank printed."""
+    at: Timestamp | None = None
+
+
+class UsageStatus(StatusModel):
+    gpu_seconds: int = Field(default=0, ge=0)
+    """GPUs × seconds held over all attempts; a share counts as its part."""
+    gpu_milliseconds: int = Field(default=0, ge=0)
+    """The same, exactly."""
+    run_seconds: int = Field(default=0, ge=0)
+    """How long its workers ran, over all attempts that have ended: what counts against `maxRuntime`."""
+
+
+class ExcludedNode(StatusModel):
+    node: str
+    until: Timestamp
+    reason: str = ""
+
+
+class TrainingJobStatus(StatusModel):
+    phase: Phase | None = None
+    """Where the job is in its life."""
+    reason: str | None = None
+    """One word: why it waits, failed or was evicted."""
+    message: str | None = None
+    """The same as a sentence for a person."""
+    gpus: str | None = None
+    """What the job asks for, or holds, in short: `2 × 0.4`."""
+    conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
+    placement: PlacementStatus | None = None
+    pending: PendingStatus | None = None
+    """While it waits: why."""
+    progress: ProgressStatus | None = None
+    """While it runs: how far it is."""
+    isolation: Isolation | None = None
+    """What is really enforced on its GPUs."""
+    usage: UsageStatus | None = None
+    """What it has cost so far."""
+    results: Metrics | None = None
+    """Final metrics, all-reduced."""
+    attempts: int = Field(default=0, ge=0)
+    """Attempts started so far; the running one has this number."""
+    failures: int = Field(default=0, ge=0)
+    """Attempts that ended by a fault of the job's own: what counts against `retries`."""
+    faults: int = Field(default=0, ge=0)
+    """Attempts that ended by a fault of the platform since the job last got on: not charged, and not endless."""
+    saved_at_fault: int | None = None
+    """Step of the newest checkpoint at the last such fault: a newer one at the next means that the job gets on."""
+    restarts: int = Field(default=0, ge=0)
+    """Times that the job was started again, whatever the cause."""
+    last_exit: ExitStatus | None = None
+    """How the last attempt ended."""
+    eviction: EvictionStatus | None = None
+    excluded_nodes: tuple[ExcludedNode, ...] = ()
+    """Nodes that failed to start it, and are left alone for a while."""
+    started_at: Timestamp | None = None
+    """When its workers first ran."""
+    finished_at: Timestamp | None = None
+    observed_generation: int = Field(default=0, ge=0)

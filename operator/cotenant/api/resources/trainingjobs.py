@@ -1,0 +1,243 @@
+"""TrainingJob: what a tenant asks for. The spec's models and rules; `runtime` has the program, `jobstatus` the status.
+
+Read by `conversion` (→ core values), by the controller's pod builders, and by `schema`, which makes the CRD of it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from cotenant.api.resources.object_meta import ObjectMeta
+from cotenant.api.resources.runtime import Resources, Runtime
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.api.resources.volumes import ClaimSource
+from cotenant.api.scalars.amounts import Delay, DeviceMemory, Duration, Fraction
+from cotenant.api.scalars.fields import Bool, Int, Label, LabelValue, ObjectName, Str, bounded, cel_text, whole
+from cotenant.api.validation.rules import Model, Rule, TransitionRule
+from cotenant.core.model.objects import Sharing, TopologyMode
+
+MAX_WORKERS = 10_000
+MAX_GPUS_PER_WORKER = 64
+NAME = r"^[a-z]([-a-z0-9]{0,48}[a-z0-9])?$"
+"""Pods are called `<job>-<attempt>-<node rank>` and that is a host name, so a job's name leaves room for it."""
+
+_URL = r"^[a-z][a-z0-9+.-]{0,15}://[^\s]+$"
+_RELATIVE = r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$"
+
+
+class GpuAsk(Model):
+    """GPUs of one worker: whole ones by `count`, or a share of one by `memory` or `memoryFraction`."""
+
+    count: Annotated[Int, Field(ge=1)] | None = None
+    """Whole GPUs per worker, all on one node."""
+    memory: DeviceMemory | None = None
+    """A share of one GPU, by memory."""
+    memory_fraction: Fraction | None = None
+    """A share of one GPU, as a part of its memory."""
+    compute_fraction: Fraction | None = None
+    """Compute of the share. Default: in proportion to its memory."""
+    classes: Annotated[tuple[LabelValue, ...], Field(max_length=16)] = ()
+    """GPU classes that will do, best first. Default: any."""
+    zones: Annotated[tuple[LabelValue, ...], Field(max_length=16)] = ()
+    """Zones that will do. Default: any."""
+    sharing: Sharing = Sharing.QUEUE
+    """Who else may have a share of the same GPUs: nobody, jobs of the same queue, or, on nodes where the administrator
+    allows it, jobs of any queue that say Any as well."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "",
+            "(has(self.count) ? 1 : 0) + (has(self.memory) ? 1 : 0) + (has(self.memoryFraction) ? 1 : 0) == 1",
+            "gpu takes exactly one of count, memory and memoryFraction",
+            lambda it: [it.count, it.memory, it.memory_fraction].count(None) == 2,  # three ways to ask
+        ),
+        Rule(
+            "count",
+            f"!has(self.count) || self.count <= {MAX_GPUS_PER_WORKER}",
+            f"count is per worker, and a worker is on one node: at most {MAX_GPUS_PER_WORKER}; for more add workers",
+            lambda it: it.count is None or it.count <= MAX_GPUS_PER_WORKER,
+        ),
+        Rule(
+            "computeFraction",
+            "!has(self.computeFraction) || !has(self.count)",
+            "computeFraction belongs to a share; a whole GPU has all of its compute",
+            lambda it: it.compute_fraction is None or it.count is None,
+        ),
+        Rule(
+            "classes",
+            "!has(self.classes) || self.classes.all(a, self.classes.exists_one(b, a == b))",
+            "a class appears twice",
+            lambda it: len(set(it.classes)) == len(it.classes),
+        ),
+        Rule(
+            "zones",
+            "!has(self.zones) || self.zones.all(a, self.zones.exists_one(b, a == b))",
+            "a zone appears twice",
+            lambda it: len(set(it.zones)) == len(it.zones),
+        ),
+    )
+
+
+class TopologyAsk(Model):
+    """Keep all workers inside one node, rack or zone."""
+
+    level: Literal["node", "rack", "zone"]
+    """Inside one of which."""
+    mode: TopologyMode = TopologyMode.PREFERRED
+    """Required: rather wait than spread."""
+
+
+class CheckpointVolume(Model):
+    persistent_volume_claim: ClaimSource
+    """A claim in the job's namespace; mounted at /checkpoints."""
+
+
+class Checkpoint(Model):
+    """Where the job's state is kept, so that it goes on after an eviction or a fault instead of starting again."""
+
+    volume: CheckpointVolume | None = None
+    """A volume that every pod can mount."""
+    path: Annotated[str, bounded(512, shortest=1)] | None = None
+    """With a volume: a folder in it (default: the job's name). Without: the address of a store, such as s3://bucket/runs."""
+    interval: Duration | None = None
+    """How often a checkpoint is asked for. Default: when the program itself saves, and before an eviction."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "path",
+            f"has(self.volume) || (has(self.path) && self.path.matches({cel_text(_URL)}))",
+            "a checkpoint needs a volume, or a path that is the address of a store, such as s3://bucket/runs",
+            lambda it: it.volume is not None or (it.path is not None and re.fullmatch(_URL, it.path) is not None),
+        ),
+        Rule(
+            "path",
+            f"!(has(self.volume) && has(self.path)) || self.path.matches({cel_text(_RELATIVE)})",
+            "with a volume, path is a folder inside it: relative, without '..', such as \"runs/today\"",
+            lambda it: it.volume is None or it.path is None or re.fullmatch(_RELATIVE, it.path) is not None,
+        ),
+    )
+
+
+class TrainingJobSpec(Model):
+    queue: Label
+    """The Queue that answers for the job; it must serve the job's namespace."""
+    priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
+    """Order inside the queue, higher first; a higher one may preempt a lower. Default: 0."""
+    priority_class_name: ObjectName | None = None
+    """Take the priority of this PriorityClass instead."""
+    suspend: Bool = False
+    """True: hold the job back; a running one saves a checkpoint and gives its GPUs up."""
+    workers: Annotated[int, *whole(1, MAX_WORKERS)] = 1
+    """Ranks of the job. They start together or not at all."""
+    min_workers: Annotated[int, *whole(1, MAX_WORKERS)] | None = None
+    """Elastic: the job may start with, and shrink to, this many workers. Default: all of them."""
+    gpu: GpuAsk
+    resources: Resources = Resources()
+    topology: TopologyAsk | None = None
+    runtime: Runtime
+    """What runs."""
+    expected_runtime: Duration | None = None
+    """How long the job is thought to take; others are told when they may start by it."""
+    max_runtime: Duration | None = None
+    """The job is ended as failed when it has run this long, evictions not counted."""
+    idle_timeout: Duration | None = None
+    """The job is ended as failed when it makes no step and its GPUs do nothing for this long."""
+    grace_period: Duration = 30
+    """Time to save a checkpoint when the job has to leave."""
+    checkpoint: Checkpoint | None = None
+    retries: Annotated[int, *whole(0, 100)] = 0
+    """How often it is started again after a fault of its own. Faults of the platform and evictions do not count."""
+    ttl_after_finished: Delay | None = None
+    """The job is deleted this long after it has finished. Default: kept."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "priorityClassName",
+            "!(has(self.priority) && has(self.priorityClassName))",
+            "priority and priorityClassName exclude each other",
+            lambda it: it.priority is None or it.priority_class_name is None,
+        ),
+        Rule(
+            "minWorkers",
+            "!has(self.minWorkers) || self.minWorkers <= self.workers",
+            "minWorkers must be at most workers",
+            lambda it: it.min_workers is None or it.min_workers <= it.workers,
+        ),
+        Rule(
+            "runtime.tracking.tensorBoard",
+            "!has(self.runtime.tracking) || !has(self.runtime.tracking.tensorBoard)"
+            " || (has(self.checkpoint) && has(self.checkpoint.volume))",
+            "event files are kept in the checkpoint volume, else they go with the pod: name one in checkpoint.volume",
+            lambda it: (
+                it.runtime.tracking is None
+                or it.runtime.tracking.tensor_board is None
+                or (it.checkpoint is not None and it.checkpoint.volume is not None)
+            ),
+        ),
+        Rule(
+            "expectedRuntime",
+            "!(has(self.expectedRuntime) && has(self.maxRuntime))"
+            " || duration(self.expectedRuntime) <= duration(self.maxRuntime)",
+            "expectedRuntime is longer than maxRuntime: the job would be ended before it is done",
+            lambda it: it.expected_runtime is None or it.max_runtime is None or it.expected_runtime <= it.max_runtime,
+        ),
+    )
+
+    @field_validator("workers", mode="before")
+    @classmethod
+    def _elastic_is_two_fields(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            raise ValueError("must be a whole number; for an elastic job write workers: <most> and minWorkers: <least>")
+        return value
+
+
+_HOLDS = (
+    "has(oldSelf.status) && (has(oldSelf.status.placement)"
+    " || (has(oldSelf.status.phase) && oldSelf.status.phase in ['Succeeded', 'Failed']))"
+)
+_REQUIRED_FIXED = ("queue", "workers", "gpu", "resources", "runtime", "gracePeriod")
+_OPTIONAL_FIXED = ("minWorkers", "topology", "checkpoint")
+
+
+def _fixed(field: str, *, optional: bool) -> TransitionRule:
+    same = f"self.spec.{field} == oldSelf.spec.{field}"
+    if optional:
+        present = f"has(self.spec.{field}) == has(oldSelf.spec.{field})"
+        same = f"({present} && (!has(self.spec.{field}) || {same}))"
+    return TransitionRule(
+        f"spec.{field}",
+        f"!({_HOLDS}) || {same}",
+        f"{field} cannot change while the job holds GPUs, nor after it has finished: set suspend: true, wait until its"
+        " phase is Suspended, change it, and resume; or make a new job",
+    )
+
+
+class TrainingJob(Model):
+    """A data-parallel training job: a gang of workers, each with GPUs or a share of one, in a tenant's queue."""
+
+    api_version: Literal["cotenant.dev/v1alpha1"]
+    kind: Literal["TrainingJob"]
+    metadata: ObjectMeta
+    spec: TrainingJobSpec
+    status: TrainingJobStatus = TrainingJobStatus()
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "metadata.name",
+            f"self.metadata.name.matches({cel_text(NAME)})",
+            "a job's name must start with a letter and have at most 50 lower-case letters, digits and '-': its pods are"
+            " named after it, and that is their host name",
+            lambda it: re.fullmatch(NAME, it.metadata.final_name) is not None,
+        ),
+    )
+    TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = (
+        *(_fixed(field, optional=False) for field in _REQUIRED_FIXED),
+        *(_fixed(field, optional=True) for field in _OPTIONAL_FIXED),
+    )
+
+    @property
+    def key(self) -> Str:
+        return f"{self.metadata.namespace or 'default'}/{self.metadata.name}"

@@ -1,0 +1,150 @@
+"""The amounts of our documents: how each is read, printed and said in the CRD. Integers in base units past this door.
+
+A type is an `Annotated` integer with three parts: a reader, a printer, and its schema with its one rule in CEL.
+
+What a rule may cost decides how an amount that stands in a list is said. The API server of Kubernetes 1.32 takes a
+whole number or text for as long as a request may be, whatever `maxLength` says, times the entries of the list. So
+there memory is always text (`listed`), and GPUs have their grammar in `pattern` and compare as `double`, which costs
+nothing and is exact for ten digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic.config import JsonDict
+
+from cotenant.api.scalars import quantities
+from cotenant.api.scalars.fields import cel_text
+from cotenant.api.scalars.quantities import QuantityError
+from cotenant.api.validation.rules import given
+
+
+def _reader(parse: Callable[[Any], int], message: str, fits: Callable[[int], bool], *, number: bool) -> BeforeValidator:
+    """What reads an amount and says, when it is refused, what is allowed. `number`: whole numbers are taken as well."""
+    written = "as a whole number or in quotes" if number else "in quotes"
+
+    def read(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | str if number else str):
+            raise ValueError(f"{message}; write it {written}, not as {given(value)}")
+        try:
+            amount = parse(value)
+        except QuantityError as error:
+            raise ValueError(f"{message}; {error}") from None
+        if not fits(amount):
+            raise ValueError(f"{message}, not {given(value)}")
+        return amount
+
+    return BeforeValidator(read)
+
+
+def _schema(rule: str, message: str, *, number: bool) -> JsonDict:
+    kind: JsonDict = {"x-kubernetes-int-or-string": True} if number else {"type": "string"}
+    return {**kind, "maxLength": 24, "x-kubernetes-validations": [{"rule": rule, "message": message}]}
+
+
+def _decimal(most: str, *, of: str, show: Callable[[int], str] = quantities.show_decimal) -> Any:
+    """More than 0 and at most so many, as a whole number or a text."""
+    highest = quantities.parse_decimal(most)
+    message = (
+        f'must be a number of {of} more than 0 and at most {most}, such as 2, "0.5" or "500m", with at most'
+        " three decimals"
+    )
+    rule = (
+        f"string(self).matches({cel_text(quantities.DECIMAL)}) && quantity(string(self)).compareTo(quantity('0')) > 0"
+        f" && quantity(string(self)).compareTo(quantity('{most}')) <= 0"
+    )
+    reader = _reader(quantities.parse_decimal, message, lambda amount: 0 < amount <= highest, number=True)
+    return reader, PlainSerializer(show, return_type=str), WithJsonSchema(_schema(rule, message, number=True))
+
+
+def _gpus(most: int) -> Any:
+    """From none to so many, as a whole number or a text."""
+    message = f'must be a number of GPUs from 0 to {most}, such as 2 or "0.5", with at most three decimals'
+    rule = f"double(self) >= 0.0 && double(self) <= {float(most)}"
+    reader = _reader(quantities.parse_gpus, message, lambda amount: amount <= most * quantities.MILLI, number=True)
+    schema: JsonDict = {**_schema(rule, message, number=True), "pattern": quantities.GPUS}
+    return reader, PlainSerializer(quantities.show_decimal, return_type=str), WithJsonSchema(schema)
+
+
+def _memory(low: str, high: str, *, listed: bool = False) -> Any:
+    """Within bounds, as a number of bytes or a text; `listed`: a text."""
+    least, most = quantities.parse_memory(low), quantities.parse_memory(high)
+    message = f'must be an amount of memory from {low} to {high}, such as "16Gi" or "512Mi"'
+    it = "self" if listed else "string(self)"
+    rule = (
+        f"{it}.matches({cel_text(quantities.MEMORY)}) && quantity({it}).compareTo(quantity('{low}')) >= 0"
+        f" && quantity({it}).compareTo(quantity('{high}')) <= 0"
+    )
+    reader = _reader(quantities.parse_memory, message, lambda amount: least <= amount <= most, number=not listed)
+    schema = _schema(rule, message, number=not listed)
+    return reader, PlainSerializer(quantities.show_memory, return_type=str), WithJsonSchema(schema)
+
+
+def _text_amount(
+    parse: Callable[[str], int],
+    show: Callable[[int], str],
+    *,
+    rule: str,
+    message: str,
+    fits: Callable[[int], bool],
+) -> Any:
+    """The metadata of an amount that is always a text: a fraction or a duration."""
+    reader = _reader(parse, message, fits, number=False)
+    return reader, PlainSerializer(show, return_type=str), WithJsonSchema(_schema(rule, message, number=False))
+
+
+LONGEST_S = quantities.parse_duration("8760h")
+_DURATION = 'must be a time such as "90s", "15m" or "2h30m"'
+
+CpuAmount: TypeAlias = Annotated[int, *_decimal("1024", of="CPUs", show=quantities.show_cpu)]
+"""Milli-CPU."""
+GpuAmount: TypeAlias = Annotated[int, *_gpus(1_000_000)]
+"""Milli-GPU."""
+GpuHours: TypeAlias = Annotated[int, *_decimal("9000000", of="GPU-hours")]
+"""Thousandths of a GPU-hour."""
+HostMemory: TypeAlias = Annotated[int, *_memory("1Mi", "64Ti")]
+"""Bytes."""
+VolumeSize: TypeAlias = Annotated[int, *_memory("1Mi", "64Ti", listed=True)]
+"""Bytes."""
+DeviceMemory: TypeAlias = Annotated[int, *_memory("1Mi", "1Ti")]
+"""Bytes of one GPU's memory."""
+PooledMemory: TypeAlias = Annotated[int, *_memory("1Mi", "65536Ti", listed=True)]
+"""Bytes of GPU memory, over many GPUs."""
+Fraction: TypeAlias = Annotated[
+    int,
+    *_text_amount(
+        quantities.parse_fraction,
+        quantities.show_decimal,
+        rule=f"self.matches({cel_text(quantities.FRACTION)})",
+        message='must be more than 0 and less than 1, in quotes, at most three decimals, such as "0.4";'
+        " for whole GPUs use count",
+        fits=lambda amount: 0 < amount < quantities.MILLI,
+    ),
+]
+"""Thousandths of one GPU, 1 to 999."""
+Duration: TypeAlias = Annotated[
+    int,
+    *_text_amount(
+        quantities.parse_duration,
+        quantities.show_duration,
+        rule=f"size(self) > 0 && self.matches({cel_text(quantities.DURATION)}) && duration(self) > duration('0s')"
+        " && duration(self) <= duration('8760h')",
+        message=f"{_DURATION}, longer than 0s and at most 8760h (a year)",
+        fits=lambda seconds: 0 < seconds <= LONGEST_S,
+    ),
+]
+"""Seconds, at least one."""
+Delay: TypeAlias = Annotated[
+    int,
+    *_text_amount(
+        quantities.parse_duration,
+        quantities.show_duration,
+        rule=f"size(self) > 0 && self.matches({cel_text(quantities.DURATION)}) && duration(self) <= duration('8760h')",
+        message=f'{_DURATION}, at most 8760h (a year); "0s" is at once',
+        fits=lambda seconds: seconds <= LONGEST_S,
+    ),
+]
+"""Seconds, none allowed."""

@@ -1,0 +1,131 @@
+"""Names, texts, numbers and moments: how the scalars of our documents are read and said in the CRD. See also `amounts`.
+
+Nothing is coerced: "2" is not a whole number and 2 is not a text, exactly as in the API server.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, StringConstraints, WithJsonSchema
+from pydantic.config import JsonDict
+
+from cotenant.api.validation.rules import broken, given
+
+Str: TypeAlias = Annotated[str, Strict()]
+Int: TypeAlias = Annotated[int, Strict()]
+
+
+def whole(least: int, most: int) -> Any:
+    """The metadata of a whole number within bounds."""
+    return Strict(), Field(ge=least, le=most)
+
+
+Bool: TypeAlias = Annotated[bool, Strict()]
+
+_Value = TypeVar("_Value", str, int)
+
+
+def text(grammar: str, message: str, *, longest: int) -> Any:
+    """The metadata of a string that must match `grammar` (RE2, anchored) and is refused with `message`."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, str) and (len(value) > longest or re.fullmatch(grammar, value) is None):
+            raise ValueError(f"{message}, not {given(value)}")
+        return value
+
+    return BeforeValidator(check), WithJsonSchema(
+        {
+            "type": "string",
+            "maxLength": longest,
+            "x-kubernetes-validations": [{"rule": f"self.matches({cel_text(grammar)})", "message": message}],
+        }
+    )
+
+
+def cel_text(value: str) -> str:
+    """A raw CEL string: what a regular expression is written in."""
+    return f"r'{value}'"
+
+
+DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+LABEL_VALUE = r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+_SELECTED_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
+
+Label: TypeAlias = Annotated[
+    Str,
+    *text(DNS_LABEL, "must be a name of at most 63 lower-case letters, digits and '-', such as \"team-a\"", longest=63),
+]
+"""The name of a Queue or a namespace."""
+ObjectName: TypeAlias = Annotated[
+    Str,
+    *text(SUBDOMAIN, "must be the name of an object: lower-case letters, digits, '-' and '.'", longest=253),
+]
+"""The name of an object of another kind in the job's namespace."""
+LabelValue: TypeAlias = Annotated[
+    Str,
+    *text(LABEL_VALUE, "must be a label value: letters, digits, '-', '_' and '.', at most 63", longest=63),
+]
+"""A GPU class, a zone, a rack: what can stand in a node's label."""
+LabelKey: TypeAlias = Annotated[
+    Str, *text(LABEL_KEY, "must be a label key, such as team or example.com/team", longest=317)
+]
+SelectedValue: TypeAlias = Annotated[
+    Str, *text(_SELECTED_VALUE, "must be a label value: letters, digits, '-', '_' and '.', at most 63", longest=63)
+]
+"""What a selector compares a label with: nothing is a value too."""
+
+
+def bounded(longest: int, *, shortest: int = 0) -> Any:
+    """A string without a grammar, with a longest length."""
+    return StringConstraints(strict=True, max_length=longest, min_length=shortest)
+
+
+def passed_on(longest: int) -> Any:
+    """A string that a program is given as it is: as an argument, or in a variable. Linux ends both at a NUL."""
+
+    def check(value: str) -> str:
+        if "\0" in value:
+            raise ValueError("must not contain the character NUL")
+        return value
+
+    return bounded(longest), AfterValidator(check), Field(json_schema_extra={"pattern": r"^[^\x00]*$"})
+
+
+def keyed_by(key: str) -> Any:
+    """A list whose items have distinct keys, which the API server checks and merges by."""
+
+    def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
+        values = [getattr(item, key) for item in items]
+        twice = [index for index, value in enumerate(values) if value in values[:index]]
+        if twice:
+            raise broken([(f"[{index}]", f"the {key} {values[index]!r} appears twice") for index in twice])
+        return items
+
+    extra: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+    return AfterValidator(distinct), Field(json_schema_extra=extra)
+
+
+def _read_time(value: Any) -> Any:
+    if isinstance(value, str):
+        return datetime.fromisoformat(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return datetime.fromtimestamp(value, UTC)
+    return value
+
+
+def _show_time(value: datetime) -> str:
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+Timestamp: TypeAlias = Annotated[
+    datetime,
+    BeforeValidator(_read_time),
+    PlainSerializer(_show_time, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""A moment. Built from Unix seconds or RFC 3339; written as Kubernetes writes it, to the second, in UTC."""

@@ -1,0 +1,141 @@
+"""docs/api.md, made from the same schemas as the CRDs, so that what people read is what the API server checks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from cotenant.api.resources import reserved_env
+from cotenant.api.resources.trainingjobs import TrainingJob
+from cotenant.api.schema import crds
+
+HEAD = """\
+<!-- Generated from the models in operator/cotenant/api by `make crds`. Do not edit. -->
+# API reference: `cotenant.dev/v1alpha1`
+
+How to write these documents: [tenants](tenants.md). `kubectl explain tj.spec` says the same as this page.
+`cotenant validate -f FILE` checks documents without a cluster; it takes and refuses exactly what the API server does.
+
+Amounts: GPUs, CPUs and GPU-hours are whole numbers or texts with at most three decimals (`2`, `"0.5"`, `500m`), memory
+has a unit (`16Gi`, `512Mi`), times have units (`90s`, `2h30m`). A number with decimals needs quotes.
+"""
+
+JOB_NOTES = """\
+### What may change
+
+While a job holds GPUs, and after it has finished, these stay as they are: {fixed}. Set `suspend: true`, wait for the
+phase `Suspended`, change them, and resume; or make a new job. Everything else may change at any time.
+
+### Variables that a job cannot set
+
+| Variables | Why |
+|---|---|
+{rows}
+
+`PYTORCH_CUDA_ALLOC_CONF` and `PYTORCH_ALLOC_CONF` may be set to keys that do not touch the memory limit, such as
+`expandable_segments:True`.
+"""
+
+
+def markdown() -> str:
+    parts = [HEAD]
+    for resource in crds.RESOURCES:
+        root = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        scope = "namespaced" if resource.namespaced else "cluster-scoped"
+        parts.append(f"## {resource.kind}\n\n{root['description']} Short name `{resource.short[0]}`, {scope}.\n")
+        if "spec" in root["properties"]:
+            parts.append(f"### {resource.kind} spec\n\n{_table(root['properties']['spec'])}")
+            rules = _rules(root)
+            if rules:
+                parts.append(f"Refused with these words, besides what is said of single fields:\n\n{rules}")
+        if resource.model is TrainingJob:
+            parts.append(_job_notes())
+        parts.append(f"### {resource.kind} status\n\n{_table(root['properties']['status'], asked=False)}")
+    return "\n".join(parts)
+
+
+def _job_notes() -> str:
+    fixed = ", ".join(f"`{rule.field.removeprefix('spec.')}`" for rule in TrainingJob.TRANSITIONS)
+    rows = "\n".join(f"| {_names(row.names)} | {row.why} |" for row in reserved_env.DENIED)
+    return JOB_NOTES.format(fixed=fixed, rows=rows)
+
+
+def _names(expression: str) -> str:
+    inner = expression.removeprefix("^").removesuffix("$").removeprefix("(").removesuffix(")")
+    return ", ".join(f"`{name.replace('.*', '*')}`" for name in _alternatives(inner))
+
+
+def _alternatives(expression: str) -> Iterator[str]:
+    """The branches of an expression without nesting deeper than one group: `A|B_(C|D)` → A, B_C, B_D."""
+    depth, start = 0, 0
+    for at, letter in enumerate(f"{expression}|"):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "|" and depth == 0:
+            branch = expression[start:at]
+            start = at + 1
+            prefix, _, group = branch.partition("(")
+            yield from (f"{prefix}{end}" for end in group.removesuffix(")").split("|")) if group else (branch,)
+
+
+def _table(schema: dict[str, Any], *, asked: bool = True) -> str:
+    columns = ["Field", "Type", *(["Default"] if asked else []), "Meaning"]
+    rows = [columns, ["---"] * len(columns)]
+    for path, node, required in _fields(schema):
+        default = [_default(node, required)] if asked else []
+        rows.append([f"`{path}`", _type(node), *default, _meaning(node)])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _default(node: dict[str, Any], required: bool) -> str:
+    if node.get("default", {}) == {}:
+        return "required" if required else ""
+    value = node["default"]
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
+
+
+def _fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any], bool]]:
+    for name, node in schema.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        yield here, node, name in schema.get("required", ())
+        yield from _fields(node, here)
+        if "items" in node:
+            yield from _fields(node["items"], f"{here}[]")
+
+
+_TYPES = {"string": "text", "integer": "whole number", "boolean": "true or false"}
+
+
+def _type(node: dict[str, Any]) -> str:
+    if "enum" in node:
+        return " \\| ".join(f"`{value}`" for value in node["enum"])
+    if node.get("x-kubernetes-int-or-string"):
+        return "amount"
+    kind = str(node["type"])
+    if kind == "array":
+        return f"list of {_type(node['items'])}"
+    if kind == "integer" and "minimum" in node:
+        return f"{node['minimum']} … {node['maximum']}" if "maximum" in node else f"from {node['minimum']}"
+    return _TYPES.get(kind, kind)
+
+
+def _meaning(node: dict[str, Any]) -> str:
+    said = [node.get("description", "")]
+    if node.get("type") != "object":
+        said += [f"It {rule['message']}." for rule in node.get("x-kubernetes-validations", ())]
+    return " ".join(part for part in said if part).replace("|", "\\|")
+
+
+def _rules(root: dict[str, Any]) -> str:
+    """What several fields of one object have to say to each other."""
+    nodes = [("metadata", root)]
+    for path, node, _ in _fields(root):
+        nodes += [(path, node), *([(f"{path}[]", node["items"])] if "items" in node else [])]
+    said = [
+        (path, rule["message"])
+        for path, node in nodes
+        if node.get("type") == "object"
+        for rule in node.get("x-kubernetes-validations", ())
+    ]
+    elsewhere = ("cannot change while", "not for the job to set")
+    return "".join(f"- `{path}`: {text}.\n" for path, text in said if not any(part in text for part in elsewhere))

@@ -1,0 +1,117 @@
+"""The operator's only way to write to Kubernetes: six verbs, and what came of each as a value.
+
+A conflict, an object that exists and one that is gone are ordinary answers here (`Outcome`), because the loop acts on
+them. Only a server that cannot be reached, or that keeps failing, raises (`UnreachableError`). The one implementation
+is `cotenant.controller.client.rest`. Reading streams is not among the verbs: kopf feeds the mirror (`handlers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Protocol, TypeAlias
+
+from cotenant import names
+
+Document: TypeAlias = dict[str, Any]
+"""One Kubernetes object as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object and where the API server keeps it."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool = True
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        tail = f"/{name}" if name else ""
+        return f"{root}{scope}/{self.plural}{tail}" + (f"/{subresource}" if subresource else "")
+
+
+TRAINING_JOBS: Final = Resource(names.GROUP, names.VERSION, "trainingjobs")
+QUEUES: Final = Resource(names.GROUP, names.VERSION, "queues", namespaced=False)
+GPU_NODES: Final = Resource(names.GROUP, names.VERSION, "gpunodes", namespaced=False)
+NODES: Final = Resource("", "v1", "nodes", namespaced=False)
+NAMESPACES: Final = Resource("", "v1", "namespaces", namespaced=False)
+PODS: Final = Resource("", "v1", "pods")
+SERVICES: Final = Resource("", "v1", "services")
+SECRETS: Final = Resource("", "v1", "secrets")
+NETWORK_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies")
+PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
+LEASES: Final = Resource("coordination.k8s.io", "v1", "leases")
+EVENTS: Final = Resource("events.k8s.io", "v1", "events")
+
+
+class Outcome(StrEnum):
+    DONE = "Done"
+    CONFLICT = "Conflict"
+    """409: somebody else wrote since the resourceVersion that the write was guarded with."""
+    EXISTS = "AlreadyExists"
+    MISSING = "NotFound"
+    REFUSED = "Refused"
+    """The server understood and said no (400, 403, 422 …): repeating the same write is pointless."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    outcome: Outcome
+    document: Document = field(default_factory=dict)
+    """The object as the server now has it, when `outcome` is DONE."""
+    message: str = ""
+    code: int = 200
+
+    @property
+    def done(self) -> bool:
+        return self.outcome is Outcome.DONE
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    items: tuple[Document, ...]
+    version: int
+    """The resourceVersion of the list: what is not in it and is not newer, is gone."""
+
+
+class UnreachableError(ConnectionError):
+    """The API server did not answer in time, or kept answering with errors; says which call and the last answer."""
+
+
+class FencedError(UnreachableError):
+    """A write was held back at the last moment, because another replica may lead by now."""
+
+
+class Kube(Protocol):
+    """What the controller asks of an API server."""
+
+    async def list(self, resource: Resource, namespace: str = "", labels: str = "") -> Listing: ...
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Reply: ...
+
+    async def create(self, resource: Resource, body: Mapping[str, Any], namespace: str = "") -> Reply: ...
+
+    async def patch(
+        self, resource: Resource, name: str, body: Mapping[str, Any], *, namespace: str = "", subresource: str = ""
+    ) -> Reply:
+        """A JSON merge patch. `metadata.resourceVersion` in the body makes it fail with CONFLICT when it is stale."""
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", grace_s: int | None = None
+    ) -> Reply:
+        """Delete that very object: with `uid`, a namesake that came later is left alone (CONFLICT)."""
+
+
+def version_of(document: Mapping[str, Any]) -> int:
+    """resourceVersions of one resource are ordered integers (guaranteed by Kubernetes 1.35, true long before)."""
+    return int(document.get("metadata", {}).get("resourceVersion") or 0)
+
+
+def key_of(metadata: Mapping[str, Any]) -> str:
+    """`namespace/name`, or the name of what has no namespace."""
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])

@@ -1,0 +1,25 @@
+"""Pure: the smallest JSON merge patch from one status to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cotenant.api.validation.rules import StatusModel
+
+
+def patch(raw: Mapping[str, Any], status: StatusModel) -> dict[str, Any]:
+    """The JSON merge patch of `.status`; empty when there is nothing to write."""
+    return _difference(raw, status.to_document())
+
+
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    change: dict[str, Any] = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            if inner := _difference(before, value):
+                change[key] = inner
+        elif value != before:
+            change[key] = value
+    return change

@@ -1,0 +1,43 @@
+"""What a new leader reads in the statuses of the time before: past borrowing, jobs that ended, room being made.
+
+Pure. `World.rebuild` gives it to the core; who wrote it are `queue_statuses` and the writers of TrainingJobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cotenant.api.resources.queues import Queue
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.core.model.failover import Handover, PastBorrowing
+from cotenant.core.model.lifecycle import TERMINAL
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.model.plan import Reason
+
+
+def handover_of(
+    queues: Mapping[str, Queue], jobs: Mapping[JobKey, JobRecord], read: Callable[[JobRecord], Job | None]
+) -> Handover:
+    """`read` gives the core's job of a record, or nothing where it cannot be read."""
+    ended, owed = [], []
+    for key, record in sorted(jobs.items()):
+        status = record.status
+        if status.phase in TERMINAL and status.finished_at and (job := read(record)) is not None:
+            ended.append((job, status.finished_at.timestamp()))
+        elif status.pending is not None and status.pending.reason == Reason.WAITING_FOR_EVICTION:
+            owed.append(key)
+    return Handover(borrowing=_borrowing(queues), ended=tuple(ended), owed=tuple(owed))
+
+
+def _borrowing(queues: Mapping[str, Queue]) -> tuple[PastBorrowing, ...]:
+    return tuple(
+        PastBorrowing(
+            queue=name,
+            milli_seconds=queue.status.past_borrowing.milli_gpu_seconds,
+            rate_milli=queue.status.borrowed,
+            at=queue.status.past_borrowing.at.timestamp(),
+            half_life_s=queue.status.past_borrowing.half_life_seconds,
+        )
+        for name, queue in sorted(queues.items())
+        if queue.status.past_borrowing is not None
+    )

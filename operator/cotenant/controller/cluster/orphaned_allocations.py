@@ -1,0 +1,64 @@
+"""Jobs that stand in, for the core, for what can no longer be read from a TrainingJob. Pure.
+
+A pod that may still run holds its GPUs whatever has become of its job. Where no committed placement covers it (the job
+was deleted, has finished, or has left a dead node behind) a *remainder* stands in: a job that is leaving, read from the
+annotation of its pods. A job whose spec cannot be read any more is stood in for by what its status says that it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.informers.pod_record import PodFacts
+from cotenant.core.model.objects import GpuRequest, Job, JobKey, Placement
+
+
+def remainders(pods: Iterable[PodFacts], uid: str) -> dict[JobKey, Job]:
+    """One for each attempt of the job with this uid that these pods, which nothing covers, are left of."""
+    attempts: dict[JobKey, list[PodFacts]] = {}
+    for pod in pods:
+        if pod.held and pod.worker and pod.worker.placement:
+            key = f"{pod.namespace}/{pod.worker.job}#{uid}-{pod.worker.attempt}"
+            attempts.setdefault(key, []).append(pod)
+    return {key: _remainder(key, left) for key, left in attempts.items()}
+
+
+def unreadable(record: JobRecord, placement: Placement) -> Job:
+    """It runs, though its spec cannot be read any more: it keeps what it holds, and nobody moves it."""
+    return Job(
+        key=record.key,
+        uid=record.uid,
+        namespace=record.namespace,
+        queue="",
+        workers_min=placement.workers,
+        workers_max=placement.workers,
+        gpu=GpuRequest(),
+        submitted_at=0.0,
+        placement=placement,
+        admitted_at=record.status.placement.admitted_at.timestamp() if record.status.placement else 0.0,
+        preemptible=False,
+    )
+
+
+def _remainder(key: JobKey, pods: list[PodFacts]) -> Job:
+    ordered = sorted(pods, key=lambda pod: pod.worker.node_rank if pod.worker else 0)
+    nodes = tuple(pod.worker.placement for pod in ordered if pod.worker and pod.worker.placement)
+    placement = Placement(nodes=nodes)
+    workers = max(1, placement.workers)
+    return Job(
+        key=key,
+        uid=ordered[0].worker.job_uid if ordered[0].worker else "",
+        namespace=ordered[0].namespace,
+        queue=ordered[0].worker.queue if ordered[0].worker else "",
+        workers_min=workers,
+        workers_max=workers,
+        gpu=GpuRequest(),
+        cpu_milli=sum(pod.cpu_milli for pod in ordered) // workers,
+        memory_mib=sum(pod.memory_mib for pod in ordered) // workers,
+        submitted_at=0.0,
+        placement=placement,
+        admitted_at=0.0,
+        preemptible=False,
+        evicting=True,
+    )

@@ -1,0 +1,78 @@
+"""Kubernetes Events about TrainingJobs, for the tenant: written after the status, best effort, at a bounded rate.
+
+An Event is a message, not a record: when there are too many, or the API server is busy, they are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from datetime import UTC, datetime
+
+from cotenant import names
+from cotenant.controller.client.kube import EVENTS, Document, FencedError, Kube, UnreachableError
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.lifecycle.observation import Note
+from cotenant.controller.telemetry.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+CONTROLLER = f"{names.GROUP}/operator"
+LONGEST = 1024
+BACKLOG = 1000
+
+
+class Notes:
+    def __init__(self, kube: Kube, metrics: Metrics, *, identity: str, per_second: float) -> None:
+        self._kube = kube
+        self._metrics = metrics
+        self._identity = identity
+        self._pause = 1.0 / per_second if per_second else 0.0
+        self._queue: asyncio.Queue[Document] = asyncio.Queue(BACKLOG)
+        self._silent = not per_second
+
+    def say(self, record: JobRecord, note: Note) -> None:
+        """Queue it; never waits."""
+        if self._silent:
+            return
+        try:
+            self._queue.put_nowait(event(record, note, self._identity, datetime.now(UTC)))
+        except asyncio.QueueFull:
+            self._metrics.events_dropped.inc()
+
+    async def run(self) -> None:
+        while True:
+            document = await self._queue.get()
+            started = time.monotonic()
+            try:
+                await self._kube.create(EVENTS, document, document["metadata"]["namespace"])
+            except FencedError:
+                self._metrics.events_dropped.inc()  # the replica that leads now has its own to say
+            except UnreachableError as error:
+                self._metrics.events_dropped.inc()
+                log.warning("an Event was not written: %s", error)
+            await asyncio.sleep(max(0.0, self._pause - (time.monotonic() - started)))
+
+
+def event(record: JobRecord, note: Note, identity: str, now: datetime) -> Document:
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{record.name}.{uuid.uuid4().hex[:16]}", "namespace": record.namespace},
+        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "reportingController": CONTROLLER,
+        "reportingInstance": identity[:128],
+        "action": note.reason,
+        "reason": note.reason,
+        "regarding": {
+            "apiVersion": names.API_VERSION,
+            "kind": "TrainingJob",
+            "namespace": record.namespace,
+            "name": record.name,
+            "uid": record.uid,
+        },
+        "note": note.message if len(note.message) <= LONGEST else f"{note.message[: LONGEST - 1]}…",
+        "type": "Warning" if note.warning else "Normal",
+    }

@@ -1,0 +1,189 @@
+"""What the operator needs to know of a pod, decoded once when it is seen; kept in the mirror, judged by `steps`.
+
+Pods that are not ours, and parameter servers, matter to the core for one thing only: the CPU and memory that they take
+from their node.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from cotenant import contract, names
+from cotenant.api.conversion.nodes import pod_requests
+from cotenant.controller.client.kube import version_of
+from cotenant.controller.informers.disruption import Taken, taken
+from cotenant.controller.manifests.attempt import placement_from_json
+from cotenant.core.model.objects import NodePlacement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """Which pod of which attempt of which job this is, and what it was granted."""
+
+    job: str
+    job_uid: str
+    attempt: int
+    node_rank: int
+    queue: str
+    placement: NodePlacement | None
+    server: bool = False
+    """A parameter server's: it has no ranks, and no placement speaks of what it takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How the worker container ended. `code` is -1 when the pod failed without running to an end (evicted, lost)."""
+
+    code: int
+    reason: str = ""
+    at: float = 0.0
+    """When, in Unix seconds; 0 when nobody says."""
+    termination: contract.Termination | None = None
+    said: str = ""
+    """What the kubelet or the container runtime says of it, where the launcher left no word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFacts:
+    """One pod. `held` is the question that matters: may anybody else use its GPUs?"""
+
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    worker: Worker | None = None
+    """None: not one of ours."""
+    node: str = ""
+    """Empty until the kube-scheduler has bound it."""
+    ready: bool = False
+    ip: str = ""
+    deleting: bool = False
+    taken: Taken | None = None
+    """Who has asked it to leave, the operator itself included."""
+    exit: Exit | None = None
+    """Set when every container has ended: its GPUs are free."""
+    waiting: str = ""
+    """Why the container does not start, such as `ErrImagePull`, when the kubelet says so."""
+    preparing_since: float = 0.0
+    """Since when its kubelet has been getting its volumes and its network ready, in Unix seconds; 0 when it is not."""
+    cpu_milli: int = 0
+    """Requested, all containers together."""
+    memory_mib: int = 0
+
+    @property
+    def held(self) -> bool:
+        """Its processes may still run, and its GPUs are in use."""
+        return self.exit is None
+
+
+@dataclass(slots=True)
+class NodeLoad:
+    """What pods that no placement speaks of have requested on one node: other people's, and parameter servers."""
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+
+    def add(self, pod: PodFacts, sign: int) -> None:
+        self.cpu_milli += sign * pod.cpu_milli
+        self.memory_mib += sign * pod.memory_mib
+
+
+def read_pod(document: Mapping[str, Any]) -> PodFacts:
+    metadata = document["metadata"]
+    spec, status = document.get("spec", {}), document.get("status", {})
+    worker = _worker(metadata)
+    container = _container_status(status)
+    cpu_milli, memory_mib = pod_requests(document)
+    return PodFacts(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        version=version_of(document),
+        worker=worker,
+        node=spec.get("nodeName", ""),
+        ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
+        ip=status.get("podIP", ""),
+        deleting="deletionTimestamp" in metadata,
+        taken=taken(document),
+        exit=_exit(status, container),
+        waiting=_waiting(status, container),
+        preparing_since=_preparing_since(status),
+        cpu_milli=cpu_milli,
+        memory_mib=memory_mib,
+    )
+
+
+def _worker(metadata: Mapping[str, Any]) -> Worker | None:
+    labels = metadata.get("labels") or {}
+    if labels.get(names.LABEL_MANAGED_BY) != names.MANAGED_BY or names.LABEL_JOB_UID not in labels:
+        return None
+    if not any(o["uid"] == labels[names.LABEL_JOB_UID] for o in metadata.get("ownerReferences") or ()):
+        return None  # labels anybody can write; only the operator's pods are owned by the job that they name
+    try:
+        attempt, node_rank = int(labels[names.LABEL_ATTEMPT]), int(labels[names.LABEL_NODE_RANK])
+    except (KeyError, ValueError):
+        return None
+    annotation = (metadata.get("annotations") or {}).get(names.ANNOTATION_PLACEMENT, "")
+    return Worker(
+        job=labels[names.LABEL_JOB],
+        job_uid=labels[names.LABEL_JOB_UID],
+        attempt=attempt,
+        node_rank=node_rank,
+        queue=labels.get(names.LABEL_QUEUE, ""),
+        placement=placement_from_json(annotation),
+        server=names.LABEL_SERVER in labels,
+    )
+
+
+def _container_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    for container in status.get("containerStatuses") or ():
+        if container["name"] == names.CONTAINER:
+            return container  # type: ignore[no-any-return]
+    return {}
+
+
+def _exit(status: Mapping[str, Any], container: Mapping[str, Any]) -> Exit | None:
+    if status.get("phase") not in {"Succeeded", "Failed"}:
+        return None
+    ended = (container.get("state") or {}).get("terminated")
+    if ended is None:
+        return Exit(code=-1, reason=status.get("reason") or "PodLost", said=status.get("message") or "")
+    termination = _termination(ended.get("message") or "")
+    return Exit(
+        code=int(ended.get("exitCode", -1)),
+        reason=ended.get("reason") or status.get("reason") or "",
+        at=unix(ended.get("finishedAt")),
+        termination=termination,
+        said="" if termination else ended.get("message") or status.get("message") or "",
+    )
+
+
+def unix(text: str | None) -> float:
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def _termination(message: str) -> contract.Termination | None:
+    try:
+        return contract.Termination.from_json(message)
+    except (json.JSONDecodeError, TypeError, AttributeError):
+        return None
+
+
+def _preparing_since(status: Mapping[str, Any]) -> float:
+    conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    preparing = status.get("phase") == "Pending" and conditions.get("PodReadyToStartContainers") == "False"
+    return unix(status.get("startTime")) if preparing else 0.0
+
+
+def _waiting(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    if waiting.get("reason") and waiting["reason"] not in {"ContainerCreating", "PodInitializing"}:
+        return f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}".rstrip(": ")
+    return ""

@@ -1,0 +1,182 @@
+"""One leader among the replicas, by a coordination Lease; called by `main`, asked by the loop before every write.
+
+A candidate takes the Lease when it has watched it unchanged for `lease_s` on its own clock, so clocks need not agree.
+A leader that could not renew for `renew_deadline_s` stops leading by itself, well before anybody else may start:
+
+    last renewal sent ── renew_deadline_s ──> old leader stops ── gap ──> lease_s ──> new leader may start
+
+The client asks `leads` at the last moment before it sends, so what is sent is sent before the gap begins, and the gap
+is the time that it has to arrive.
+Released on SIGTERM, so a planned restart does not wait at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cotenant.controller.client.kube import LEASES, Document, Kube, Outcome, Reply, UnreachableError
+
+log = logging.getLogger(__name__)
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Take-over after a kill takes at most lease_s + poll_s and one round trip: 8.5 s."""
+
+    lease_s: float = 7.5
+    renew_deadline_s: float = 6.0
+    poll_s: float = 0.8
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a candidate last saw of the Lease, and since when it has not changed."""
+
+    version: str = ""
+    since: float = 0.0
+    led_at: float = -math.inf
+    """When another replica was last seen to hold it."""
+
+
+class Leadership:
+    def __init__(
+        self,
+        kube: Kube,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,  # of the process, not of the pod: what a killed process sent may still be on its way
+        times: LeaseTimes = LeaseTimes(),
+        clock: Clock = time.monotonic,
+        on_change: Callable[[bool], None] = lambda leads: None,
+    ) -> None:
+        self._kube = kube
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._times = times
+        self._clock = clock
+        self._on_change = on_change
+        self._leads_until = 0.0
+        self._led = False
+        self._seen = _Seen()
+        self._held: Document | None = None
+        """The Lease as this replica last wrote it: renewed in one round trip."""
+
+    @property
+    def leads(self) -> bool:
+        """True only while nobody else can have taken over. Cheap: asked before every write."""
+        return self._clock() < self._leads_until
+
+    async def run(self) -> None:
+        """Try for ever; cancel to stop. Failure to reach the server costs leadership, never the process."""
+        while True:
+            try:
+                async with asyncio.timeout(self._times.renew_deadline_s):
+                    await self.step()
+            except (UnreachableError, TimeoutError) as error:
+                why = str(error) or f"no answer within {self._times.renew_deadline_s:g} s"
+                log.warning("lease %s/%s cannot be renewed: %s", self._namespace, self._name, why)
+            self._announce()
+            await asyncio.sleep(self._times.poll_s)
+
+    async def step(self) -> None:
+        """One write while it is ours; else one look at the Lease, and one write if it is free or expired."""
+        asked_at = self._clock()
+        if self._held is not None:
+            self._judge(await self._take(self._held), asked_at)
+            if self.leads:
+                return
+        asked_at = self._clock()
+        reply = await self._kube.get(LEASES, self._name, self._namespace)
+        if reply.outcome is Outcome.MISSING:
+            if not self._is_left():
+                return
+            written = await self._kube.create(LEASES, self._document(transitions=0), self._namespace)
+        elif not reply.done:
+            log.error("lease %s/%s cannot be read: %s", self._namespace, self._name, reply.message)
+            return
+        elif self._may_take(reply.document):
+            written = await self._take(reply.document)
+        else:
+            self._leads_until, self._held = 0.0, None
+            return
+        self._judge(written, asked_at)
+
+    async def release(self) -> None:
+        """Give the Lease back at once, so that another replica need not wait for it to expire."""
+        if not self.leads:
+            return
+        self._leads_until, self._held = 0.0, None
+        self._announce()
+        reply = await self._kube.get(LEASES, self._name, self._namespace)
+        if reply.done and reply.document["spec"].get("holderIdentity") == self._identity:
+            body = {
+                "metadata": {"resourceVersion": reply.document["metadata"]["resourceVersion"]},
+                "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()},
+            }
+            await self._kube.patch(LEASES, self._name, body, namespace=self._namespace)
+
+    def _may_take(self, lease: Document) -> bool:
+        holder = lease["spec"].get("holderIdentity") or ""
+        version = str(lease["metadata"]["resourceVersion"])
+        if version != self._seen.version:
+            self._seen = _Seen(version, self._clock(), self._seen.led_at)
+        if not holder:
+            return "leaseDurationSeconds" in lease["spec"] or self._is_left()
+        if holder != self._identity:
+            self._seen.led_at = self._clock()
+        return holder == self._identity or self._clock() - self._seen.since >= self._times.lease_s
+
+    def _is_left(self) -> bool:
+        """A Lease that somebody deleted, or replaced by an empty one, was not given back: who held it may lead on for a
+        moment, as when it cannot be reached."""
+        return self._clock() - self._seen.led_at >= self._times.lease_s
+
+    async def _take(self, lease: Document) -> Reply:
+        spec = lease["spec"]
+        ours = spec.get("holderIdentity") == self._identity
+        document = self._document(transitions=int(spec.get("leaseTransitions") or 0) + (0 if ours else 1))
+        if ours:
+            del document["spec"]["acquireTime"]
+        document["metadata"]["resourceVersion"] = lease["metadata"]["resourceVersion"]
+        return await self._kube.patch(LEASES, self._name, document, namespace=self._namespace)
+
+    def _judge(self, written: Reply, asked_at: float) -> None:
+        """Counted from before the request: the server may have written any time after that."""
+        self._leads_until = asked_at + self._times.renew_deadline_s if written.done else 0.0
+        self._held = written.document if written.done else None
+        if written.outcome is Outcome.REFUSED:
+            log.error("lease %s/%s cannot be written: %s", self._namespace, self._name, written.message)
+
+    def _announce(self) -> None:
+        if self.leads != self._led:
+            self._led = self.leads
+            log.info("%s %s", self._identity, "leads" if self._led else "does not lead any more")
+            self._on_change(self._led)
+
+    def _document(self, *, transitions: int) -> Document:
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": {
+                "holderIdentity": self._identity,
+                "leaseDurationSeconds": int(self._times.lease_s),
+                "acquireTime": _now(),
+                "renewTime": _now(),
+                "leaseTransitions": transitions,
+            },
+        }
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

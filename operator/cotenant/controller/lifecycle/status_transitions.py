@@ -1,0 +1,232 @@
+"""Pure: the status of a TrainingJob after something happened to it.
+
+`steps` says what happened; the phase always comes from the core's transition table, the conditions from the phase. One
+call here is one transition and becomes one write (`apply`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from cotenant.api.conversion.to_core import from_placement, unix_seconds
+from cotenant.api.resources.trainingjob_status import (
+    Condition,
+    EvictionStatus,
+    ExcludedNode,
+    Isolation,
+    PendingStatus,
+    TrainingJobStatus,
+    UsageStatus,
+)
+from cotenant.core.model.lifecycle import HOLDING, Event, Phase, step
+from cotenant.core.model.objects import Placement
+from cotenant.core.model.plan import Verdict
+
+
+class UnexpectedEventError(RuntimeError):
+    """The transition table has no line for this: a defect of the operator, not of a job."""
+
+
+def moved(
+    status: TrainingJobStatus, event: Event, *, reason: str, message: str, now: float, **fields: Any
+) -> TrainingJobStatus:
+    """The status one transition further. `fields` are what else this transition changes."""
+    phase = step(Phase(status.phase or Phase.PENDING), event)
+    if phase is None:
+        raise UnexpectedEventError(f"{event} in phase {status.phase}")
+    changed = status.model_copy(update={"phase": phase, "reason": reason, "message": message, **fields})
+    return changed.model_copy(update={"conditions": conditions(changed, now)})
+
+
+def explained(status: TrainingJobStatus, *, reason: str, message: str, now: float) -> TrainingJobStatus:
+    """In the same phase for another reason."""
+    changed = status.model_copy(update={"reason": reason, "message": message})
+    return changed.model_copy(update={"conditions": conditions(changed, now)})
+
+
+def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
+    """Said for `kubectl wait` and for tools: what the phase means, each with the time since when."""
+    phase = Phase(status.phase or Phase.PENDING)
+    truths = {"Admitted": phase in HOLDING, "Running": phase is Phase.RUNNING}
+    before = {condition.type: condition for condition in status.conditions}
+    once_said = {
+        "Complete": phase is Phase.SUCCEEDED,
+        "Failed": phase is Phase.FAILED,
+        "Suspended": phase is Phase.SUSPENDED,
+        "Invalid": phase is Phase.INVALID,
+    }
+    truths |= {kind: true for kind, true in once_said.items() if true or kind in before}
+    made = []
+    for kind, true in truths.items():
+        old = before.get(kind)
+        same = old is not None and old.status == str(true)
+        made.append(
+            Condition(
+                type=kind,
+                status=str(true),
+                reason=old.reason if same and old and kind == "Admitted" and true else status.reason or phase.value,
+                message=old.message if same and old and kind == "Admitted" and true else status.message or "",
+                last_transition_time=old.last_transition_time if same and old else now,
+                observed_generation=status.observed_generation,
+            )
+        )
+    return tuple(made)
+
+
+def admitted(
+    status: TrainingJobStatus, placement: Placement, isolation: Isolation, message: str, now: float, *, servers: int = 0
+) -> TrainingJobStatus:
+    """The commit of an admission: from here on the job holds its GPUs."""
+    return moved(
+        status,
+        Event.ADMITTED,
+        reason="Admitted",
+        message=message,
+        now=now,
+        placement=from_placement(placement, admitted_at=now, isolation=isolation, servers=servers),
+        pending=None,
+        isolation=isolation,
+        attempts=status.attempts + 1,
+        restarts=status.attempts,
+        progress=None,
+    )
+
+
+def resized(
+    status: TrainingJobStatus,
+    placement: Placement,
+    *,
+    isolation: Isolation,
+    message: str,
+    milli: int,
+    now: float,
+    servers: int = 0,
+) -> TrainingJobStatus:
+    """An elastic job gets other GPUs: the next attempt begins, without ever having waited again."""
+    return moved(
+        status,
+        Event.RESIZED,
+        reason="Resized",
+        message=message,
+        now=now,
+        placement=from_placement(placement, admitted_at=now, isolation=isolation, servers=servers),
+        usage=charged(status, now, milli=milli),
+        isolation=isolation,
+        attempts=status.attempts + 1,
+        restarts=status.attempts,
+    )
+
+
+def evicting(
+    status: TrainingJobStatus,
+    event: Event,
+    *,
+    kind: str,
+    message: str,
+    now: float,
+    in_favour_of: str | None = None,
+    **fields: Any,
+) -> TrainingJobStatus:
+    eviction = EvictionStatus(kind=kind, message=message, in_favour_of=in_favour_of, at=now)
+    before = status.usage or UsageStatus()
+    ran = before.model_copy(update={"run_seconds": before.run_seconds + int(ran_for(status, now))})
+    return moved(status, event, reason=kind, message=message, now=now, eviction=eviction, usage=ran, **fields)
+
+
+def released(status: TrainingJobStatus, *, milli: int, over_at: float, now: float) -> TrainingJobStatus:
+    """The last pod is gone: the placement is free, and the job waits again with the age it had."""
+    eviction = status.eviction.model_copy(update={"done": True}) if status.eviction else None
+    reason = status.reason or "Evicted"
+    message = status.message or "the job gave its GPUs back and waits again"
+    return moved(
+        status,
+        Event.RELEASED,
+        reason=reason,
+        message=message,
+        now=now,
+        placement=None,
+        isolation=None,
+        eviction=eviction,
+        pending=PendingStatus(reason=reason, message=message, since=now),
+        usage=charged(status, over_at, milli=milli),
+    )
+
+
+def finished(
+    status: TrainingJobStatus,
+    event: Event,
+    *,
+    reason: str,
+    message: str,
+    milli: int,
+    over_at: float,
+    now: float,
+    **fields: Any,
+) -> TrainingJobStatus:
+    return moved(
+        status,
+        event,
+        reason=reason,
+        message=message,
+        now=now,
+        placement=None,
+        pending=None,
+        finished_at=moment(now),
+        usage=charged(status, over_at, milli=milli),
+        **fields,
+    )
+
+
+def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> TrainingJobStatus:
+    """What a job that waits is told. `since` is kept while the reason stays."""
+    before = status.pending
+    since = before.since if before and before.reason == verdict.reason.value and before.since else now
+    pending = PendingStatus(
+        reason=verdict.reason.value,
+        message=verdict.message,
+        since=since,
+        estimated_start=verdict.estimated_start_at,
+        would_start_if=verdict.would_start_if or None,
+        evidence=dict(verdict.evidence),
+    )
+    changed = status.model_copy(
+        update={
+            "phase": Phase.PENDING,
+            "reason": verdict.reason.value,
+            "message": verdict.message,
+            "pending": pending,
+        }
+    )
+    return changed.model_copy(update={"conditions": conditions(changed, now)})
+
+
+def charged(status: TrainingJobStatus, over_at: float, *, milli: int) -> UsageStatus:
+    """Usage with the attempt that was over then; `milli` is what its placement holds, in milli-GPU."""
+    before = status.usage or UsageStatus()
+    held = over_at - (unix_seconds(status.placement.admitted_at) or over_at) if status.placement else 0.0
+    exact = before.gpu_milliseconds + int(milli * max(0.0, held))
+    return UsageStatus(
+        gpu_seconds=exact // 1000,
+        gpu_milliseconds=exact,
+        run_seconds=before.run_seconds + int(ran_for(status, over_at)),
+    )
+
+
+def ran_for(status: TrainingJobStatus, now: float) -> float:
+    """Seconds that the running attempt has run; 0 when none runs."""
+    for condition in status.conditions:
+        if condition.type == "Running" and condition.status == "True":
+            return max(0.0, now - (unix_seconds(condition.last_transition_time) or now))
+    return 0.0
+
+
+def excluded(status: TrainingJobStatus, nodes: Mapping[str, str], until: float, now: float) -> tuple[ExcludedNode, ...]:
+    """The nodes that the job avoids, with those added that just failed it (node → why)."""
+    kept = [one for one in status.excluded_nodes if one.until.timestamp() > now and one.node not in nodes]
+    return (*kept, *(ExcludedNode(node=node, until=until, reason=why) for node, why in sorted(nodes.items())))
+
+
+def moment(now: float) -> datetime:
+    return datetime.fromtimestamp(now, UTC)

@@ -1,0 +1,162 @@
+"""A TrainingJob's spec and its committed placement → the `Attempt` that pods are built from. Pure.
+
+The only place that knows both the tenant's words (`api`) and the builders' (`attempt`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cotenant import contract, names
+from cotenant.api.conversion.to_core import to_placement
+from cotenant.api.resources.env_vars import EnvVar
+from cotenant.api.resources.runtime import Runtime
+from cotenant.api.resources.trainingjob_status import PlacementStatus
+from cotenant.api.resources.trainingjobs import Checkpoint, TrainingJob
+from cotenant.api.resources.volumes import ClaimSource, Code, Volume
+from cotenant.api.scalars.quantities import mib_up
+from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program, Servers
+from cotenant.controller.settings import Settings
+
+CHECKPOINT_VOLUME = "cotenant-checkpoints"
+
+
+def attempt_of(
+    job: TrainingJob, placement: PlacementStatus, number: int, gpus: Mapping[str, GpuFacts], settings: Settings
+) -> Attempt:
+    spec = job.spec
+    return Attempt(
+        namespace=job.metadata.namespace or "default",
+        job=job.metadata.name or "",
+        uid=job.metadata.uid,
+        queue=spec.queue,
+        number=number,
+        placement=to_placement(placement),
+        program=program_of(job, settings),
+        cpu_milli=spec.resources.cpu,
+        memory_mib=mib_up(spec.resources.memory),
+        grace_s=spec.grace_period,
+        gpus=gpus,
+        servers=placement.servers or 0,
+    )
+
+
+def program_of(job: TrainingJob, settings: Settings) -> Program:
+    runtime, checkpoint = job.spec.runtime, job.spec.checkpoint
+    volumes = [_volume(volume) for volume in runtime.volumes]
+    mounts = [_mount(volume) for volume in runtime.volumes]
+    if checkpoint is not None and checkpoint.volume is not None:
+        claim = checkpoint.volume.persistent_volume_claim
+        volumes.append({"name": CHECKPOINT_VOLUME, **_claim(claim)})
+        mounts.append({"name": CHECKPOINT_VOLUME, "mountPath": names.CHECKPOINT_PATH, **_sub_path(claim)})
+    return Program(
+        image=runtime.image or settings.worker_image,
+        mode=_mode(runtime),
+        command=(*(runtime.command or ()), *(runtime.args or ())),
+        entrypoint=runtime.entrypoint or "",
+        framework=runtime.framework.value if runtime.framework else "",
+        strategy=runtime.strategy.value,
+        collective=runtime.collective.value,
+        precision=runtime.precision.value,
+        checkpoint=_checkpoint(checkpoint, job.metadata.name or ""),
+        env=tuple(_env(entry) for entry in runtime.env),
+        volumes=tuple(volumes),
+        mounts=tuple(mounts),
+        code=_code(runtime.code),
+        workers_min=job.spec.min_workers or 0,
+        servers=_servers(runtime),
+        platform=_platform(runtime),
+    )
+
+
+def _servers(runtime: Runtime) -> Servers | None:
+    if runtime.servers is None:
+        return None
+    return Servers(
+        cpu_milli=runtime.servers.resources.cpu,
+        memory_mib=mib_up(runtime.servers.resources.memory),
+        node_selector=dict(runtime.servers.node_selector),
+        tolerate_gpu_taints=runtime.servers.tolerate_gpu_taints,
+    )
+
+
+def _mode(runtime: Runtime) -> contract.Mode:
+    if runtime.entrypoint is not None:
+        return "entrypoint"
+    return "rayTrain" if runtime.ray_train else "command"
+
+
+def _checkpoint(checkpoint: Checkpoint | None, job: str) -> contract.CheckpointSpec | None:
+    if checkpoint is None:
+        return None
+    path = checkpoint.path or job
+    if checkpoint.volume is not None:
+        path = f"{names.CHECKPOINT_PATH}/{path}"
+    return contract.CheckpointSpec(path=path, interval_s=checkpoint.interval or 0)
+
+
+def _platform(runtime: Runtime) -> dict[str, Any]:
+    """Options of the launcher that have no field of their own in the contract."""
+    chosen: dict[str, Any] = {}
+    if runtime.servers is not None:
+        chosen["parameterServer"] = {"update": runtime.servers.update.value}
+    if runtime.gpu_visibility is not None:
+        chosen["gpuVisibility"] = runtime.gpu_visibility.value
+    if runtime.gpu_processes > 1:
+        chosen["gpuProcesses"] = runtime.gpu_processes
+    if runtime.hang_timeout is not None:
+        chosen["hangTimeoutSeconds"] = runtime.hang_timeout
+    if runtime.stall_timeout is not None:
+        chosen["stallTimeoutSeconds"] = runtime.stall_timeout
+    if runtime.tracking is not None:
+        chosen["tracking"] = runtime.tracking.to_document()
+    return chosen
+
+
+def _env(entry: EnvVar) -> dict[str, Any]:
+    if entry.value_from is not None:
+        return {"name": entry.name, "valueFrom": entry.value_from.to_document()}
+    return {"name": entry.name, "value": entry.value or ""}
+
+
+def _volume(volume: Volume) -> dict[str, Any]:
+    if volume.persistent_volume_claim is not None:
+        source = _claim(volume.persistent_volume_claim)
+    elif volume.config_map is not None:
+        source = {"configMap": volume.config_map.to_document()}
+    elif volume.secret is not None:
+        source = {"secret": volume.secret.to_document()}
+    else:
+        limit = volume.empty_dir.size_limit if volume.empty_dir else None
+        source = {"emptyDir": {} if limit is None else {"sizeLimit": str(limit)}}
+    return {"name": volume.name, **source}
+
+
+def _mount(volume: Volume) -> dict[str, Any]:
+    mount: dict[str, Any] = {"name": volume.name, "mountPath": volume.mount_path}
+    if volume.read_only:
+        mount["readOnly"] = True
+    if volume.persistent_volume_claim is not None:
+        mount |= _sub_path(volume.persistent_volume_claim)
+    return mount
+
+
+def _claim(claim: ClaimSource) -> dict[str, Any]:
+    return {"persistentVolumeClaim": {"claimName": claim.claim_name}}
+
+
+def _sub_path(claim: ClaimSource) -> dict[str, Any]:
+    return {"subPath": claim.sub_path} if claim.sub_path else {}
+
+
+def _code(code: Code | None) -> dict[str, Any] | None:
+    """The volume and the folder of it that is mounted."""
+    if code is None:
+        return None
+    if code.config_map is not None:
+        return {"source": {"configMap": code.config_map.to_document()}}
+    if code.persistent_volume_claim is not None:
+        claim = code.persistent_volume_claim
+        return {"source": _claim(claim)} | _sub_path(claim)
+    return None

@@ -1,0 +1,72 @@
+"""Pure builders of what stands beside a job's pods: headless Service, token Secret, NetworkPolicy.
+
+The Service and the NetworkPolicy live as long as the job; the Secret belongs to one attempt, so that no process of an
+earlier attempt can join the Ray cluster of this one. The token is drawn by `apply` and comes in as data.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from cotenant import names
+from cotenant.controller.client.kube import Document
+from cotenant.controller.manifests.attempt import Attempt
+from cotenant.controller.settings import Settings
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
+
+def service(attempt: Attempt) -> Document:
+    """Gives every pod its stable name, before it is ready: that is when the ranks look for each other."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": attempt.metadata(attempt.job),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {names.LABEL_JOB_UID: attempt.uid},
+            "ports": [{"name": "progress", "port": names.PROGRESS_PORT}],
+        },
+    }
+
+
+def token_secret(attempt: Attempt, token: str) -> Document:
+    metadata = attempt.metadata(attempt.secret_name)
+    metadata["labels"][names.LABEL_ATTEMPT] = str(attempt.number)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata,
+        "type": "Opaque",
+        "immutable": True,
+        "data": {names.SECRET_TOKEN_KEY: base64.b64encode(token.encode()).decode()},
+    }
+
+
+def network_policy(attempt: Attempt, settings: Settings) -> Document:
+    """The same job's pods and DNS, and the operator may ask for progress. Nobody else, either way."""
+    ours: dict[str, Any] = {"podSelector": {"matchLabels": {names.LABEL_JOB_UID: attempt.uid}}}
+    operator = {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.namespace}}}
+    dns: dict[str, Any] = {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}
+    if settings.dns_namespace:
+        dns["to"] = [{"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.dns_namespace}}}]
+    egress: list[dict[str, Any]] = [{"to": [ours]}, dns]
+    networks = [network.strip() for network in settings.egress_cidrs.split(",") if network.strip()]
+    if networks:
+        egress.append({"to": [{"ipBlock": {"cidr": network}} for network in networks]})
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": attempt.metadata(attempt.job),
+        "spec": {
+            "podSelector": ours["podSelector"],
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [
+                {"from": [ours]},
+                {"from": [operator], "ports": [{"protocol": "TCP", "port": names.PROGRESS_PORT}]},
+            ],
+            "egress": egress,
+        },
+    }

@@ -1,0 +1,222 @@
+"""The status of every Queue, from the same books that decisions are made with: who holds, borrows, lends and waits.
+
+`statuses_of` is pure. `QueueBooks` runs it on the last snapshot every few seconds, charges the budgets, sets the gauges
+and writes what changed. Only the leader writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cotenant.api.resources.queues import PastBorrowing, Queue, QueueStatus, QuotaUsage
+from cotenant.api.resources.trainingjob_status import Condition
+from cotenant.api.scalars.quantities import show_mib
+from cotenant.controller.client.kube import QUEUES, FencedError, Kube, UnreachableError
+from cotenant.controller.client.merge_patch import patch
+from cotenant.controller.cluster.budgets import Budgets
+from cotenant.controller.informers.cache import Mirror
+from cotenant.controller.lifecycle.status_transitions import moment
+from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.objects import WHOLE, JobKey
+from cotenant.core.model.plan import Plan, Verdict
+from cotenant.core.queueing.fair_share import Shares, borrowed
+from cotenant.core.quota.tree import Line, QueueTree
+from cotenant.core.quota.usage import Usage
+from cotenant.core.snapshot.accounting import Standing
+from cotenant.core.snapshot.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the books say of the whole cluster at one moment."""
+
+    tree: QueueTree
+    usage: Usage
+    shares: Shares
+    pending: Mapping[str, int]
+    running: Mapping[str, int]
+    past: Mapping[str, PastBorrowing]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Account:
+        standing = snapshot.standing or Standing.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
+        pending = Counter(job.queue for job in standing.pending)
+        running = Counter(job.queue for job in standing.running.values())
+        at = moment(snapshot.now)
+        past = {
+            one.queue: PastBorrowing(
+                milli_gpu_seconds=int(one.milli_seconds), at=at, half_life_seconds=int(one.half_life_s)
+            )
+            for one in snapshot.usage_history
+        }
+        return cls(standing.tree, standing.usage, Shares(standing.tree, {}), pending, running, past)
+
+    def held(self) -> dict[str, int]:
+        """Queue → milli-GPU, descendants included."""
+        return {queue.name: self.usage.held(number) for number, queue in enumerate(self.tree.queues)}
+
+
+def status_of(queue: Queue, account: Account, served: frozenset[str], budgets: Budgets, now: float) -> QueueStatus:
+    name = queue.metadata.name or ""
+    number = account.tree.number[name]
+    over = borrowed(account.usage, number)
+    lines = tuple(_line(account, line) for line in account.tree.lines_of[number])
+    below = _below(account.tree, number)
+    amounts = {
+        "used": account.usage.held(number),
+        "borrowed": over[None] if None in over else sum(over.values()),
+        "lent": max((line.lent for line in lines), default=0),
+    }
+    status = QueueStatus(
+        pending=sum(account.pending.get(one, 0) for one in below),
+        running=sum(account.running.get(one, 0) for one in below),
+        share=f"{account.shares.share(account.usage, number) / 10_000:.1f} %",
+        namespaces=tuple(sorted(served)),
+        budget=budgets.usage(queue, now),
+        past_borrowing=account.past.get(name),
+        conditions=_conditions(queue, account.tree.broken.get(name, ""), now),
+        observed_generation=queue.metadata.generation,
+    )
+    return status.model_copy(update=amounts | {"quotas": lines})  # amounts are milli already: not to be read again
+
+
+def worth_a_write(change: Mapping[str, object], written: Mapping[str, object]) -> bool:
+    """Past borrowing alone is not, once it is there: it moves with every second, but as long as nothing else does, what
+    was written and what the queue has borrowed since say what it has come to."""
+    return bool(change.keys() - {"pastBorrowing"} or (change and "pastBorrowing" not in written))
+
+
+def _line(account: Account, line: Line) -> QuotaUsage:
+    """Lent is what others hold of the idle guarantee: the part of it that is not free any more."""
+    used = account.usage.lines[line.number]
+    idle = max(0, line.guaranteed - used)
+    amounts = {
+        "guaranteed": line.quota.guaranteed,
+        "effective": line.guaranteed,
+        "used": used,
+        "borrowed": max(0, used - line.guaranteed),
+        "lent": max(0, idle - _free(account, line)),
+    }
+    most = line.quota.memory_limit_mib
+    return QuotaUsage(
+        gpu_class=line.quota.gpu_class,
+        zone=line.quota.zone,
+        memory_used=None if most is None else show_mib(account.usage.memory[line.number]),
+        memory_limit=None if most is None else show_mib(most),
+    ).model_copy(update=amounts)
+
+
+def _free(account: Account, line: Line) -> int:
+    """Milli-GPU that nobody holds where the line counts. Zones are not kept apart in the usage of classes."""
+    classes = {name for (name, _) in account.tree.capacity if line.quota.gpu_class in (None, name)}
+    capacity = sum(milli for bucket, milli in account.tree.capacity.items() if line.matches(bucket))
+    held = sum(account.usage.classes[root].get(name, 0) for root in account.tree.roots for name in classes)
+    return max(0, capacity - held)
+
+
+def _below(tree: QueueTree, number: int) -> list[str]:
+    found, todo = [], [number]
+    while todo:
+        one = todo.pop()
+        found.append(tree.queues[one].name)
+        todo += tree.children[one]
+    return found
+
+
+def _conditions(queue: Queue, broken: str, now: float) -> tuple[Condition, ...]:
+    status, reason = ("False", "Broken") if broken else ("True", "Ready")
+    before = next((one for one in queue.status.conditions if one.type == "Ready"), None)
+    since = before.last_transition_time if before and before.status == status else moment(now)
+    return (
+        Condition(
+            type="Ready",
+            status=status,
+            reason=reason,
+            message=broken or "the queue takes jobs",
+            last_transition_time=since,
+            observed_generation=queue.metadata.generation,
+        ),
+    )
+
+
+class QueueBooks:
+    def __init__(
+        self,
+        *,
+        kube: Kube,
+        mirror: Mirror,
+        budgets: Budgets,
+        metrics: Metrics,
+        leads: Callable[[], bool],
+        every_s: float,
+    ) -> None:
+        self._kube = kube
+        self._mirror = mirror
+        self._budgets = budgets
+        self._metrics = metrics
+        self._leads = leads
+        self._every_s = every_s
+        self._snapshot: Snapshot | None = None
+        self._verdicts: Mapping[JobKey, Verdict] = {}
+
+    def planned(self, snapshot: Snapshot, plan: Plan) -> None:
+        """The last decision; read when it is time to."""
+        self._snapshot, self._verdicts = snapshot, plan.verdicts
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._every_s)
+            if self._snapshot is None or not self._leads():
+                continue
+            now = time.time()
+            account = await asyncio.to_thread(Account.of, self._snapshot)
+            held = account.held()
+            self._budgets.charge(self._mirror.queues, held, now)
+            self._gauge(self._snapshot, account)
+            try:
+                await self._write(self._snapshot, account, now)
+            except FencedError:
+                continue  # another replica's to do now
+            except UnreachableError as error:
+                log.warning("the statuses of the queues wait: %s", error)
+
+    async def _write(self, snapshot: Snapshot, account: Account, now: float) -> None:
+        served = {queue.name: queue.namespaces for queue in snapshot.queues}
+        for name, queue in list(self._mirror.queues.items()):
+            if name not in account.tree.number or not self._leads():
+                continue
+            status = status_of(queue, account, served.get(name, frozenset()), self._budgets, now)
+            written = self._mirror.queue_statuses.get(name, {})
+            change = patch(written, status)
+            if worth_a_write(change, written):
+                reply = await self._kube.patch(QUEUES, name, {"status": change}, subresource="status")
+                if reply.done:
+                    self._mirror.take(QUEUES, reply.document)
+
+    def _gauge(self, snapshot: Snapshot, account: Account) -> None:
+        metrics = self._metrics
+        metrics.pending.clear()
+        # A tenant may name any queue: one that is not there is no series of its own.
+        known = {queue.name for queue in snapshot.queues}
+        queue_of = {job.key: job.queue for job in snapshot.jobs if job.queue in known}
+        for (queue, reason), count in Counter(
+            (queue_of.get(key, ""), verdict.reason.value) for key, verdict in self._verdicts.items()
+        ).items():
+            metrics.pending.labels(queue, reason).set(count)
+        metrics.jobs.clear()
+        for phase, count in Counter(str(one.status.phase or "Pending") for one in self._mirror.jobs.values()).items():
+            metrics.jobs.labels(phase).set(count)
+        metrics.gpus.clear()
+        for number, one in enumerate(account.tree.queues):
+            for gpu_class, milli in account.usage.classes[number].items():
+                metrics.gpus.labels(one.name, gpu_class).set(milli / WHOLE)
+        metrics.capacity.clear()
+        for (gpu_class, _), milli in account.tree.capacity.items():
+            metrics.capacity.labels(gpu_class).inc(milli / WHOLE)

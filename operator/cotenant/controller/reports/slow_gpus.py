@@ -1,0 +1,87 @@
+"""Tells a node's agent which of its GPUs a job found far slower than its others, by an annotation on the GPUNode.
+
+The finding is made in the tenant's pod, before step 0. So only its figures are believed, and only of GPUs that the job
+holds; the sentence is ours. The agent shows it to the administrator, who removes it with `cotenant.dev/uncordon`. A GPU
+is never taken out of use by it: it is handed out last, and an admission that gets it says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+
+from cotenant import contract, names
+from cotenant.api.resources.gpunodes import GPUNode
+from cotenant.controller.client.kube import GPU_NODES, Kube, UnreachableError
+from cotenant.controller.informers.cache import Mirror
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.core.model.objects import JobKey, Placement
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    node: str
+    uuid: str
+    text: str
+
+
+def findings(record: JobRecord, progress: contract.Progress, gpu_nodes: Mapping[str, GPUNode]) -> Iterator[Finding]:
+    """A check on CPUs says nothing about a GPU, unless the GPU is simulated and the CPU is all there is."""
+    placement = record.status.placement
+    for node in placement.nodes if placement else ():
+        seen = gpu_nodes.get(node.node)
+        if seen is None or not (progress.checked_on == "cuda" or seen.status.simulated):
+            continue
+        granted = {str(rank.rank): {gpu.uuid for gpu in rank.gpus} for rank in node.ranks}
+        for rank, (own, usual) in sorted(progress.slow_ranks.items()):
+            text = f"{record.key}: rank {rank} needed {own:.1f} ms for what its other ranks did in {usual:.1f} ms"
+            # A rank that sees all GPUs of its pod was checked on its own one.
+            for uuid in sorted(granted.get(rank, set()).intersection(progress.observed_gpus.get(rank, ()))):
+                yield Finding(node.node, uuid, text)
+
+
+def last_resort(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -> str:
+    """What an admission adds where it hands out suspect GPUs; empty where it does not."""
+    found = []
+    for part in placement.nodes:
+        held = {gpu.uuid for rank in part.ranks for gpu in rank.gpus}
+        seen = gpu_nodes.get(part.node)
+        found += [
+            f"{gpu.uuid} on {part.node} ({gpu.health})"
+            for gpu in (seen.status.gpus if seen else ())
+            if gpu.uuid in held and gpu.healthy and gpu.health.startswith(names.HEALTH_SLOW)
+        ]
+    if not found:
+        return ""
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"; no place as good was free without a GPU that is suspect: {found[0]}{more}"
+
+
+@dataclass(slots=True)
+class Suspects:
+    kube: Kube
+    mirror: Mirror
+    leads: Callable[[], bool]
+    _told: dict[JobKey, set[tuple[str, str]]] = field(default_factory=dict)
+    """Job → (its uid, GPU): said once, so that what the administrator removed stays removed."""
+
+    def forget_all_but(self, running: Set[JobKey]) -> None:
+        for key in set(self._told) - running:
+            del self._told[key]
+
+    async def heard(self, record: JobRecord, progress: contract.Progress) -> None:
+        for found in findings(record, progress, self.mirror.gpu_nodes):
+            told = self._told.setdefault(record.key, set())
+            if (record.uid, found.uuid) in told or not self.leads():
+                continue
+            annotation = {f"{names.ANNOTATION_SUSPECT}/{found.uuid}": found.text}
+            try:
+                await self.kube.patch(GPU_NODES, found.node, {"metadata": {"annotations": annotation}})
+            except UnreachableError as error:
+                log.warning("GPUNode %s is not told of a slow GPU yet: %s", found.node, error)
+                return
+            told.add((record.uid, found.uuid))
+            log.warning("GPU %s on %s is suspect: %s", found.uuid, found.node, found.text)

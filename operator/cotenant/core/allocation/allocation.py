@@ -1,0 +1,192 @@
+"""What placements take, in the ledger's coordinates: one at a time (`Holding`) and thousands at once (`Bulk`).
+
+Built from placements by the cycle and by the mirror, from picks while a place is looked for. Pure values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
+from cotenant.core.gpus.ledger import Ledger, Take
+from cotenant.core.model.objects import WHOLE, GpuGrant, Job, Placement, Sharing
+from cotenant.core.placement.gang import Pick
+from cotenant.core.placement.shapes import Shape
+from cotenant.core.quota.tree import Bucket, QueueTree
+from cotenant.core.quota.usage import Charge
+
+_NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one placement takes."""
+
+    takes: tuple[Take, ...]
+    charge: Charge
+    missing: str = ""
+    """The first node or GPU of the placement that no longer exists, in words; it holds nothing."""
+
+
+def holding_of(job: Job, placement: Placement, inventory: Inventory, tree: QueueTree) -> Holding:
+    takes: list[Take] = []
+    amounts: dict[Bucket, tuple[int, int]] = {}
+    missing = ""
+    for part in placement.nodes:
+        row = inventory.row_of.get(part.node)
+        if row is None:
+            missing = missing or f"node {part.node}"
+            continue
+        columns, memory, compute = [], [], []
+        for rank in part.ranks:
+            for grant in rank.gpus:
+                slot = inventory.slot_of.get(grant.uuid)
+                if slot is None or slot[0] != row:
+                    missing = missing or f"GPU {grant.uuid} of node {part.node}"
+                    continue
+                columns.append(slot[1])
+                memory.append(grant.memory_mib)
+                compute.append(grant.compute_milli)
+                kind = inventory.kinds[inventory.kind[slot]]
+                bucket = (kind.gpu_class, inventory.nodes[row].zone)
+                milli, mib = amounts.get(bucket, (0, 0))
+                amounts[bucket] = (milli + cost_of(grant, kind.memory_mib), mib + grant.memory_mib)
+        takes.append(_take(job, row, (columns, memory, compute), len(part.ranks), tree))
+    return Holding(tuple(takes), _charge(job, amounts, tree), missing)
+
+
+def taken(picks: Sequence[Pick], job: Job, shape: Shape, inventory: Inventory, tree: QueueTree) -> Holding:
+    """The holding of picks: equal to `holding_of` the placement that is made of them, but for the order of nodes."""
+    takes: list[Take] = []
+    amounts: dict[Bucket, tuple[int, int]] = {}
+    needs = [(*shape.need(kind), kind) for kind in inventory.kinds]
+    for row, workers in picks:
+        columns = [column for worker in workers for column in worker]
+        memory, compute = [], []
+        for column in columns:
+            mib, milli, kind = needs[inventory.kind[row, column]]
+            memory.append(mib)
+            compute.append(milli)
+            bucket = (kind.gpu_class, inventory.nodes[row].zone)
+            before = amounts.get(bucket, (0, 0))
+            cost = max(milli, -(-mib * WHOLE // max(1, kind.memory_mib)))
+            amounts[bucket] = (before[0] + cost, before[1] + mib)
+        takes.append(_take(job, row, (columns, memory, compute), len(workers), tree))
+    return Holding(tuple(takes), _charge(job, amounts, tree))
+
+
+def _take(job: Job, row: int, grants: tuple[list[int], list[int], list[int]], workers: int, tree: QueueTree) -> Take:
+    columns, memory, compute = grants
+    return Take(
+        row=row,
+        columns=tuple(columns),
+        memory=tuple(memory),
+        compute=tuple(compute),
+        cpu=job.cpu_milli * workers,
+        host=job.memory_mib * workers,
+        tenant=tenant_number(job.queue, tree),
+        sharing=job.gpu.sharing,
+    )
+
+
+def _charge(job: Job, amounts: dict[Bucket, tuple[int, int]], tree: QueueTree) -> Charge:
+    ordered = amounts.items() if len(amounts) == 1 else sorted(amounts.items())
+    return Charge(tree.number.get(job.queue, _NOBODY), job.user, tuple((bucket, *amount) for bucket, amount in ordered))
+
+
+def cost_of(grant: GpuGrant, memory_mib: int) -> int:
+    """Milli-GPU that quotas count for a grant: the larger dimension, rounded up."""
+    return max(grant.compute_milli, -(-grant.memory_mib * WHOLE // max(1, memory_mib)))
+
+
+def tenant_number(queue: str, tree: QueueTree) -> int:
+    """Equal for equal queues. Queues that are gone get no new jobs, so one number, nobody's, serves them all."""
+    return tree.number.get(queue, len(tree.queues))
+
+
+class Bulk:
+    """Many holdings in a row, so that any stretch of them can be moved with a few array operations."""
+
+    __slots__ = ("_accounts", "_amounts", "_grants", "_nodes", "amount_ends", "grant_ends", "node_ends")
+
+    def __init__(self, holdings: Iterable[Holding] = ()) -> None:
+        self.grant_ends, self.node_ends, self.amount_ends = [0], [0], [0]
+        self._grants: IntArray = np.zeros((0, 9), dtype=np.int64)
+        self._nodes: IntArray = np.zeros((0, 3), dtype=np.int64)
+        self._amounts: IntArray = np.zeros((0, 3), dtype=np.int64)
+        self._accounts: dict[tuple[int, str, Bucket], int] = {}
+        """(queue, user, bucket) → its number in `_amounts`."""
+        self.extend(holdings)
+
+    def extend(self, holdings: Iterable[Holding]) -> None:
+        """More of them at the end; stretches that were moved before stay what they are."""
+        grants: list[tuple[int, ...]] = []
+        nodes: list[tuple[int, int, int]] = []
+        amounts: list[tuple[int, int, int]] = []
+        accounts = self._accounts
+        of_grants, of_nodes, of_amounts = self.grant_ends[-1], self.node_ends[-1], self.amount_ends[-1]
+        for holding in holdings:
+            for take in holding.takes:
+                nodes.append((take.row, take.cpu, take.host))
+                grants += _grants(take)
+            charge = holding.charge
+            for bucket, milli, mib in charge.amounts:
+                number = accounts.setdefault((charge.queue, charge.user, bucket), len(accounts))
+                amounts.append((number, milli, mib))
+            self.grant_ends.append(of_grants + len(grants))
+            self.node_ends.append(of_nodes + len(nodes))
+            self.amount_ends.append(of_amounts + len(amounts))
+        self._grants = np.concatenate([self._grants, np.array(grants, dtype=np.int64).reshape(-1, 9)])
+        self._nodes = np.concatenate([self._nodes, np.array(nodes, dtype=np.int64).reshape(-1, 3)])
+        self._amounts = np.concatenate([self._amounts, np.array(amounts, dtype=np.int64).reshape(-1, 3)])
+
+    def __len__(self) -> int:
+        return len(self.grant_ends) - 1
+
+    def move(self, ledger: Ledger, start: int, stop: int, sign: int) -> None:
+        """`sign` 1 takes, -1 gives."""
+        grants = self._grants[self.grant_ends[start] : self.grant_ends[stop]]
+        nodes = self._nodes[self.node_ends[start] : self.node_ends[stop]]
+        at = (grants[:, 0], grants[:, 1])
+        np.add.at(ledger.free_memory, at, -sign * grants[:, 2])
+        np.add.at(ledger.free_compute, at, -sign * grants[:, 3])
+        counted = (ledger.holders, ledger.tenant_sum, ledger.tenant_square, ledger.closed, ledger.reserved)
+        for place, array in enumerate(counted):
+            np.add.at(array, at, sign * grants[:, 4 + place])
+        np.add.at(ledger.free_cpu, nodes[:, 0], -sign * nodes[:, 1])
+        np.add.at(ledger.free_host, nodes[:, 0], -sign * nodes[:, 2])
+        ledger.changes.extend(sorted(set(nodes[:, 0].tolist())))
+
+    def blocked(self, ledger: Ledger) -> BoolArray:
+        """[len] some GPU of the holding has not room for it as things stand: it cannot be held, whatever else is."""
+        row, column, memory, compute = self._grants[:, :4].T
+        lacks = (ledger.free_memory[row, column] < memory) | (ledger.free_compute[row, column] < compute)
+        owner = np.repeat(np.arange(len(self)), np.diff(self.grant_ends))
+        blocked: BoolArray = np.bincount(owner[lacks], minlength=len(self)) > 0
+        return blocked
+
+    def charges(self, start: int, stop: int) -> list[Charge]:
+        """The stretch's charges, added up per queue, user and bucket."""
+        amounts = self._amounts[self.amount_ends[start] : self.amount_ends[stop]]
+        sums = np.zeros((len(self._accounts), 2), dtype=np.int64)
+        np.add.at(sums, amounts[:, 0], amounts[:, 1:])
+        return [
+            Charge(queue, user, ((bucket, milli, mib),))
+            for (queue, user, bucket), (milli, mib) in zip(self._accounts, sums.tolist(), strict=True)
+            if milli or mib
+        ]
+
+
+def _grants(take: Take) -> list[tuple[int, ...]]:
+    """One row per GPU, as `Bulk.move` adds them up: where, how much, one holder, and whose it is where that matters."""
+    row, tenant = take.row, take.tenant
+    closed, reserved = int(take.sharing is Sharing.NEVER), int(take.sharing is not Sharing.ANY)
+    return [
+        (row, column, memory, compute, 1, tenant, tenant * tenant, closed, reserved)
+        if compute < WHOLE
+        else (row, column, memory, compute, 1, 0, 0, 0, 0)
+        for column, memory, compute in zip(take.columns, take.memory, take.compute, strict=True)
+    ]

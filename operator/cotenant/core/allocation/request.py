@@ -1,0 +1,137 @@
+"""A pending job in the scheduler's own terms: who asks, and in which ways it could run; or why it never can.
+
+Resolved once per *kind of request*, not per job: equal requests share one `Request`, one judgement and one refusal in a
+cycle (Kueue calls this equivalence hashing). Built by the cycle; read by placement, preemption and forecasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from cotenant.core.allocation.allocation import tenant_number
+from cotenant.core.gpus.inventory import BoolArray, Inventory
+from cotenant.core.model.objects import Job
+from cotenant.core.placement.fitting import Tenancy
+from cotenant.core.placement.gang import Ask
+from cotenant.core.placement.shapes import worker_shape
+from cotenant.core.quota.tree import Bucket, QueueTree
+
+RequestKey: TypeAlias = tuple[object, ...]
+Claim: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
+"""Alternatives; each a set of (line, what may be used of it already at most)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Option:
+    """One way to run the job: all workers on GPUs of one class (or of any, where `gpu_class` is empty)."""
+
+    gpu_class: str
+    ask: Ask
+    milli: int
+    """What one worker costs in quotas, at most, over the kinds of GPU that could serve."""
+    mib: int
+    buckets: tuple[Bucket, ...]
+    bounded: bool
+    """Some line, user limit or held-back guarantee may say no to it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    job: Job
+    """The first job that asked for this; others are equal in everything that matters here."""
+    queue: int
+    options: tuple[Option, ...]
+    """In order of preference."""
+    ranked: bool
+    """The order is the tenant's. Otherwise the best placement over all options is taken."""
+    claims: dict[int, Claim] = field(default_factory=dict)
+    """Queue on the path → what it takes to stay inside its guarantee; filled on demand."""
+
+    @property
+    def workers(self) -> int:
+        return self.job.workers_min
+
+
+def key_of(job: Job) -> RequestKey:
+    """Equal for jobs that no rule of the scheduler tells apart, but for age and name."""
+    return (
+        job.queue,
+        job.namespace,
+        job.user,
+        job.priority,
+        job.workers_min,
+        job.gpu,
+        job.cpu_milli,
+        job.memory_mib,
+        job.topology,
+        job.distinct_gpus,
+        job.preemptible,
+        job.excluded_nodes,
+    )
+
+
+def options_of(job: Job, inventory: Inventory, tree: QueueTree) -> tuple[Option, ...]:
+    """Every way to run the job that its queue's lines cover at all, whatever is free or used now."""
+    queue = tree.number[job.queue]
+    present = sorted({kind.gpu_class for kind in inventory.kinds})
+    classes = [name for name in (job.gpu.classes or present) if name in present]
+    options = []
+    for gpu_class in classes:
+        option = _option(job, queue, (gpu_class,), inventory, tree)
+        if option is not None:
+            options.append(option)
+    if not job.gpu.classes and len(options) > 1 and not _names_classes(tree, queue):
+        mixed = _option(job, queue, tuple(classes), inventory, tree)
+        if mixed is not None:
+            # One worker may as well choose freely; a gang prefers one class and is mixed only as the last way.
+            options = [mixed] if job.workers_max == 1 else [*options, mixed]
+    return tuple(options)
+
+
+def _option(job: Job, queue: int, classes: Sequence[str], inventory: Inventory, tree: QueueTree) -> Option | None:
+    zones = [
+        zone
+        for zone in inventory.zones
+        if (not job.gpu.zones or zone in job.gpu.zones)
+        and all(tree.path_lines(queue, (gpu_class, zone)) is not None for gpu_class in classes)
+    ]
+    shape = worker_shape(job)
+    if len(classes) == 1:
+        shape = replace(shape, within=classes[0])
+    kinds = [kind for kind in inventory.kinds if kind.gpu_class in classes and shape.allows(kind)]
+    if not zones or not kinds:
+        return None
+    allowed = _allowed(job, zones, inventory)
+    return Option(
+        gpu_class=classes[0] if len(classes) == 1 else "",
+        ask=Ask(
+            shape=shape,
+            tenancy=Tenancy(tenant_number(job.queue, tree), job.gpu.sharing),
+            allowed=allowed,
+            everywhere=bool(allowed.all()),
+            distinct=job.distinct_gpus,
+            topology=job.topology,
+        ),
+        milli=max(shape.cost(kind) for kind in kinds),
+        mib=max(shape.need(kind)[0] for kind in kinds) * shape.count,
+        buckets=tuple((gpu_class, zone) for gpu_class in classes for zone in zones),
+        bounded=tree.bounds(queue),
+    )
+
+
+def _allowed(job: Job, zones: Sequence[str], inventory: Inventory) -> BoolArray:
+    numbers = [number for number, zone in enumerate(inventory.zones) if zone in zones]
+    allowed = np.isin(inventory.zone, numbers)
+    for name in job.excluded_nodes:
+        row = inventory.row_of.get(name)
+        if row is not None:
+            allowed[row] = False
+    return allowed
+
+
+def _names_classes(tree: QueueTree, queue: int) -> bool:
+    return any(line.quota.gpu_class is not None for step in tree.paths[queue] for line in tree.lines_of[step])

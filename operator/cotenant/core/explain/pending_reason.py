@@ -1,0 +1,123 @@
+"""Why a job that could start has to wait now: quota, GPUs, CPU or memory, topology, in that order of what is nearest.
+
+Called once per kind of request, after placement and eviction both said no. Says how the GPUs in question stand, so that
+a tenant sees the same world as the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from cotenant.core.allocation.request import Option, Request
+from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.search import headroom
+from cotenant.core.explain.inadmissible import exceeded
+from cotenant.core.model.formatting import asked, counted, gpus
+from cotenant.core.model.objects import WHOLE, Placement
+from cotenant.core.model.plan import Reason, Refusal
+from cotenant.core.placement.gang import most
+from cotenant.core.quota.usage import Bound
+
+
+def explain(cycle: Cycle, request: Request) -> Refusal:
+    """The dominant reason: the rule or resource that is nearest to letting the job start."""
+    idle = cycle.now.ledger.idle() if cycle.tree.holds_back else None
+    blocked: tuple[int, Option, Bound] | None = None
+    for option in request.options:
+        room = headroom(cycle.now.usage, request, option, idle)
+        if room.total < request.workers and room.bound is not None:
+            if blocked is None or room.total > blocked[0]:
+                blocked = room.total, option, room.bound
+            continue
+        zone_bound = _zones_short(request, room.zones, option)
+        if zone_bound is not None:
+            blocked = blocked or (0, option, room.zone_bounds[zone_bound])
+            continue
+        return _no_room(cycle, request, option)
+    if blocked is None:
+        return _no_room(cycle, request, request.options[0])
+    return exceeded(Reason.WAITING_FOR_QUOTA, request, blocked[1], blocked[2])
+
+
+def room_is_made(placement: Placement) -> Refusal:
+    """A place is promised, and those who hold it were asked to leave."""
+    nodes = ", ".join(part.node for part in placement.nodes[:3])
+    more = f" and {len(placement.nodes) - 3} more" if len(placement.nodes) > 3 else ""
+    return Refusal(
+        reason=Reason.WAITING_FOR_EVICTION,
+        message=f"Room is being made on {nodes}{more}; it starts as soon as those who were asked to leave are gone.",
+        evidence=(("nodes", nodes + more),),
+    )
+
+
+def _zones_short(request: Request, zones: dict[str, int], option: Option) -> str | None:
+    names = sorted({zone for _, zone in option.buckets})
+    if all(zone in zones for zone in names) and sum(zones[zone] for zone in names) < request.workers:
+        return max(names, key=lambda zone: zones[zone])
+    return None
+
+
+def _no_room(cycle: Cycle, request: Request, option: Option) -> Refusal:
+    room, ask = cycle.now.room, option.ask
+    fits = most(room, ask)
+    bare = replace(ask, shape=replace(ask.shape, cpu_milli=0, host_mib=0))
+    anywhere = replace(ask, topology=None)
+    job = request.job
+    start = f"Needs {asked(job)}. Queue {job.queue} allows it, but {_only(fits, request.workers)}"
+    evidence: tuple[tuple[str, str | int], ...] = (("asked", request.workers), ("available", fits))
+    if ask.topology is not None and most(room, anywhere) >= request.workers:
+        return Refusal(
+            reason=Reason.WAITING_FOR_TOPOLOGY,
+            message=f"{start} inside one {ask.topology.level}; spread over several there would be room.",
+            evidence=(*evidence, ("level", ask.topology.level)),
+        )
+    if most(room, bare) >= request.workers:
+        return Refusal(
+            reason=Reason.WAITING_FOR_CPU_OR_MEMORY,
+            message=(
+                f"{start}: the GPUs are there, but their nodes lack CPU or memory "
+                f"(one worker asks {job.cpu_milli / 1000:g} CPUs and {job.memory_mib} MiB)."
+            ),
+            evidence=(*evidence, ("cpu_milli", job.cpu_milli), ("memory_mib", job.memory_mib)),
+        )
+    kept = sorted({kept.job for kept in cycle.reservations.values() if kept is not None})
+    ahead = f"; places are kept for {', '.join(kept)}, which comes first" if kept else ""
+    return Refusal(
+        reason=Reason.WAITING_FOR_GPUS,
+        message=f"{start}: {_standing(cycle, option)}{ahead}.",
+        evidence=evidence,
+    )
+
+
+def _only(fits: int, workers: int) -> str:
+    if workers == 1:
+        return "it does not fit now"
+    return f"only {fits} of {workers} workers fit now" if fits else f"none of {workers} workers fits now"
+
+
+def _standing(cycle: Cycle, option: Option) -> str:
+    """How the GPUs that could serve stand: `on 2 GPUs 0.8 is taken and 0.2 left`."""
+    ledger, inventory, ask = cycle.now.ledger, cycle.inventory, option.ask
+    memory, compute, allowed = ask.shape.needs(inventory)
+    kind = inventory.kind
+    serve = inventory.usable & allowed[kind] & (kind >= 0) & ask.allowed[:, None]
+    left = np.minimum(ledger.free_compute, ledger.free_memory * WHOLE // np.maximum(inventory.memory, 1)).clip(min=0)
+    total = int(serve.sum())
+    if ask.shape.whole:
+        free = serve & (ledger.holders == 0)
+        best = int(free.sum(axis=1).max(initial=0))
+        together = f", at most {best} of them on one node" if ask.shape.count > 1 else ""
+        return f"{int(free.sum())} of {counted(total, 'GPU')} are free{together}"
+    enough = (ledger.free_memory >= memory[kind]) & (ledger.free_compute >= compute[kind])
+    fits = cycle.now.room.view(ask.shape, ask.tenancy, distinct=ask.distinct).all_fits()
+    parts = []
+    foreign = int((serve & enough & ~fits).sum())
+    for amount, number in sorted(Counter(left[serve & ~enough].tolist()).items(), reverse=True)[:3]:
+        taken = f"{gpus(WHOLE - amount)} is taken and {gpus(amount)} left" if amount else "nothing is left"
+        parts.append(f"on {counted(number, 'GPU')} {taken}")
+    if foreign:
+        parts.append(f"{counted(foreign, 'GPU')} with room {'is' if foreign == 1 else 'are'} not shared with this job")
+    return "; ".join(parts) or f"{counted(total, 'GPU')} could serve"

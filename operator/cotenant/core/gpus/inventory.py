@@ -1,0 +1,167 @@
+"""What the nodes have, as arrays: the fixed half of the ledger, built once per set of nodes and never written again.
+
+Row = node, in order of name; column = GPU slot, in order of index. Nodes with fewer GPUs than the widest are padded
+with kind -1. Built by `ledger`, by `ClusterState` and by benchmarks; read by everything that places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant.core.model.objects import Gpu, Node
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+_Label = TypeVar("_Label", str, tuple[str, str])
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Kind:
+    """GPUs that are the same to a request: equal class and equal memory."""
+
+    gpu_class: str
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inventory:
+    nodes: tuple[Node, ...]
+    row_of: Mapping[str, int]
+    """Node name → row."""
+    slot_of: Mapping[str, tuple[int, int]]
+    """GPU UUID → (row, column)."""
+    uuids: tuple[tuple[str, ...], ...]
+    """Row → UUIDs by column."""
+    kinds: tuple[Kind, ...]
+    kind: IntArray
+    """[N, G] index into `kinds`; -1 where there is no GPU."""
+    memory: IntArray
+    """[N, G] MiB that each GPU has; 0 where there is none."""
+    usable: BoolArray
+    """[N, G] the GPU is healthy and its node takes new work."""
+    suspects: frozenset[tuple[int, int]]
+    """(row, column) of GPUs that are handed out last."""
+    ready: BoolArray
+    """[N] the node takes new work."""
+    shared: BoolArray
+    """[N] the administrator lets queues share GPUs here."""
+    zones: tuple[str, ...]
+    zone: IntArray
+    """[N] index into `zones`."""
+    racks: tuple[tuple[str, str], ...]
+    """(zone, rack): two zones may use the same rack name, and a node without the label is a rack of its own."""
+    rack: IntArray
+    peers: IntArray
+    """[N, G] number of the NVLink group on the node; GPUs that reach each other share it."""
+    alike: IntArray
+    """[N] equal numbers for nodes that differ in nothing but their name and place."""
+    cpu: IntArray
+    host: IntArray
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node]) -> Inventory:
+        ordered = tuple(sorted(nodes, key=lambda node: node.name))
+        height, width = len(ordered), max((len(node.gpus) for node in ordered), default=0)
+        kinds = tuple(sorted({Kind(gpu.gpu_class, gpu.memory_mib) for node in ordered for gpu in node.gpus}))
+        kind_of = {kind: number for number, kind in enumerate(kinds)}
+        zones, zone = _numbered([node.zone for node in ordered])
+        racks, rack = _numbered([(node.zone, node.rack or f"(node {node.name})") for node in ordered])
+        kind = np.full((height, width), -1, dtype=np.int64)
+        memory = np.zeros((height, width), dtype=np.int64)
+        usable = np.zeros((height, width), dtype=np.bool_)
+        peers = np.zeros((height, width), dtype=np.int64)
+        slot_of: dict[str, tuple[int, int]] = {}
+        for row, node in enumerate(ordered):
+            for column, gpu in enumerate(_by_index(node)):
+                kind[row, column] = kind_of[Kind(gpu.gpu_class, gpu.memory_mib)]
+                memory[row, column] = gpu.memory_mib
+                usable[row, column] = gpu.healthy and node.ready
+                slot_of[gpu.uuid] = (row, column)
+            peers[row, : len(node.gpus)] = _peer_groups(_by_index(node))
+        shared = np.array([node.shared_by_queues for node in ordered], dtype=np.bool_)
+        ready = np.array([node.ready for node in ordered], dtype=np.bool_)
+        return cls(
+            nodes=ordered,
+            row_of={node.name: row for row, node in enumerate(ordered)},
+            slot_of=slot_of,
+            uuids=tuple(tuple(gpu.uuid for gpu in _by_index(node)) for node in ordered),
+            kinds=kinds,
+            kind=kind,
+            memory=memory,
+            usable=usable,
+            suspects=frozenset(place for row, node in enumerate(ordered) for place in _suspects(row, node)),
+            ready=ready,
+            shared=shared,
+            zones=zones,
+            zone=zone,
+            racks=racks,
+            rack=rack,
+            peers=peers,
+            alike=_alike(np.hstack([kind, usable, peers, ready[:, None], shared[:, None]])),
+            cpu=np.array([node.cpu_milli for node in ordered], dtype=np.int64),
+            host=np.array([node.memory_mib for node in ordered], dtype=np.int64),
+        )
+
+    def patched(self, nodes: Iterable[Node]) -> Inventory:
+        """The same GPUs with other free amounts, health, readiness or sharing."""
+        ordered, usable = list(self.nodes), self.usable.copy()
+        ready, shared = self.ready.copy(), self.shared.copy()
+        cpu, host = self.cpu.copy(), self.host.copy()
+        suspects = set(self.suspects)
+        for node in nodes:
+            row = self.row_of[node.name]
+            suspects.difference_update(_suspects(row, ordered[row]))
+            suspects.update(_suspects(row, node))
+            ordered[row] = node
+            for column, gpu in enumerate(_by_index(node)):
+                usable[row, column] = gpu.healthy and node.ready
+            ready[row], shared[row] = node.ready, node.shared_by_queues
+            cpu[row], host[row] = node.cpu_milli, node.memory_mib
+        return replace(
+            self,
+            nodes=tuple(ordered),
+            usable=usable,
+            suspects=frozenset(suspects),
+            ready=ready,
+            shared=shared,
+            alike=_alike(np.hstack([self.kind, usable, self.peers, ready[:, None], shared[:, None]])),
+            cpu=cpu,
+            host=host,
+        )
+
+
+def _by_index(node: Node) -> list[Gpu]:
+    return sorted(node.gpus, key=lambda gpu: (gpu.index, gpu.uuid))
+
+
+def _suspects(row: int, node: Node) -> list[tuple[int, int]]:
+    return [(row, column) for column, gpu in enumerate(_by_index(node)) if gpu.suspect]
+
+
+def _alike(fixed: IntArray) -> IntArray:
+    """A number per row, equal for equal rows, in order of first appearance."""
+    numbers: dict[bytes, int] = {}
+    return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in fixed], dtype=np.int64)
+
+
+def _peer_groups(gpus: Sequence[Gpu]) -> list[int]:
+    """A number per GPU, equal for those that are connected by NVLink, directly or through others."""
+    group = list(range(len(gpus)))
+    place = {gpu.uuid: index for index, gpu in enumerate(gpus)}
+    for index, gpu in enumerate(gpus):
+        for peer in gpu.peers:
+            if peer in place and group[place[peer]] != group[index]:
+                old, new = sorted((group[index], group[place[peer]]), reverse=True)
+                group = [new if number == old else number for number in group]
+    return group
+
+
+def _numbered(values: Sequence[_Label]) -> tuple[tuple[_Label, ...], IntArray]:
+    labels = tuple(sorted(set(values)))
+    number = {label: index for index, label in enumerate(labels)}
+    return labels, np.array([number[value] for value in values], dtype=np.int64)

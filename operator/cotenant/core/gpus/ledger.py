@@ -1,0 +1,157 @@
+"""Who holds how much of which GPU: integers, one row per node, never more handed out than there is.
+
+The moving half of the books; `Inventory` is the fixed half. `take` and `give` are exact inverses, so a trial that is
+rolled back leaves nothing behind. Every write is noted in `changes`, which lets scores be kept and only the rows that
+changed be scored again. Used by placement, trials and `ClusterState`; it decides nothing.
+
+Tenancy of a GPU is kept in sums, so that giving back needs no list of holders: with n holders of queues q1…qn,
+`n · Σq² = (Σq)²` exactly when all q are equal (Cauchy–Schwarz), and then the tenant is `Σq / n`.
+Example: holders of queues 2, 2 → n=2, Σ=4, Σ²=8, 16 = 16, tenant 2. Holders 1, 3 → 2·10 ≠ 16: shared by queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
+from cotenant.core.model.objects import WHOLE, Node, Sharing
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """What one job holds on one node, in the ledger's coordinates. The same GPU may appear more than once."""
+
+    row: int
+    columns: tuple[int, ...]
+    memory: tuple[int, ...]
+    """MiB, parallel to `columns`."""
+    compute: tuple[int, ...]
+    """Milli, parallel to `columns`."""
+    cpu: int
+    host: int
+    tenant: int
+    """Number of the queue: any integer, equal for equal queues."""
+    sharing: Sharing = Sharing.QUEUE
+
+
+class Ledger:
+    """Free amounts per GPU and node. `free_*` may go below zero only where room is held for a job that waits for
+    evictions; nothing fits there until they are done.
+
+    All moving numbers of a node lie in one row of `packed`, and the named arrays are windows into it: a copy is one
+    copy, and two nodes are in the same state exactly when their rows have the same bytes.
+    """
+
+    __slots__ = (
+        "changes",
+        "closed",
+        "free_compute",
+        "free_cpu",
+        "free_host",
+        "free_memory",
+        "holders",
+        "inventory",
+        "packed",
+        "reserved",
+        "tenant_square",
+        "tenant_sum",
+    )
+
+    def __init__(self, inventory: Inventory, packed: IntArray | None = None) -> None:
+        height, width = inventory.kind.shape
+        self.inventory = inventory
+        self.changes: list[int] = []
+        """Rows in the order in which they were written; append-only while the ledger lives."""
+        self.packed: IntArray = np.zeros((height, 3 + 7 * width), dtype=np.int64) if packed is None else packed
+        columns = [self.packed[:, 3 + place * width : 3 + (place + 1) * width] for place in range(7)]
+        self.free_cpu: IntArray = self.packed[:, 1]
+        self.free_host: IntArray = self.packed[:, 2]
+        self.free_memory: IntArray = columns[0]
+        self.free_compute: IntArray = columns[1]
+        self.holders: IntArray = columns[2]
+        """[N, G] how many grants lie on each GPU."""
+        self.tenant_sum: IntArray = columns[3]
+        self.tenant_square: IntArray = columns[4]
+        self.closed: IntArray = columns[5]
+        """[N, G] grants that share with nobody."""
+        self.reserved: IntArray = columns[6]
+        """[N, G] grants that do not share with other queues."""
+        if packed is None:
+            self.packed[:, 0] = inventory.alike
+            self.free_cpu[:] = inventory.cpu
+            self.free_host[:] = inventory.host
+            self.free_memory[:] = inventory.memory
+            self.free_compute[:] = np.where(inventory.kind >= 0, WHOLE, 0)
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node]) -> Ledger:
+        return cls(Inventory.of(nodes))
+
+    def copy(self) -> Ledger:
+        return Ledger(self.inventory, self.packed.copy())
+
+    def on(self, inventory: Inventory) -> Ledger:
+        """The same holders on nodes whose amounts have changed (`Inventory.patched`)."""
+        twin = self.copy()
+        twin.inventory = inventory
+        twin.packed[:, 0] = inventory.alike
+        twin.free_cpu += inventory.cpu - self.inventory.cpu
+        twin.free_host += inventory.host - self.inventory.host
+        return twin
+
+    def take(self, take: Take) -> None:
+        self._move(take, 1)
+
+    def give(self, take: Take) -> None:
+        self._move(take, -1)
+
+    def _move(self, take: Take, sign: int) -> None:
+        row, tenant = take.row, take.tenant
+        for column, memory, compute in zip(take.columns, take.memory, take.compute, strict=True):
+            at = (row, column)
+            self.free_memory[at] -= sign * memory
+            self.free_compute[at] -= sign * compute
+            self.holders[at] += sign
+            if compute >= WHOLE:
+                continue  # nobody can join: whose it is makes no difference, and equal nodes stay in equal states
+            self.tenant_sum[at] += sign * tenant
+            self.tenant_square[at] += sign * tenant * tenant
+            if take.sharing is not Sharing.ANY:
+                self.reserved[at] += sign
+                if take.sharing is Sharing.NEVER:
+                    self.closed[at] += sign
+        self.free_cpu[row] -= sign * take.cpu
+        self.free_host[row] -= sign * take.host
+        self.changes.append(row)
+
+    def empty(self, rows: IntArray) -> BoolArray:
+        """[len(rows), G] nobody holds anything of the GPU."""
+        unheld: BoolArray = self.holders[rows] == 0
+        return unheld
+
+    def idle(self) -> dict[tuple[str, str], int]:
+        """(class, zone) → milli-GPU that are free on GPUs that take work."""
+        inventory = self.inventory
+        found: dict[tuple[str, str], int] = {}
+        for number, kind in enumerate(inventory.kinds):
+            for place, zone in enumerate(inventory.zones):
+                mask = inventory.usable & (inventory.kind == number) & (inventory.zone == place)[:, None]
+                bucket = (kind.gpu_class, zone)
+                found[bucket] = found.get(bucket, 0) + int(self.free_compute[mask].clip(min=0).sum())
+        return found
+
+    def same(self, other: Ledger) -> bool:
+        """Equal amounts everywhere, whatever the way there."""
+        return bool(np.array_equal(self.packed, other.packed))
+
+    def sound(self) -> bool:
+        """Nothing handed out twice: no free amount below zero."""
+        return bool(
+            (self.free_memory >= 0).all()
+            and (self.free_compute >= 0).all()
+            and (self.free_cpu >= 0).all()
+            and (self.free_host >= 0).all()
+        )

@@ -1,0 +1,134 @@
+"""What `schedule` returns: actions to carry out, and one verdict for every job that still waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from cotenant.core.model.objects import JobKey, Placement
+
+
+class Reason(StrEnum):
+    """Why a job waits: the dominant one. Printed as is in `kubectl get tj`."""
+
+    QUEUE_NOT_FOUND = "QueueNotFound"
+    NAMESPACE_NOT_SERVED = "NamespaceNotServed"
+    NO_QUOTA = "NoQuota"
+    """Nothing in the queue's tree grants this class, zone or user anything."""
+    EXCEEDS_LIMIT = "ExceedsLimit"
+    """Asks for more than a limit that does not move: it can never start as written."""
+    WAITING_FOR_QUOTA = "WaitingForQuota"
+    BUDGET_SPENT = "BudgetSpent"
+    CLASS_NOT_FOUND = "ClassNotFound"
+    ZONE_NOT_FOUND = "ZoneNotFound"
+    EXCEEDS_CLUSTER = "ExceedsCluster"
+    """No set of nodes of this cluster, even empty, could hold the gang."""
+    WAITING_FOR_GPUS = "WaitingForGPUs"
+    WAITING_FOR_CPU_OR_MEMORY = "WaitingForCPUOrMemory"
+    WAITING_FOR_TOPOLOGY = "WaitingForTopology"
+    WAITING_FOR_EVICTION = "WaitingForEviction"
+    """Room is being made: jobs were asked to leave in favour of this one."""
+    NODES_NOT_READY = "NodesNotReady"
+
+    @property
+    def needs_somebody(self) -> bool:
+        """Waiting alone does not help: the job, its queue or the cluster has to be changed."""
+        return self in _NOT_BY_WAITING
+
+
+_NOT_BY_WAITING = frozenset(
+    {
+        Reason.QUEUE_NOT_FOUND,
+        Reason.NAMESPACE_NOT_SERVED,
+        Reason.NO_QUOTA,
+        Reason.EXCEEDS_LIMIT,
+        Reason.CLASS_NOT_FOUND,
+        Reason.ZONE_NOT_FOUND,
+        Reason.EXCEEDS_CLUSTER,
+    }
+)
+
+
+class EvictionKind(StrEnum):
+    PREEMPTED = "Preempted"
+    """By priority, inside a queue."""
+    RECLAIMED = "Reclaimed"
+    """Between queues: what was lent is taken back."""
+    MOVED = "Moved"
+    """Consolidation: evicted to resume elsewhere."""
+    NODE_LOST = "NodeLost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admit:
+    job: JobKey
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evict:
+    """The job gives its whole placement back and is requeued. Applied before any admission."""
+
+    job: JobKey
+    kind: EvictionKind
+    in_favour_of: JobKey | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize:
+    """An elastic job grows or shrinks to this placement."""
+
+    job: JobKey
+    placement: Placement
+    message: str
+
+
+Action: TypeAlias = Admit | Evict | Resize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Why one job waits, with the evidence, for the tenant who has to act on it."""
+
+    job: JobKey
+    reason: Reason
+    message: str
+    """One sentence for a person: what was asked, what there is, what would change it."""
+    evidence: tuple[tuple[str, str | int], ...] = ()
+    """Machine-readable: metric, scope, limit, used, asked, available …"""
+    estimated_start_at: float | None = None
+    would_start_if: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A no, without the name of the job: equal requests share it."""
+
+    reason: Reason
+    message: str
+    evidence: tuple[tuple[str, str | int], ...] = ()
+    estimated_start_at: float | None = None
+    would_start_if: str = ""
+
+    def verdict(self, job: JobKey) -> Verdict:
+        return Verdict(
+            job=job,
+            reason=self.reason,
+            message=self.message,
+            evidence=self.evidence,
+            estimated_start_at=self.estimated_start_at,
+            would_start_if=self.would_start_if,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    actions: tuple[Action, ...] = ()
+    verdicts: Mapping[JobKey, Verdict] = field(default_factory=dict)
+    """Exactly one for every job that is pending and not admitted by this plan."""
+    promises: Mapping[JobKey, Placement] = field(default_factory=dict)
+    """Waiting jobs whose place is being made free. `ClusterState.assume` keeps them for the next snapshot, so that
+    nobody else is given what was evicted for them."""

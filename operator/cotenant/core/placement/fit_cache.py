@@ -1,0 +1,164 @@
+"""A ledger with what was computed about it: per shape, where it fits, how often, and how good each place is.
+
+Two nodes in the same state get the same answer, so nodes are first mapped to *states* and only states are judged, each
+once per shape. A decision changes one node; the views of all shapes then look one state up. In a cluster of equal nodes
+a few dozen states are scored, whatever the number of nodes, and a trial that is rolled back costs no scoring at all.
+Made once per ledger and cycle; used by `gang`, trials and forecasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant.core.gpus.inventory import BoolArray, IntArray
+from cotenant.core.gpus.ledger import Ledger
+from cotenant.core.model.objects import Sharing
+from cotenant.core.placement.fitting import Tenancy, capacity, fit
+from cotenant.core.placement.scoring import Scorer, Scores
+from cotenant.core.placement.shapes import Shape
+
+LOWEST = np.iinfo(np.int64).min
+_UNKNOWN = -1
+_Number = TypeVar("_Number", np.int64, np.bool_)
+_ANYBODY = Tenancy(-1, Sharing.NEVER)
+"""Whole GPUs must be empty, so they look the same to every tenant."""
+
+
+class View:
+    """One shape, for one tenant, over all rows. Arrays are read-only outside this module."""
+
+    __slots__ = (
+        "_answers",
+        "_known",
+        "_shape",
+        "_slots",
+        "_states",
+        "_tenancy",
+        "capacity",
+        "distinct",
+        "open",
+        "seen",
+    )
+
+    def __init__(self, shape: Shape, tenancy: Tenancy, *, distinct: bool, states: IntArray, width: int) -> None:
+        self._shape, self._tenancy, self.distinct = shape, tenancy, distinct
+        self._states = states
+        self._slots: IntArray = np.zeros(0, dtype=np.int64)
+        """State → its row in the answers."""
+        self._known = 0
+        self._answers = _Answers(width)
+        self.capacity: IntArray = np.zeros(len(states), dtype=np.int64)
+        """[N] how many of the shape each row takes."""
+        self.open: IntArray = np.full(len(states), LOWEST, dtype=np.int64)
+        """[N] score of each row that takes at least one, else LOWEST."""
+        self.seen = 0
+
+    def fits(self, row: int) -> BoolArray:
+        """[G] which GPUs of the row may serve."""
+        found: BoolArray = self._answers.fits[self._slots[self._states[row]]]
+        return found
+
+    def gpu(self, row: int) -> IntArray:
+        """[G] how good each GPU of the row is."""
+        found: IntArray = self._answers.gpu[self._slots[self._states[row]]]
+        return found
+
+    def all_fits(self) -> BoolArray:
+        """[N, G]."""
+        found: BoolArray = self._answers.fits[self._slots[self._states]]
+        return found
+
+    def refresh(self, ledger: Ledger, scorer: Scorer, rows: IntArray, numbers: int) -> None:
+        """Bring the rows up to date; judges only states that were never seen. `numbers`: states there are."""
+        if numbers > len(self._slots):
+            self._slots = _longer(self._slots, 2 * numbers, _UNKNOWN)
+        states = self._states[rows]
+        slots = self._slots[states]
+        new = slots == _UNKNOWN
+        if new.any():
+            unknown, first = np.unique(states[new], return_index=True)
+            self._judge(ledger, scorer, rows[new][first], unknown)
+            slots = self._slots[states]
+        self.capacity[rows] = self._answers.capacity[slots]
+        self.open[rows] = self._answers.open[slots]
+
+    def _judge(self, ledger: Ledger, scorer: Scorer, rows: IntArray, states: IntArray) -> None:
+        fits = fit(ledger, self._shape, rows, self._tenancy)
+        room = capacity(ledger, self._shape, rows, fits, distinct=self.distinct)
+        scores = scorer.score(ledger, self._shape, rows, fits)
+        self._answers.add(self._known, room, fits, scores)
+        self._slots[states] = np.arange(self._known, self._known + len(rows))
+        self._known += len(rows)
+
+
+def _longer(array: npt.NDArray[_Number], height: int, value: int) -> npt.NDArray[_Number]:
+    bigger = np.full((height, *array.shape[1:]), value, dtype=array.dtype)
+    bigger[: len(array)] = array
+    return bigger
+
+
+class _Answers:
+    """What was found out about each state, one row per state in the order of asking."""
+
+    __slots__ = ("capacity", "fits", "gpu", "open")
+
+    def __init__(self, width: int) -> None:
+        self.capacity: IntArray = np.zeros(0, dtype=np.int64)
+        self.open: IntArray = np.zeros(0, dtype=np.int64)
+        self.fits: BoolArray = np.zeros((0, width), dtype=np.bool_)
+        self.gpu: IntArray = np.zeros((0, width), dtype=np.int64)
+
+    def add(self, known: int, capacity: IntArray, fits: BoolArray, scores: Scores) -> None:
+        """`known`: rows that are in use."""
+        used = known + len(capacity)
+        if used > len(self.capacity):
+            self._grow(max(used, 2 * known))
+        self.capacity[known:used] = capacity
+        self.open[known:used] = np.where(capacity > 0, scores.node, LOWEST)
+        self.fits[known:used] = fits
+        self.gpu[known:used] = scores.gpu
+
+    def _grow(self, height: int) -> None:
+        for name in self.__slots__:
+            old = getattr(self, name)
+            setattr(self, name, _longer(old, height, 0))
+
+
+class Room:
+    def __init__(self, ledger: Ledger, scorer: Scorer) -> None:
+        self.ledger = ledger
+        self.scorer = scorer
+        self._views: dict[tuple[Shape, Tenancy, bool], View] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._states: IntArray = np.zeros(len(ledger.packed), dtype=np.int64)
+        """[N] number of the state that each row is in."""
+        self._seen = len(ledger.changes)
+        self._number(range(len(ledger.packed)))
+
+    def view(self, shape: Shape, tenancy: Tenancy, *, distinct: bool = True) -> View:
+        """The shape's view, up to date."""
+        changes = self.ledger.changes
+        if self._seen < len(changes):
+            self._number(changes[self._seen :])
+            self._seen = len(changes)
+        key = (shape, _ANYBODY if shape.whole else tenancy, distinct)
+        view = self._views.get(key)
+        if view is None:
+            width = self.ledger.inventory.kind.shape[1]
+            view = self._views[key] = View(shape, key[1], distinct=distinct, states=self._states, width=width)
+            view.refresh(self.ledger, self.scorer, np.arange(len(self._states), dtype=np.int64), len(self._numbers))
+        elif view.seen < len(changes):
+            changed = changes[view.seen :]
+            rows = changed if len(changed) == 1 else sorted(set(changed))
+            view.refresh(self.ledger, self.scorer, np.array(rows, dtype=np.int64), len(self._numbers))
+        view.seen = len(changes)
+        return view
+
+    def _number(self, rows: Sequence[int]) -> None:
+        packed, numbers = self.ledger.packed, self._numbers
+        for row in rows:
+            self._states[row] = numbers.setdefault(packed[row].tobytes(), len(numbers))

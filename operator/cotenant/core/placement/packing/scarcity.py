@@ -1,0 +1,42 @@
+"""How much room the whole cluster still has for each shape, and what one place for it is therefore worth.
+
+A place that many shapes can use may be spent; a place that a shape can find nowhere else must not be. With `n_m(node)`
+the workers of shape m that a node takes by itself, `K_m = Σ n_m`, R the free milli-GPU of the cluster and
+
+    ratio_m = R / (K_m · size_m)          1: it fits all that is free; 10: only a tenth of it
+
+one place of shape m is worth
+
+    w_m = share_m · size_m · min(MOST, TRUST + BOOST · max(0, ratio_m − PLENTY))
+
+TRUST is what places are worth where nothing is scarce (a small part: what can be packed counts more, see
+`fragmentation`). A shape bound to a scarce class, or that needs eight free GPUs at once, or much CPU, has more.
+Worked example: 100 free GPUs, 10 of them T4; one job in ten is "T4 only": ratio 10, so an empty T4 is worth
+0.1 · (0.1 + 8.5) = 0.86 GPU more than another, and others take it last.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotenant.core.gpus.inventory import IntArray
+from cotenant.core.model.objects import WHOLE
+from cotenant.core.placement.packing.workload_mix import Mix
+
+TRUST = 10
+"""Percent."""
+BOOST = 100
+"""Percent per unit of ratio."""
+PLENTY = 150
+"""Ratio in percent up to which nothing is scarce: even shapes that fit everywhere lose a little to rounding."""
+MOST = 1500
+"""Percent. With very little left, one shape must not drown the others."""
+
+
+def place_worth(mix: Mix, room: IntArray, free_milli: int) -> IntArray:
+    """[M] worth of one place per shape, in millionths of a GPU, as weights are. `room`: [M] places in the cluster."""
+    size = mix.size * mix.count
+    ratio = (free_milli + WHOLE) * 100 // (room * size + WHOLE)
+    factor = np.minimum(TRUST + np.maximum(ratio - PLENTY, 0) * BOOST // 100, MOST)
+    worth: IntArray = mix.weight * size // WHOLE * factor // 100
+    return worth

@@ -1,0 +1,106 @@
+"""Tables of what a GPU with so much free is good for: the packed worth at each price of CPU, and workers of each shape.
+
+One row per (kind, milli free), so that judging a node is looking its GPUs up and adding. Kinds that are the same to
+every shape share their rows' computation; tables are kept while sizes, prices and CPU of the mix stay the same, which
+they do over many cycles. Called by `fragmentation`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+
+from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
+from cotenant.core.model.objects import WHOLE
+from cotenant.core.placement.packing.dual_prices import FloatArray, fill, prices
+from cotenant.core.placement.packing.workload_mix import Mix, sizes, smallest
+
+LEVELS = WHOLE + 1
+
+_Part: TypeAlias = tuple[int, int, int]
+"""(size in milli, price, CPU) of what is asked of one GPU of a kind."""
+
+
+class Tables:
+    """Per kind and milli free: [K · LEVELS, Q + M]. `at` looks up what GPUs with so much free are good for."""
+
+    def __init__(self, mix: Mix, inventory: Inventory, q: FloatArray) -> None:
+        memory, compute, allowed = sizes(mix.parts, inventory)
+        price = _prices(smallest(memory, compute, allowed).tolist(), mix.part_weight)
+        cpu = [part.cpu_milli for part in mix.parts]
+        self.even = bool((np.abs(mix.memory - mix.compute) <= 1).all() and (np.abs(memory - compute) <= 1).all())
+        grid = tuple(q.tolist())
+        self._by_compute = _tables(_offers(compute, allowed, price, cpu), _whole(mix.compute, mix.allowed), grid)
+        self._by_memory = self._by_compute
+        if not self.even:
+            self._by_memory = _tables(_offers(memory, allowed, price, cpu), _whole(mix.memory, mix.allowed), grid)
+
+    def at(self, kind: IntArray, memory: IntArray, compute: IntArray) -> FloatArray:
+        """[..., Q + M]. `kind` is the kind's first row. With two dimensions the worse of both counts."""
+        features: FloatArray
+        if self.even:
+            features = self._by_compute[kind + np.minimum(memory, compute)]
+        else:
+            features = np.minimum(self._by_memory[kind + memory], self._by_compute[kind + compute])
+        return features
+
+
+def _offers(size: IntArray, allowed: BoolArray, price: list[int], cpu: list[int]) -> tuple[tuple[_Part, ...], ...]:
+    """Per kind, what may be put on its GPUs."""
+    return tuple(
+        tuple((milli, u, c) for milli, u, c, fits in zip(row, price, cpu, may, strict=True) if fits)
+        for row, may in zip(np.maximum(size, 1).tolist(), allowed.tolist(), strict=True)
+    )
+
+
+def _whole(size: IntArray, allowed: BoolArray) -> tuple[tuple[int, ...], ...]:
+    """Per kind, the size of each shape of the mix; 0: not allowed there."""
+    return tuple(tuple(row) for row in np.where(allowed, np.maximum(size, 1), 0).tolist())
+
+
+@lru_cache(maxsize=8)
+def _tables(
+    offers: tuple[tuple[_Part, ...], ...], shapes: tuple[tuple[int, ...], ...], q: tuple[float, ...]
+) -> FloatArray:
+    kinds = [
+        np.concatenate([_packed(parts, q), _workers(row)], axis=1) for parts, row in zip(offers, shapes, strict=True)
+    ]
+    made = np.concatenate(kinds) if kinds else np.zeros((LEVELS, len(q)))
+    made.flags.writeable = False
+    return made
+
+
+@lru_cache(maxsize=64)
+def _packed(parts: tuple[_Part, ...], q: tuple[float, ...]) -> FloatArray:
+    """[LEVELS, Q] the most valuable set of shares that fits each residual, net of CPU at each q."""
+    best = np.zeros((len(q), LEVELS))
+    for size in sorted({size for size, _, _ in parts}):
+        alike = np.array([(price, cpu) for other, price, cpu in parts if other == size], dtype=np.float64)
+        net = np.maximum(alike[:, :1] - alike[:, 1:] * np.array(q), 0.0)
+        best = fill(best, size, net.max(axis=0))
+    return best.T
+
+
+def _workers(row: tuple[int, ...]) -> FloatArray:
+    """[LEVELS, M] shares of each shape that fit each residual."""
+    level = np.arange(LEVELS, dtype=np.int64)[:, None]
+    size = np.array(row, dtype=np.int64)
+    return np.where(size > 0, level // np.maximum(size, 1), 0).astype(np.float64)
+
+
+def _prices(size: list[int], weights: tuple[int, ...]) -> list[int]:
+    """Price of each part."""
+    demand: dict[int, int] = {WHOLE: 1}
+    for milli, weight in zip(size, weights, strict=True):
+        demand[milli] = demand.get(milli, 0) + weight
+    ordered = tuple(sorted(((milli, _rough(weight)) for milli, weight in demand.items()), reverse=True))
+    by_size = dict(zip((milli for milli, _ in ordered), prices(ordered), strict=True))
+    return [by_size[milli] for milli in size]
+
+
+def _rough(weight: int) -> int:
+    """The three leading bits: prices move little with weights, and equal questions have known answers."""
+    spare = max(0, weight.bit_length() - 3)
+    return max(1, weight >> spare << spare)

@@ -1,0 +1,142 @@
+"""Who is owed, who borrows, and how much: guarantees first, then the dominant share of what is borrowed.
+
+Dominant share (DRF, Ghodsi et al., NSDI 2011; Kueue's fair sharing measures it over borrowed quota in the same way):
+    share(q) = max over scopes s of  (used(q, s) − guaranteed(q, s))⁺ / capacity(s) / weight(q)
+in parts per million, where s runs over the classes and, for a line that names none, over all GPUs.
+Example: 4 of 16 H100 borrowed, weight 2 → 4/16/2 = 125,000 ppm. Past borrowing, decayed, is added with a weight
+(time-aware fair share as in KAI-Scheduler and Kueue's admission fair sharing), and what was handed out a moment ago
+counts at once, because usage is read from the books and not sampled.
+Weight 0 never goes before a positive weight once it borrows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import log
+from typing import TypeAlias
+
+from cotenant.core.allocation.request import Claim, Request
+from cotenant.core.model.objects import WHOLE
+from cotenant.core.policy import Policy
+from cotenant.core.quota.tree import QueueTree
+from cotenant.core.quota.usage import Charge, Usage
+from cotenant.core.snapshot.snapshot import Snapshot
+
+PPM = 1_000_000
+LN_2 = log(2)
+_LAST = 1 << 50
+
+
+def entitled(usage: Usage, request: Request, queue: int) -> bool:
+    """With the whole gang on top, this queue of its path stays inside what it is guaranteed."""
+    claim = request.claims.get(queue)
+    if claim is None:
+        claim = request.claims[queue] = _claim(usage.tree, request, queue)
+    held = usage.lines
+    return any(all(held[line] <= most for line, most in alternative) for alternative in claim)
+
+
+def _claim(tree: QueueTree, request: Request, queue: int) -> Claim:
+    """One alternative per bucket that the gang could lie in: every line that promises something there has room."""
+    found: set[tuple[tuple[int, int], ...]] = set()
+    for option in request.options:
+        milli = request.workers * option.milli
+        for bucket in option.buckets:
+            promising = [line for line in tree.lines_of[queue] if line.quota.guaranteed and line.matches(bucket)]
+            if promising:
+                found.add(tuple((line.number, line.guaranteed - milli) for line in promising))
+    return tuple(sorted(found))
+
+
+def charge_entitled(usage: Usage, queue: int, charge: Charge) -> bool:
+    """The whole charge on top of what is used lies inside the queue's guarantees."""
+    return _inside(usage, queue, charge, counted=False)
+
+
+def held_entitled(usage: Usage, queue: int, charge: Charge) -> bool:
+    """The same for a charge that is part of what is used."""
+    return _inside(usage, queue, charge, counted=True)
+
+
+def _inside(usage: Usage, queue: int, charge: Charge, *, counted: bool) -> bool:
+    added: dict[int, int] = {}
+    for bucket, milli, _ in charge.amounts:
+        lines = [line for line in usage.tree.lines_of[queue] if line.matches(bucket) and line.quota.guaranteed]
+        if not lines:
+            return False
+        for line in lines:
+            added[line.number] = added.get(line.number, 0) + (0 if counted else milli)
+    return all(usage.lines[number] + more <= usage.tree.lines[number].guaranteed for number, more in added.items())
+
+
+Promised: TypeAlias = tuple[int, dict[str, int]]
+"""(guaranteed by lines that name no class, class → guaranteed)."""
+
+
+def promised(tree: QueueTree, queue: int) -> Promised:
+    by_class: dict[str, int] = {}
+    overall = 0
+    for line in tree.lines_of[queue]:
+        if line.quota.gpu_class is not None:
+            by_class[line.quota.gpu_class] = by_class.get(line.quota.gpu_class, 0) + line.guaranteed
+        else:
+            overall += line.guaranteed
+    return overall, by_class
+
+
+def borrowed(usage: Usage, queue: int) -> dict[str | None, int]:
+    """Scope (a class, or None for all) → milli-GPU above the guarantee."""
+    return _above(usage.classes[queue], promised(usage.tree, queue))
+
+
+def _above(held: Mapping[str, int], guarantees: Promised) -> dict[str | None, int]:
+    overall, by_class = guarantees
+    found: dict[str | None, int] = {}
+    if overall:
+        above = sum(held.values()) - max(overall, sum(by_class.values()))
+        if above > 0:
+            found[None] = above
+    for gpu_class, milli in held.items():
+        if gpu_class in by_class or not overall:
+            above = milli - by_class.get(gpu_class, 0)
+            if above > 0:
+                found[gpu_class] = above
+    return found
+
+
+class Shares:
+    """Comparable shares of queues at one moment of the books; cheap enough to ask after every decision."""
+
+    def __init__(self, tree: QueueTree, past: Mapping[str, int]) -> None:
+        self._tree = tree
+        self._promised = [promised(tree, queue) for queue in range(len(tree.queues))]
+        self._past = [past.get(queue.name, 0) for queue in tree.queues]
+        self._capacity: dict[str | None, int] = {None: max(1, sum(tree.capacity.values()))}
+        for gpu_class, _ in tree.capacity:
+            if gpu_class not in self._capacity:
+                self._capacity[gpu_class] = sum(
+                    milli for (name, _), milli in tree.capacity.items() if name == gpu_class
+                )
+
+    def share(self, usage: Usage, queue: int) -> int:
+        """Parts per million, divided by the weight; lower goes first."""
+        above = _above(usage.classes[queue], self._promised[queue])
+        total = self._past[queue]
+        if above:
+            total += max(milli * PPM // self._capacity.get(scope, 1) for scope, milli in above.items())
+        weight = self._tree.queues[queue].weight
+        if weight <= 0:
+            return _LAST + total if total else 0
+        return total // weight
+
+
+def past_shares(snapshot: Snapshot, policy: Policy) -> dict[str, int]:
+    """Queue → parts per million that past borrowing adds to its share. What is remembered, over the time that its
+    half-life looks back, is an average of GPUs borrowed: so trees that forget at different paces are comparable."""
+    total = max(1, sum(len(node.gpus) for node in snapshot.nodes)) * WHOLE
+    return {
+        past.queue: int(past.milli_seconds * LN_2 / past.half_life_s / total * PPM)
+        * policy.share_history_percent
+        // 100
+        for past in snapshot.usage_history
+    }

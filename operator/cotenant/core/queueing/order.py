@@ -1,0 +1,107 @@
+"""Who goes next: guarantee → share → priority → age → key, level by level down the queue tree.
+
+At every level the child that is next is the one whose head (its best job) has the smallest key
+    (not inside the guarantee, share, −priority, age, job key).
+After each decision only the path of that queue is put in order again, so a turn costs the depth of the tree.
+The order is total: no two jobs compare equal, because keys end at the job's own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from cotenant.core.model.objects import Job
+from cotenant.core.queueing.fair_share import Shares
+from cotenant.core.quota.tree import QueueTree
+from cotenant.core.quota.usage import Usage
+
+_Key: TypeAlias = tuple[bool, int, int, float, str]
+Entitled: TypeAlias = Callable[[int, Job], bool]
+"""(queue on the job's path, job) → the job would stay inside that queue's guarantee."""
+
+_ROOT = -1
+_ALONE: _Key = (False, 0, 0, 0.0, "")
+"""A queue without children competes with nobody below itself."""
+
+
+class Lineup:
+    """Pending jobs of queues that exist, one by one, as an iterator: who is next is looked up in the books when it is
+    asked for, after the decision on the one before."""
+
+    def __init__(self, tree: QueueTree, usage: Usage, shares: Shares, entitled: Entitled, jobs: Iterable[Job]) -> None:
+        self._tree, self._usage, self._shares, self._entitled = tree, usage, shares, entitled
+        self._jobs: list[list[Job]] = [[] for _ in tree.queues]
+        self._children: dict[int, list[tuple[_Key, int]]] = {}
+        for job in jobs:
+            self._jobs[tree.number[job.queue]].append(job)
+        for own in self._jobs:
+            own.sort(key=own_order, reverse=True)
+        self._build(_ROOT)
+
+    def __iter__(self) -> Iterator[Job]:
+        while self._children[_ROOT]:
+            path = self._take_path()
+            yield self._jobs[path[-1]].pop()
+            self._settle(path)
+
+    def _take_path(self) -> list[int]:
+        """From a root to the queue whose job is next, which ends it twice; all of them leave their places."""
+        path: list[int] = []
+        at = _ROOT
+        while True:
+            _, child = heapq.heappop(self._children[at])
+            path.append(child)
+            if child == at:
+                return path
+            at = child
+
+    def _settle(self, steps: list[int]) -> None:
+        """After a decision: the queues on its path take their places again."""
+        at = steps.pop()
+        if steps and steps[-1] == at:
+            self._push_own(at)
+        while steps:
+            child = steps.pop()
+            self._push(steps[-1] if steps else _ROOT, child)
+
+    def _build(self, node: int) -> None:
+        self._children[node] = []
+        for child in self._tree.roots if node == _ROOT else self._tree.children[node]:
+            self._build(child)
+            self._push(node, child)
+        if node != _ROOT:
+            self._push_own(node)
+
+    def _push_own(self, node: int) -> None:
+        if self._jobs[node]:
+            alone = not self._tree.children[node]
+            heapq.heappush(self._children[node], (_ALONE if alone else self._key(node, self._jobs[node][-1]), node))
+
+    def _push(self, node: int, child: int) -> None:
+        head = self._head(child)
+        if head is not None:
+            heapq.heappush(self._children[node], (self._key(child, head), child))
+
+    def _head(self, node: int) -> Job | None:
+        while self._children[node]:
+            _, child = self._children[node][0]
+            if child == node:
+                return self._jobs[node][-1]
+            node = child
+        return None
+
+    def _key(self, queue: int, job: Job) -> _Key:
+        return (
+            not self._entitled(queue, job),
+            self._shares.share(self._usage, queue),
+            -job.priority,
+            job.submitted_at,
+            job.key,
+        )
+
+
+def own_order(job: Job) -> tuple[int, float, str]:
+    """Inside one queue: priority → age → key."""
+    return -job.priority, job.submitted_at, job.key

@@ -1,0 +1,125 @@
+"""What is remembered between cycles, decayed: how much queues borrowed, and which shapes of jobs came by.
+
+Kept by `ClusterState`, given to `schedule` as data in the snapshot. With half-life h, after t seconds a value v and a
+constant rate r have become  v · 2^(−t/h)  +  r · h/ln 2 · (1 − 2^(−t/h)).
+Example: h = one day; 4 GPUs borrowed for a day weigh half as much one day later.
+Each tree of queues may have a half-life of its own, said by its root. Where it changes, what was remembered is scaled
+so that it stands for the same average of GPUs: v · h'/h.
+
+Entry penalty (Kueue's admission fair sharing): an admission that borrows counts at once for a minute of its use, so a
+burst of short jobs cannot win again and again before its use is seen. An admission that fails gives the penalty back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cotenant.core.model.failover import PastBorrowing
+from cotenant.core.model.objects import Job
+from cotenant.core.placement.shapes import Shape, worker_shape
+from cotenant.core.queueing.fair_share import LN_2, borrowed
+from cotenant.core.quota.tree import QueueTree
+from cotenant.core.quota.usage import Usage
+from cotenant.core.snapshot.snapshot import Remembered
+
+HALF_LIFE_S = 86_400
+"""Where nobody says otherwise."""
+_PENALTY_S = 60
+_SHAPES = 256
+"""So many different shapes are remembered; the lightest are forgotten first."""
+
+
+class History:
+    def __init__(self, half_life_s: float) -> None:
+        """`half_life_s`: of the shapes, and of trees that say nothing."""
+        self._half_life_s = half_life_s
+        self._borrowed: dict[str, float] = {}
+        self._half_lives: dict[str, float] = {}
+        """Queue → the half-life that its value decays with."""
+        self._penalties: dict[str, tuple[tuple[str, int], ...]] = {}
+        """Job → what its admission was charged, until it is gone or taken back."""
+        self._shapes: dict[Shape, float] = {}
+        self._at: float | None = None
+
+    def advance(self, now: float, usage: Usage) -> None:
+        """Time has passed with these holdings."""
+        self._follow(usage.tree)
+        passed = 0.0 if self._at is None else max(0.0, now - self._at)
+        self._at = now
+        if not passed:
+            return
+        before = self._borrowed
+        self._borrowed = {}
+        for number, queue in enumerate(usage.tree.queues):
+            kept, gained = _decay(passed, self._half_lives[queue.name])
+            value = before.get(queue.name, 0.0) * kept + _borrowed(usage, number) * gained
+            if value >= 1.0:
+                self._borrowed[queue.name] = value
+        kept, _ = _decay(passed, self._half_life_s)
+        self._shapes = {shape: weight * kept for shape, weight in self._shapes.items() if weight * kept >= 0.01}
+
+    def _follow(self, tree: QueueTree) -> None:
+        """Half-lives as the tree has them now."""
+        before = self._half_lives
+        self._half_lives = {
+            queue.name: tree.half_life_s(number) or self._half_life_s for number, queue in enumerate(tree.queues)
+        }
+        for name, held in self._borrowed.items():
+            now = self._half_lives.get(name)
+            if now is not None and before.get(name, now) != now:
+                self._borrowed[name] = held * now / before[name]
+
+    def take_over(self, borrowing: Iterable[PastBorrowing], ended: Iterable[tuple[Job, float]], now: float) -> None:
+        """Go on from what another history had come to, carried forward to now."""
+        self._borrowed, self._half_lives, self._penalties, self._shapes, self._at = {}, {}, {}, {}, now
+        for past in borrowing:
+            half_life_s = self._half_lives[past.queue] = past.half_life_s or self._half_life_s
+            kept, gained = _decay(max(0.0, now - past.at), half_life_s)
+            self._borrowed[past.queue] = past.milli_seconds * kept + past.rate_milli * gained
+        for job, at in sorted(ended, key=lambda one: (one[1], one[0].key)):
+            self._remember(job, _decay(max(0.0, now - at), self._half_life_s)[0])
+
+    def admitted(self, job: Job, milli: int, usage: Usage) -> None:
+        """An admission was assumed: the queues of its path that borrow are charged at once."""
+        number = usage.tree.number.get(job.queue)
+        steps = () if number is None else usage.tree.paths[number]
+        charged = tuple((usage.tree.queues[step].name, milli * _PENALTY_S) for step in steps if _borrowed(usage, step))
+        for name, amount in charged:
+            self._borrowed[name] = self._borrowed.get(name, 0.0) + amount
+        self._penalties[job.key] = charged
+
+    def taken_back(self, key: str) -> None:
+        """The admission did not happen."""
+        for name, amount in self._penalties.pop(key, ()):
+            self._borrowed[name] = max(0.0, self._borrowed.get(name, 0.0) - amount)
+
+    def left(self, job: Job) -> None:
+        """A job is gone; jobs like it may come again."""
+        self._penalties.pop(job.key, None)
+        self._remember(job, 1.0)
+
+    def _remember(self, job: Job, weight: float) -> None:
+        shape = worker_shape(job)
+        self._shapes[shape] = self._shapes.get(shape, 0.0) + job.workers_min * weight
+        if len(self._shapes) > _SHAPES:
+            del self._shapes[min(self._shapes, key=lambda one: (self._shapes[one], one))]
+
+    def usage(self) -> tuple[Remembered, ...]:
+        return tuple(
+            Remembered(queue=name, milli_seconds=held, half_life_s=self._half_lives[name])
+            for name, held in sorted(self._borrowed.items())
+        )
+
+    def demand(self) -> tuple[tuple[Shape, float], ...]:
+        return tuple(sorted(self._shapes.items()))
+
+
+def _decay(passed: float, half_life_s: float) -> tuple[float, float]:
+    """(what is kept of a value, what a rate of one has come to) after so many seconds."""
+    kept = 2.0 ** (-passed / half_life_s)
+    return kept, half_life_s / LN_2 * (1.0 - kept)
+
+
+def _borrowed(usage: Usage, queue: int) -> int:
+    above = borrowed(usage, queue)
+    return above[None] if None in above else sum(above.values())

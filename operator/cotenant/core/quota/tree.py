@@ -1,0 +1,239 @@
+"""The queue tree: who stands below whom, which lines cover what, and what is guaranteed today.
+
+Every line that matches a request, on the whole path, must allow it. A line covers the buckets (GPU class, zone) that
+it names; usage is counted per line, so a check is a few integer comparisons. Default nothing: a queue that has jobs
+needs a line that matches; an inner queue without lines only groups.
+
+Holding back: a queue may lend less than its whole guarantee. What it does not lend stays free for it:
+`asked + Σ held back by queues off the path ≤ idle`, with `held back = max(0, guaranteed − lendable − used)`.
+Example: 8 idle, team-b guarantees 6, lends 2, uses 1 → 3 are held back, a borrower may take 5.
+
+Lost nodes: where guarantees add up to more than there is, all are scaled down alike (as Koordinator's elastic quota
+does), so that nobody is promised GPUs that do not exist. Example: 8 + 8 promised, 12 left → 6 + 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.objects import WHOLE, Queue, Quota
+
+Bucket = tuple[str, str]
+"""(GPU class, zone)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One quota of one queue, with its guarantee as it is today."""
+
+    number: int
+    queue: int
+    quota: Quota
+    guaranteed: int
+    """Scaled to what exists."""
+
+    def matches(self, bucket: Bucket) -> bool:
+        return self.quota.gpu_class in (None, bucket[0]) and self.quota.zone in (None, bucket[1])
+
+    @property
+    def scope(self) -> tuple[str | None, str | None]:
+        return self.quota.gpu_class, self.quota.zone
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueueTree:
+    """Built once per set of queues and inventory; never written."""
+
+    queues: tuple[Queue, ...]
+    """In order of name; a queue's number is its index."""
+    number: Mapping[str, int]
+    parent: tuple[int, ...]
+    """-1: a root."""
+    children: tuple[tuple[int, ...], ...]
+    roots: tuple[int, ...]
+    paths: tuple[tuple[int, ...], ...]
+    """Queue → itself, its parent, … its root."""
+    broken: Mapping[str, str]
+    """Queues that cannot be used, and why: their parent is missing, or they are their own ancestor."""
+    lines: tuple[Line, ...]
+    lines_of: tuple[tuple[Line, ...], ...]
+    capacity: Mapping[Bucket, int]
+    """Milli-GPU that take work today."""
+    holds_back: bool
+    _path_lines: dict[tuple[int, Bucket], tuple[Line, ...] | None] = field(default_factory=dict)
+    _covering: dict[tuple[int, Bucket], tuple[int, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, queues: Iterable[Queue], inventory: Inventory) -> QueueTree:
+        ordered = tuple(sorted(queues, key=lambda queue: queue.name))
+        number = {queue.name: index for index, queue in enumerate(ordered)}
+        broken = _broken(ordered, number)
+        parent = tuple(
+            -1 if queue.parent is None or queue.name in broken else number[queue.parent] for queue in ordered
+        )
+        children: list[list[int]] = [[] for _ in ordered]
+        for index, above in enumerate(parent):
+            if above >= 0:
+                children[above].append(index)
+        roots = tuple(index for index, queue in enumerate(ordered) if parent[index] < 0 and queue.name not in broken)
+        capacity = capacities(inventory)
+        guaranteed = _scaled(ordered, children, roots, capacity)
+        lines: list[Line] = []
+        lines_of: list[tuple[Line, ...]] = []
+        for index, queue in enumerate(ordered):
+            own = tuple(
+                Line(len(lines) + place, index, quota, guaranteed.get((index, place), 0))
+                for place, quota in enumerate(queue.quotas)
+            )
+            lines.extend(own)
+            lines_of.append(own)
+        return cls(
+            queues=ordered,
+            number=number,
+            parent=parent,
+            children=tuple(tuple(below) for below in children),
+            roots=roots,
+            paths=tuple(_path(index, parent) for index in range(len(ordered))),
+            broken=broken,
+            lines=tuple(lines),
+            lines_of=tuple(lines_of),
+            capacity=capacity,
+            holds_back=any(
+                quota.lendable is not None and quota.lendable < quota.guaranteed
+                for queue in ordered
+                for quota in queue.quotas
+            ),
+        )
+
+    def half_life_s(self, queue: int) -> int | None:
+        """What the root of the queue's tree says; a tree forgets at one pace, so that its queues stay comparable."""
+        return self.queues[self.paths[queue][-1]].half_life_s
+
+    def subtree(self, queue: int) -> tuple[int, ...]:
+        """The queue and all below it."""
+        return (queue, *(step for child in self.children[queue] for step in self.subtree(child)))
+
+    def bounds(self, queue: int) -> bool:
+        """Whether anything but free GPUs can say no on the way from this queue to its root."""
+        return self.holds_back or any(
+            self.queues[step].user_limit is not None
+            or any(
+                line.quota.limit is not None or line.quota.memory_limit_mib is not None for line in self.lines_of[step]
+            )
+            for step in self.paths[queue]
+        )
+
+    def fork(self, asking: int, holding: int) -> tuple[int, int] | None:
+        """The children of the lowest common ancestor on either path; None where one queue is above the other."""
+        mine, theirs = self.paths[asking], self.paths[holding]
+        common = 0
+        while common < min(len(mine), len(theirs)) and mine[-1 - common] == theirs[-1 - common]:
+            common += 1
+        if common in (len(mine), len(theirs)):
+            return None
+        return mine[-1 - common], theirs[-1 - common]
+
+    def covering(self, queue: int, bucket: Bucket) -> tuple[int, ...]:
+        """Numbers of all lines from the queue to its root that count what lies in the bucket."""
+        key = (queue, bucket)
+        found = self._covering.get(key)
+        if found is None:
+            found = self._covering[key] = tuple(
+                line.number for step in self.paths[queue] for line in self.lines_of[step] if line.matches(bucket)
+            )
+        return found
+
+    def path_lines(self, queue: int, bucket: Bucket) -> tuple[Line, ...] | None:
+        """Lines from the queue to its root that cover the bucket; None where one of them grants nothing there."""
+        key = (queue, bucket)
+        if key not in self._path_lines:
+            self._path_lines[key] = self._collect(queue, bucket)
+        return self._path_lines[key]
+
+    def _collect(self, queue: int, bucket: Bucket) -> tuple[Line, ...] | None:
+        found: list[Line] = []
+        for step in self.paths[queue]:
+            matching = [line for line in self.lines_of[step] if line.matches(bucket)]
+            if not matching and (self.lines_of[step] or step == queue):
+                return None
+            found.extend(matching)
+        return tuple(found)
+
+
+def capacities(inventory: Inventory) -> dict[Bucket, int]:
+    """Milli-GPU per bucket that take work: healthy, on nodes that are ready."""
+    found: dict[Bucket, int] = {}
+    for number, kind in enumerate(inventory.kinds):
+        per_node = (inventory.usable & (inventory.kind == number)).sum(axis=1)
+        for place, zone in enumerate(inventory.zones):
+            count = int(per_node[inventory.zone == place].sum())
+            if count:
+                bucket = (kind.gpu_class, zone)
+                found[bucket] = found.get(bucket, 0) + count * WHOLE
+    return found
+
+
+def covered(capacity: Mapping[Bucket, int], quota: Quota) -> int:
+    """Milli-GPU of the cluster that a line covers."""
+    return sum(
+        amount
+        for (gpu_class, zone), amount in capacity.items()
+        if quota.gpu_class in (None, gpu_class) and quota.zone in (None, zone)
+    )
+
+
+def _path(queue: int, parent: Sequence[int]) -> tuple[int, ...]:
+    path = [queue]
+    while parent[path[-1]] >= 0:
+        path.append(parent[path[-1]])
+    return tuple(path)
+
+
+def _broken(queues: Sequence[Queue], number: Mapping[str, int]) -> dict[str, str]:
+    broken: dict[str, str] = {}
+    for queue in queues:
+        seen = [queue.name]
+        above = queue.parent
+        while above is not None:
+            if above not in number:
+                broken[queue.name] = f"queue {seen[-1]} names the parent {above}, which does not exist"
+                break
+            if above in seen:
+                broken[queue.name] = f"queue {queue.name} is below itself: {' → '.join([*seen, above])}"
+                break
+            seen.append(above)
+            above = queues[number[above]].parent
+    return broken
+
+
+def _scaled(
+    queues: Sequence[Queue],
+    children: Sequence[Sequence[int]],
+    roots: Sequence[int],
+    capacity: Mapping[Bucket, int],
+) -> dict[tuple[int, int], int]:
+    """(queue, line) → guarantee, scaled where siblings' lines of one scope promise more than what is above them has."""
+    scaled: dict[tuple[int, int], int] = {}
+
+    def descend(siblings: Sequence[int], above: Mapping[tuple[str | None, str | None], int]) -> None:
+        promised: dict[tuple[str | None, str | None], int] = {}
+        for index in siblings:
+            for quota in queues[index].quotas:
+                scope = (quota.gpu_class, quota.zone)
+                promised[scope] = promised.get(scope, 0) + quota.guaranteed
+        for index in siblings:
+            own: dict[tuple[str | None, str | None], int] = {}
+            for place, quota in enumerate(queues[index].quotas):
+                scope = (quota.gpu_class, quota.zone)
+                ceiling = min(above.get(scope, covered(capacity, quota)), covered(capacity, quota))
+                total = promised[scope]
+                amount = quota.guaranteed if total <= ceiling else quota.guaranteed * ceiling // total
+                scaled[index, place] = amount
+                own[scope] = own.get(scope, 0) + amount
+            # A child may be promised more than its parent only where the parent says nothing of that scope.
+            descend(children[index], {scope: amount for scope, amount in own.items() if amount})
+
+    descend(roots, {})
+    return scaled

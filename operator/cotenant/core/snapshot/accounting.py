@@ -1,0 +1,160 @@
+"""The observed cluster as books, kept up to date fact by fact, so that a cycle does not count everybody again.
+
+`Mirror` belongs to `ClusterState`; `Standing` is the immutable copy of it that a snapshot carries. `Standing.of` makes
+the same from a bare snapshot: carried or counted, `schedule` sees equal books (a property test holds that).
+New nodes or queues are counted afresh; a node that only changes its free CPU, its health or its readiness is patched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cotenant.core.allocation.allocation import Holding, holding_of
+from cotenant.core.allocation.placements import either
+from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.gpus.ledger import Ledger
+from cotenant.core.model.objects import Job, JobKey, Node, Queue
+from cotenant.core.placement.shapes import Demand, Shape, worker_shape
+from cotenant.core.quota.tree import QueueTree
+from cotenant.core.quota.usage import Usage
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standing:
+    """Who holds what, counted. Nobody writes into it: a cycle works on copies."""
+
+    inventory: Inventory
+    tree: QueueTree
+    ledger: Ledger
+    usage: Usage
+    holdings: Mapping[JobKey, Holding]
+    running: Mapping[JobKey, Job]
+    pending: tuple[Job, ...]
+    shapes: Mapping[Shape, int]
+    """Workers of each shape that wait or run."""
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node], queues: Iterable[Queue], jobs: Iterable[Job]) -> Standing:
+        return Mirror().standing(tuple(nodes), tuple(queues), tuple(jobs))
+
+    def demands(self, history: Iterable[Demand]) -> Sequence[Demand]:
+        """Shapes of what is queued, what runs and what ran lately, weighed by workers: what a placer may learn from."""
+        weights: dict[Shape, float] = dict(self.shapes)
+        for shape, weight in history:
+            weights[shape] = weights.get(shape, 0.0) + weight
+        return sorted(weights.items())
+
+
+class Mirror:
+    def __init__(self) -> None:
+        self._inventory = Inventory.of(())
+        self._tree = QueueTree.of((), self._inventory)
+        self._ledger = Ledger(self._inventory)
+        self._usage = Usage(self._tree)
+        self._holdings: dict[JobKey, Holding] = {}
+        self._running: dict[JobKey, Job] = {}
+        self._pending: dict[JobKey, Job] = {}
+        self._shapes: dict[Shape, int] = {}
+        self._stale = True
+        self._changed_nodes: dict[str, Node] = {}
+
+    @property
+    def usage(self) -> Usage:
+        """What is held now; read it, do not keep it."""
+        return self._usage
+
+    def holding(self, key: JobKey) -> Holding | None:
+        return self._holdings.get(key)
+
+    def node(self, node: Node | None, before: Node | None) -> None:
+        if node == before:
+            return
+        if node is None or before is None or not _same_frame(node, before):
+            self._stale = True
+        else:
+            self._changed_nodes[node.name] = node
+
+    def queues_changed(self) -> None:
+        self._stale = True
+
+    def job(self, job: Job | None, before: Job | None) -> None:
+        """A job changed, appeared (no `before`) or went away (no `job`)."""
+        if self._stale or job == before:
+            return
+        if before is not None:
+            self._drop(before)
+        if job is not None:
+            self._add(job)
+
+    def standing(self, nodes: Iterable[Node], queues: Iterable[Queue], jobs: Iterable[Job]) -> Standing:
+        if self._stale:
+            self._count(nodes, queues, jobs)
+        elif self._changed_nodes:
+            self._patch(queues)
+        return Standing(
+            inventory=self._inventory,
+            tree=self._tree,
+            ledger=self._ledger.copy(),
+            usage=self._usage.copy(),
+            holdings=self._holdings.copy(),
+            running=self._running.copy(),
+            pending=tuple(self._pending.values()),
+            shapes=self._shapes.copy(),
+        )
+
+    def _count(self, nodes: Iterable[Node], queues: Iterable[Queue], jobs: Iterable[Job]) -> None:
+        self._inventory = Inventory.of(nodes)
+        self._tree = QueueTree.of(queues, self._inventory)
+        self._ledger, self._usage = Ledger(self._inventory), Usage(self._tree)
+        self._holdings, self._running, self._pending, self._shapes = {}, {}, {}, {}
+        self._changed_nodes, self._stale = {}, False
+        for job in jobs:
+            self._add(job)
+
+    def _patch(self, queues: Iterable[Queue]) -> None:
+        """Same GPUs, other amounts: the ledger moves by the difference."""
+        before = self._inventory
+        self._inventory = before.patched(self._changed_nodes.values())
+        self._ledger = self._ledger.on(self._inventory)
+        self._changed_nodes = {}
+        if (before.usable != self._inventory.usable).any():
+            self._tree = QueueTree.of(queues, self._inventory)
+            self._usage = self._usage.under(self._tree)
+
+    def _add(self, job: Job) -> None:
+        shape = worker_shape(job)
+        self._shapes[shape] = self._shapes.get(shape, 0) + job.workers_min
+        if job.placement is None:
+            self._pending[job.key] = job
+            return
+        self._running[job.key] = job
+        holding = holding_of(job, either(job.placement, job.leaving), self._inventory, self._tree)
+        self._holdings[job.key] = holding
+        for take in holding.takes:
+            self._ledger.take(take)
+        self._usage.charge(holding.charge)
+        self._ledger.changes.clear()
+
+    def _drop(self, job: Job) -> None:
+        shape = worker_shape(job)
+        left = self._shapes.get(shape, 0) - job.workers_min
+        if left > 0:
+            self._shapes[shape] = left
+        else:
+            self._shapes.pop(shape, None)
+        self._pending.pop(job.key, None)
+        self._running.pop(job.key, None)
+        holding = self._holdings.pop(job.key, None)
+        if holding is not None:
+            for take in holding.takes:
+                self._ledger.give(take)
+            self._usage.charge(holding.charge, -1)
+            self._ledger.changes.clear()
+
+
+def _same_frame(node: Node, other: Node) -> bool:
+    """Equal GPUs at equal places: only amounts and health differ."""
+    return (node.zone, node.rack) == (other.zone, other.rack) and [
+        (gpu.uuid, gpu.index, gpu.gpu_class, gpu.memory_mib, gpu.peers) for gpu in node.gpus
+    ] == [(gpu.uuid, gpu.index, gpu.gpu_class, gpu.memory_mib, gpu.peers) for gpu in other.gpus]

@@ -1,0 +1,51 @@
+"""What the outside tells `ClusterState`: facts, each one whole, in any order and any number of times.
+
+The controller builds them from watch events, the simulator from a trace. A fact replaces what was known of that thing;
+there are no deltas, so a repeated or resynced fact changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cotenant.core.model.objects import Job, JobKey, Node, Queue
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGone:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSeen:
+    queue: Queue
+
+
+@dataclass(frozen=True, slots=True)
+class QueueGone:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobSeen:
+    """A job that waits or that holds a placement. A job that ended, is suspended or is invalid is `JobGone`."""
+
+    job: Job
+    version: int = 0
+    """The document's version, where there is one: what is older than our own last write does not undo it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobGone:
+    """Ended, deleted, suspended or invalid: it gives back everything in the same step."""
+
+    key: JobKey
+
+
+ClusterEvent: TypeAlias = NodeSeen | NodeGone | QueueSeen | QueueGone | JobSeen | JobGone

@@ -1,0 +1,236 @@
+"""When a GPU is cordoned and when it comes back. Pure: events and signs in, cordons out.
+
+The table follows NVIDIA's XID catalogue. A program's own fault never cordons a GPU, unless it meets different pods on
+the same GPU (`Suspect`). Cordons come at once and go slowly: a sign must be good for some minutes, an XID that calls
+for a reset waits until the driver itself says that no recovery is due, and what the driver cannot say waits for a
+reboot or for the administrator's hand (`cotenant.dev/uncordon` on the GPUNode).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from cotenant import names
+from cotenant_agent.gpus.readings import Gpu, Signs, Xid
+
+SIGNS_GOOD_S: Final = 300.0
+DRIVER_GOOD_S: Final = 600.0
+THROTTLED_S: Final = 300.0
+SEPARATOR: Final = " | "
+SUSPECT_PODS: Final = 3
+SUSPECT_WINDOW_S: Final = 3600.0
+
+
+class Scope(StrEnum):
+    """How far an event reaches."""
+
+    APP = "app"
+    GPU = "gpu"
+    PEERS = "peers"
+    NODE = "node"
+
+
+class Clears(StrEnum):
+    """What lifts a cordon."""
+
+    SIGNS = "signs"
+    DRIVER = "driver"
+    HAND = "hand"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    scope: Scope
+    words: str
+    clears: Clears = Clears.DRIVER
+
+
+RESET: Final = "the GPU needs a reset"
+XIDS: Final[Mapping[int, Rule]] = {
+    13: Rule(Scope.APP, "graphics engine exception in a program"),
+    31: Rule(Scope.APP, "memory page fault in a program"),
+    43: Rule(Scope.APP, "the GPU stopped processing a program"),
+    45: Rule(Scope.APP, "a program was cleaned up after an earlier fault"),
+    94: Rule(Scope.APP, "contained memory error: the program must restart"),
+    46: Rule(Scope.GPU, f"the GPU stopped processing; {RESET}"),
+    48: Rule(Scope.GPU, f"double-bit memory error; {RESET}"),
+    62: Rule(Scope.GPU, f"internal micro-controller halt; {RESET}"),
+    63: Rule(Scope.GPU, "a memory row was remapped; it takes effect with a reset when the jobs are done"),
+    64: Rule(Scope.GPU, f"a memory row could not be remapped; {RESET}"),
+    74: Rule(Scope.PEERS, "NVLink error; check the link before multi-GPU jobs use it", Clears.HAND),
+    79: Rule(Scope.NODE, "the GPU has fallen off the bus; the node needs a reboot", Clears.HAND),
+    95: Rule(Scope.GPU, f"uncontained memory error; {RESET}"),
+    109: Rule(Scope.GPU, f"context switch timeout; {RESET}"),
+    110: Rule(Scope.GPU, f"security fault; {RESET}"),
+    119: Rule(Scope.GPU, f"GSP firmware timeout; {RESET}"),
+    120: Rule(Scope.GPU, f"GSP firmware error; {RESET}"),
+    136: Rule(Scope.GPU, f"link training failed; {RESET}"),
+    140: Rule(Scope.GPU, f"unrecovered memory error; {RESET}"),
+    143: Rule(Scope.GPU, f"GPU initialisation error; {RESET}"),
+    158: Rule(Scope.GPU, f"GPU fatal timeout; {RESET}"),
+}
+"""154 (recovery action changed) is not here: the next poll reads the recovery action itself."""
+
+RECOVERY_ACTIONS: Final = {
+    1: "reset the GPU",
+    2: "reboot the node",
+    3: "drain what uses peer-to-peer",
+    4: "drain and reset the GPU",
+    5: "recover the IMEX domain",
+    6: "reset the bus",
+    7: "reboot the system",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    code: str
+    words: str
+    since: float
+    clears: Clears
+    good_since: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.words}"
+
+
+@dataclass(frozen=True, slots=True)
+class AppFault:
+    gpu_uuid: str
+    pod_uid: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The agent's memory of what is wrong with this node's GPUs."""
+
+    cordons: Mapping[str, tuple[Cordon, ...]] = field(default_factory=dict)
+    """GPU UUID → why, oldest first."""
+    faults: tuple[AppFault, ...] = ()
+    throttled_since: Mapping[str, float] = field(default_factory=dict)
+    slow: Mapping[str, str] = field(default_factory=dict)
+    """GPU UUID → what a job found, as the operator passes it on. A job's word cordons nothing."""
+
+    def reason(self, gpu_uuid: str) -> str:
+        """Why this GPU takes no new work; empty when it does."""
+        return SEPARATOR.join(str(cordon) for cordon in self.cordons.get(gpu_uuid, ()))
+
+    def warning(self, gpu_uuid: str, now: float) -> str:
+        """What slows this GPU down without making it unfit; empty when nothing does."""
+        since = self.throttled_since.get(gpu_uuid)
+        found = [f"{names.HEALTH_SLOW}: {self.slow[gpu_uuid]}"] if gpu_uuid in self.slow else []
+        if since is not None and now - since >= THROTTLED_S:
+            found.append(f"Throttled: slowed down by heat or power for {int(now - since) // 60} min")
+        return SEPARATOR.join(found)
+
+
+def after_xid(health: Health, xid: Xid, gpus: Iterable[Gpu], pods: Iterable[str]) -> Health:
+    """`pods`: who was on the GPU. An event that names no GPU counts for all of them, as the driver means it."""
+    rule = XIDS.get(xid.code)
+    if rule is None:
+        return health
+    everywhere = [gpu.uuid for gpu in gpus]
+    own = [xid.uuid] if xid.uuid in everywhere and xid.uuid is not None else everywhere
+    if rule.scope is Scope.APP:
+        return _after_app_fault(health, xid, pods) if xid.uuid is not None else health
+    peers = [peer for gpu in gpus if gpu.uuid in own for peer in gpu.peers]
+    reached = {Scope.GPU: own, Scope.PEERS: own + peers, Scope.NODE: everywhere}[rule.scope]
+    words = rule.words if reached == own else f"{rule.words} (seen on {xid.uuid or 'an unnamed GPU'})"
+    cordon = Cordon(f"XID{xid.code}", words, xid.at, rule.clears)
+    return replace(health, cordons=_with(health.cordons, reached, cordon))
+
+
+def _after_app_fault(health: Health, xid: Xid, pods: Iterable[str]) -> Health:
+    assert xid.uuid is not None
+    recent = [f for f in health.faults if xid.at - f.at <= SUSPECT_WINDOW_S]
+    recent += [AppFault(xid.uuid, pod, xid.at) for pod in sorted(set(pods))]
+    victims = {f.pod_uid for f in recent if f.gpu_uuid == xid.uuid}
+    health = replace(health, faults=tuple(recent))
+    if len(victims) < SUSPECT_PODS:
+        return health
+    words = f"programs of {len(victims)} different pods faulted on this GPU within an hour; check it, then uncordon"
+    return replace(health, cordons=_with(health.cordons, [xid.uuid], Cordon("Suspect", words, xid.at, Clears.HAND)))
+
+
+def after_signs(health: Health, gpu_uuid: str, signs: Signs, now: float) -> Health:
+    """One poll of one GPU: new cordons at once, old ones lifted when what lifts them has held long enough."""
+    bad = dict(_complaints(signs))
+    kept = []
+    for held in health.cordons.get(gpu_uuid, ()):
+        good = held.code not in bad if held.clears is Clears.SIGNS else _driver_is_content(signs, held.clears, bad)
+        cordon = replace(held, good_since=_first(held.good_since, now) if good else None)
+        needed = SIGNS_GOOD_S if cordon.clears is Clears.SIGNS else DRIVER_GOOD_S
+        if cordon.good_since is None or now - cordon.good_since < needed:
+            kept.append(cordon)
+    known = {cordon.code for cordon in kept}
+    kept += [Cordon(code, words, now, Clears.SIGNS) for code, words in bad.items() if code not in known]
+    cordons = {uuid: found for uuid, found in health.cordons.items() if uuid != gpu_uuid}
+    if kept:
+        cordons[gpu_uuid] = tuple(kept)
+    throttled = dict(health.throttled_since)
+    if signs.throttled:
+        throttled.setdefault(gpu_uuid, now)
+    else:
+        throttled.pop(gpu_uuid, None)
+    return replace(health, cordons=cordons, throttled_since=throttled)
+
+
+def _first(known: float | None, now: float) -> float:
+    return now if known is None else known
+
+
+def _complaints(signs: Signs) -> Iterable[tuple[str, str]]:
+    if signs.lost:
+        yield "GpuLost", "the driver cannot reach the GPU; the node needs a reboot"
+    if signs.reset_required:
+        yield "ResetRequired", RESET
+    if signs.recovery_action:
+        what = RECOVERY_ACTIONS.get(signs.recovery_action, f"action {signs.recovery_action}")
+        yield "RecoveryAction", f"the driver asks to {what}"
+    if signs.remap_failed:
+        yield "RemapFailed", "a memory row could not be remapped; the GPU should be replaced"
+    if signs.remap_pending:
+        yield "RemapPending", "a remapped memory row takes effect with a reset when the jobs are done"
+
+
+def _driver_is_content(signs: Signs, clears: Clears, bad: Mapping[str, str]) -> bool:
+    return clears is Clears.DRIVER and signs.recovery_action == 0 and not bad
+
+
+def uncordon(health: Health, gpu_uuids: Iterable[str]) -> Health:
+    """The administrator looked. What is still wrong comes back with the next poll."""
+    lifted = set(gpu_uuids)
+    return replace(
+        health,
+        cordons={uuid: found for uuid, found in health.cordons.items() if uuid not in lifted},
+        faults=tuple(f for f in health.faults if f.gpu_uuid not in lifted),
+    )
+
+
+def remembered(reason: str, now: float, *, rebooted: bool) -> tuple[Cordon, ...]:
+    """Cordons from the published text, so that a restart of the agent forgets none. Signs are read anew.
+
+    A reboot resets every GPU, so it lifts what events have left behind. A suspect stays one.
+    """
+    found = []
+    for part in reason.split(SEPARATOR):
+        code, _, words = part.partition(": ")
+        rule = XIDS.get(int(code[3:])) if code.startswith("XID") and code[3:].isdigit() else None
+        if rule is not None and not rebooted:
+            found.append(Cordon(code, words, now, rule.clears))
+        elif code == "Suspect":
+            found.append(Cordon(code, words, now, Clears.HAND))
+    return tuple(found)
+
+
+def _with(
+    cordons: Mapping[str, tuple[Cordon, ...]], reached: Iterable[str], cordon: Cordon
+) -> dict[str, tuple[Cordon, ...]]:
+    result = dict(cordons)
+    for uuid in dict.fromkeys(reached):
+        result[uuid] = (*(c for c in result.get(uuid, ()) if c.code != cordon.code), cordon)
+    return result

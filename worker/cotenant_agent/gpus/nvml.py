@@ -1,0 +1,222 @@
+"""The real source: NVML through nvidia-ml-py (`import pynvml`), opened once for the agent's life.
+
+Every call is guarded on its own: an old driver lacks functions, a product lacks features, a container lacks rights, a
+GPU may be gone. What cannot be told becomes None; a GPU that cannot be reached becomes a sign, not an exception.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import pynvml
+
+from cotenant_agent.gpus.readings import Gpu, GpuProcess, Inventory, Sample, Signs, SourceError, Xid
+
+T = TypeVar("T")
+MIB: Final = 1024 * 1024
+THROTTLES: Final = 0x40 | 0x20 | 0x80
+"""Hardware thermal, software thermal, power brake."""
+UNTOLD: Final = (
+    pynvml.NVMLError_FunctionNotFound,
+    pynvml.NVMLError_NotSupported,
+    pynvml.NVMLError_NoPermission,
+    pynvml.NVMLError_InvalidArgument,
+    pynvml.NVMLLibraryMismatchError,  # not an NVMLError: an unversioned call met an older library
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLostError(Exception):
+    """The GPU cannot be reached, or wants a reset first."""
+
+    reset_required: bool
+
+
+def ask(call: Callable[..., T], *args: Any) -> T | None:
+    """The answer, or None where this driver or product has none. Raises GpuLostError, or NVMLError when unforeseen."""
+    try:
+        return call(*args)
+    except UNTOLD:
+        return None
+    except pynvml.NVMLError_GpuIsLost as error:
+        raise GpuLostError(reset_required=False) from error
+    except pynvml.NVMLError as error:
+        if getattr(error, "value", None) == pynvml.NVML_ERROR_RESET_REQUIRED:
+            raise GpuLostError(reset_required=True) from error
+        raise
+
+
+def text(value: str | bytes | None) -> str:
+    """Old bindings answer in bytes."""
+    return value.decode() if isinstance(value, bytes) else (value or "")
+
+
+FAMILY: Final = re.compile(r"\b(GB\d{3}|GH\d{3}|[ABHLTVPK]\d{1,4}[A-Z]{0,2})\b")
+NOISE: Final = re.compile(r"\b(NVIDIA|Tesla|Quadro|GeForce|Generation|Graphics|Device)\b", re.IGNORECASE)
+
+
+def class_of(product: str) -> str:
+    """`NVIDIA H100 80GB HBM3` → `H100`; a product without a family keeps its words: `GeForce RTX 4090` → `RTX4090`."""
+    found = FAMILY.search(product.replace("-", " "))
+    if found is not None:
+        return found[1]
+    return re.sub(r"[^A-Za-z0-9]+", "", NOISE.sub("", product)) or "GPU"
+
+
+class NvmlSource:
+    def __init__(self) -> None:
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError_LibraryNotFound as error:
+            raise SourceError(
+                "libnvidia-ml.so.1 is not in this container: give the agent's pod runtimeClass nvidia and "
+                "NVIDIA_VISIBLE_DEVICES=all, or tell it to simulate (--simulate)"
+            ) from error
+        except pynvml.NVMLError as error:
+            raise SourceError(f"NVML does not start on this node: {error}. Is the NVIDIA driver loaded?") from error
+        self._handles: dict[str, Any] = {}
+        self._inventory: Inventory | None = None
+        self._events: Any = None
+
+    def inventory(self) -> Inventory:
+        """Read once: a GPU that is lost later stays in it, unhealthy."""
+        if self._inventory is None:
+            try:
+                self._inventory = self._discover()
+            except pynvml.NVMLError as error:
+                raise SourceError(f"NVML cannot list the GPUs: {error}") from error
+        return self._inventory
+
+    def _discover(self) -> Inventory:
+        handles = {}
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            try:
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                handles[text(pynvml.nvmlDeviceGetUUID(handle))] = (index, handle)
+            except pynvml.NVMLError_GpuIsLost:
+                continue  # a GPU that was lost before we came has no UUID to name it by
+        self._handles = {uuid: handle for uuid, (_, handle) in handles.items()}
+        gpus = tuple(self._facts(uuid, index, handle) for uuid, (index, handle) in handles.items())
+        return Inventory(simulated=False, gpus=gpus, driver_version=text(ask(pynvml.nvmlSystemGetDriverVersion) or ""))
+
+    def _facts(self, uuid: str, index: int, handle: Any) -> Gpu:
+        product = text(ask(pynvml.nvmlDeviceGetName, handle))
+        memory = memory_of(handle)
+        pci = ask(pynvml.nvmlDeviceGetPciInfo, handle)
+        mig = ask(pynvml.nvmlDeviceGetMigMode, handle)
+        return Gpu(
+            uuid=uuid,
+            index=index,
+            gpu_class=class_of(product),
+            memory_mib=memory[0] // MIB if memory else 0,
+            product=product,
+            pci_bus_id=text(pci.busId) if pci is not None else "",
+            mig=mig is not None and mig[0] == pynvml.NVML_DEVICE_MIG_ENABLE,
+            peers=tuple(sorted(other for other, far in self._handles.items() if other != uuid and linked(handle, far))),
+        )
+
+    def samples(self) -> tuple[Sample, ...]:
+        try:
+            return tuple(self._sample(uuid, handle) for uuid, handle in self._handles.items())
+        except pynvml.NVMLError as error:
+            raise SourceError(f"NVML cannot read the GPUs: {error}") from error
+
+    def _sample(self, uuid: str, handle: Any) -> Sample:
+        try:
+            memory = memory_of(handle)
+            load = ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
+            return Sample(
+                uuid=uuid,
+                used_mib=memory[1] // MIB if memory else None,
+                utilization_percent=int(load.gpu) if load is not None else None,
+                processes=processes_of(handle),
+                signs=signs_of(handle),
+            )
+        except GpuLostError as lost:
+            return Sample(uuid=uuid, signs=Signs(lost=not lost.reset_required, reset_required=lost.reset_required))
+
+    def wait_for_xid(self, timeout_s: float) -> Xid | None:
+        try:
+            if self._events is None:
+                self._events = self._register()
+            event = pynvml.nvmlEventSetWait_v2(self._events, int(timeout_s * 1000))
+        except pynvml.NVMLError_Timeout:
+            return None
+        except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError) as error:
+            raise SourceError(f"NVML cannot wait for events: {error}") from error
+        try:
+            uuid = text(pynvml.nvmlDeviceGetUUID(event.device)) or None
+        except pynvml.NVMLError:
+            uuid = None
+        return Xid(uuid, int(event.eventData), time.time())
+
+    def _register(self) -> Any:
+        events = pynvml.nvmlEventSetCreate()
+        for handle in self._handles.values():
+            try:
+                ask(pynvml.nvmlDeviceRegisterEvents, handle, pynvml.nvmlEventTypeXidCriticalError, events)
+            except GpuLostError:
+                continue
+        return events
+
+
+def memory_of(handle: Any) -> tuple[int, int] | None:
+    """Total and used, in bytes. Version 2 keeps what the driver reserves out of `used`."""
+    memory = ask(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
+    if memory is None:
+        memory = ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    return (int(memory.total), int(memory.used)) if memory is not None else None
+
+
+def linked(near: Any, far: Any) -> bool:
+    """Over NVLink, directly or through a switch."""
+    try:
+        status = ask(pynvml.nvmlDeviceGetP2PStatus, near, far, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
+    except (GpuLostError, pynvml.NVMLError):
+        return False
+    return bool(status == pynvml.NVML_P2P_STATUS_OK) if status is not None else False
+
+
+def processes_of(handle: Any) -> tuple[GpuProcess, ...]:
+    """Compute, MPS and graphics together; a process that is in several lists counts once, with its largest figure."""
+    found: dict[int, int | None] = {}
+    for call in (
+        pynvml.nvmlDeviceGetComputeRunningProcesses,
+        pynvml.nvmlDeviceGetMPSComputeRunningProcesses,
+        pynvml.nvmlDeviceGetGraphicsRunningProcesses,
+    ):
+        for process in ask(call, handle) or ():
+            used = process.usedGpuMemory
+            mib = None if used is None else -(-int(used) // MIB)
+            known = found.get(process.pid)
+            found[process.pid] = mib if known is None else max(known, mib or 0)
+    return tuple(GpuProcess(pid, mib) for pid, mib in sorted(found.items()))
+
+
+def signs_of(handle: Any) -> Signs:
+    rows = ask(pynvml.nvmlDeviceGetRemappedRows, handle)
+    ecc = ask(
+        pynvml.nvmlDeviceGetTotalEccErrors,
+        handle,
+        pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+        pynvml.NVML_VOLATILE_ECC,
+    )
+    clocks = ask(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
+    return Signs(
+        recovery_action=recovery_action_of(handle),
+        remap_pending=bool(rows and rows[2]),
+        remap_failed=bool(rows and rows[3]),
+        ecc_uncorrected=ecc,
+        throttled=bool(clocks and clocks & THROTTLES),
+    )
+
+
+def recovery_action_of(handle: Any) -> int | None:
+    values = ask(pynvml.nvmlDeviceGetFieldValues, handle, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
+    if values is None or values[0].nvmlReturn != pynvml.NVML_SUCCESS:
+        return None
+    return int(values[0].value.uiVal)

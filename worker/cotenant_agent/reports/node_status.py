@@ -1,0 +1,111 @@
+"""GPUNode.status as a document, and what of it must be written now. Pure: views in, dictionaries out.
+
+Figures that move all the time (memory, utilisation) ride along with the heartbeat. Anything else that changes is
+written at once: health, violations, who is on a GPU, the inventory itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from cotenant_agent.gpus.capabilities import isolation
+from cotenant_agent.gpus.readings import Gpu
+from cotenant_agent.reports.node_view import View
+
+HEARTBEAT_S: Final = 15.0
+MIG_REASON: Final = "MigEnabled: partitioned by MIG; Cotenant places whole GPUs and shares of them, not MIG slices"
+
+
+def stamp(at: float) -> str:
+    """RFC 3339, whole seconds, as Kubernetes writes time."""
+    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def unstamp(written: str) -> float:
+    return datetime.fromisoformat(written).timestamp()
+
+
+def build(view: View) -> dict[str, Any]:
+    found = view.capabilities
+    return {
+        "heartbeat": stamp(view.taken_at),
+        "simulated": view.inventory.simulated,
+        "driverVersion": view.inventory.driver_version,
+        "toolkitVersion": found.toolkit_version,
+        "capabilities": {
+            "runtimeClass": found.runtime_class,
+            "cdi": found.cdi,
+            "dmem": found.dmem,
+            "mps": found.mps,
+        },
+        "isolation": isolation(found, simulated=view.inventory.simulated, attributing=view.attributing),
+        "summary": summary(view.inventory.gpus),
+        "gpus": [gpu_entry(view, gpu) for gpu in sorted(view.inventory.gpus, key=lambda gpu: gpu.index)],
+        "violations": [
+            {
+                "podUID": violation.pod_uid,
+                "uuid": violation.gpu_uuid,
+                "memoryMiB": violation.memory_mib,
+                "quotaMiB": violation.quota_mib,
+                "since": stamp(violation.since),
+            }
+            for violation in view.violations
+        ],
+    }
+
+
+def summary(gpus: Iterable[Gpu]) -> str:
+    """One phrase for a table: `2 × H100 80Gi`."""
+    kinds = Counter((gpu.gpu_class, round(gpu.memory_mib / 1024)) for gpu in gpus)
+    return ", ".join(f"{count} × {name} {gib}Gi" for (name, gib), count in sorted(kinds.items())) or "no GPUs"
+
+
+def gpu_entry(view: View, gpu: Gpu) -> dict[str, Any]:
+    sample = view.samples.get(gpu.uuid)
+    used = {"memoryMiB": (sample.used_mib or 0) if sample else 0}
+    if sample is not None and sample.utilization_percent is not None:
+        used["utilizationPercent"] = sample.utilization_percent
+    reason = MIG_REASON if gpu.mig else view.health.reason(gpu.uuid)
+    if sample is None and not reason:
+        reason = "NotSampled: the driver no longer lists this GPU"
+    return {
+        "uuid": gpu.uuid,
+        "index": gpu.index,
+        "class": gpu.gpu_class,
+        "memoryMiB": gpu.memory_mib,
+        "healthy": not reason,
+        "health": reason or view.health.warning(gpu.uuid, view.taken_at),
+        "peers": list(gpu.peers),
+        "mig": gpu.mig,
+        "pciBusId": gpu.pci_bus_id,
+        "used": used,
+        "processes": [{"podUID": use.pod_uid, "memoryMiB": use.memory_mib} for use in view.uses.get(gpu.uuid, ())],
+    }
+
+
+def settled(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without what moves all the time: when this differs, it is written at once."""
+    still = {key: value for key, value in document.items() if key != "heartbeat"}
+    still["gpus"] = [
+        {key: value for key, value in gpu.items() if key not in {"used", "processes"}}
+        | {"on": [process["podUID"] for process in gpu["processes"]]}
+        for gpu in document["gpus"]
+    ]
+    still["violations"] = [(v["podUID"], v["uuid"], v["since"]) for v in document["violations"]]
+    return still
+
+
+def due(published: Mapping[str, Any] | None, document: Mapping[str, Any], since_last_s: float) -> bool:
+    """Whether to write now."""
+    return published is None or since_last_s >= HEARTBEAT_S or settled(published) != settled(document)
+
+
+def patch(published: Mapping[str, Any] | None, document: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch: only top-level keys that changed, the heartbeat always."""
+    if published is None:
+        return {"status": dict(document)}
+    changed = {key: value for key, value in document.items() if published.get(key) != value}
+    return {"status": changed | {"heartbeat": document["heartbeat"]}}

@@ -1,0 +1,126 @@
+"""How ranks find each other for a ring: rank 0 listens, everybody brings a port, everybody learns all ports.
+
+Who does not know the job's secret is not let in, and nothing that was said for one ring opens another (`handshake`).
+Every wait has a deadline and names who did not come.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant_worker.collectives.duplex_socket import TIMEOUT_S, Duplex, receive
+from cotenant_worker.collectives.ring import Ring
+from cotenant_worker.messaging.hmac_handshake import admit, introduce, new_nonce, take_ticket, ticket
+
+_LENGTH = struct.Struct("<Q")
+_JOIN_S = TIMEOUT_S
+"""Some ranks may load their data for long. Who stays away is named earlier, from the beats of those who came."""
+_HELLO_S = 10.0
+_HELLO_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where one rank waits for its left-hand neighbour, and the nonce that a ticket for it is made from."""
+
+    host: str
+    port: int
+    nonce: bytes
+
+    def to_json(self) -> list[Any]:
+        return [self.host, self.port, self.nonce.hex()]
+
+    @classmethod
+    def from_json(cls, raw: list[Any]) -> Door:
+        return cls(str(raw[0]), int(raw[1]), bytes.fromhex(raw[2]))
+
+
+def form_ring(rank: int, size: int, address: str, secret: str) -> Ring:
+    """Meet at `address`, learn everybody's port, connect to the right. TimeoutError names who did not come."""
+    host, _, port = address.rpartition(":")
+    with socket.create_server(("", 0), backlog=4) as listener:
+        mine = Door(host, listener.getsockname()[1], new_nonce())
+        doors = (
+            _meet_as_root(size, host, int(port), mine, secret)
+            if rank == 0
+            else _meet(rank, host, int(port), mine, secret)
+        )
+        neighbour = doors[(rank + 1) % size]
+        right = socket.create_connection((neighbour.host, neighbour.port), timeout=_JOIN_S)
+        right.sendall(ticket(secret, neighbour.nonce, rank))
+        listener.settimeout(_JOIN_S)
+        left = _accept_from(listener, (rank - 1) % size, secret, mine.nonce)
+    return Ring(Duplex(rank, size, right, left))
+
+
+def _accept_from(listener: socket.socket, expected: int, secret: str, nonce: bytes) -> socket.socket:
+    """The neighbour's connection; one that says nothing or has no ticket of the neighbour's is closed."""
+    while True:
+        connection, _ = listener.accept()
+        try:
+            if take_ticket(connection, secret, nonce, expected):
+                return connection
+        except OSError:
+            pass
+        connection.close()
+
+
+def _meet_as_root(size: int, host: str, port: int, mine: Door, secret: str) -> list[Door]:
+    doors: dict[int, Door] = {0: mine}
+    waiting: list[socket.socket] = []
+    deadline = time.monotonic() + _JOIN_S
+    with socket.create_server((host, port), backlog=size) as door:
+        while len(doors) < size:
+            door.settimeout(max(0.01, deadline - time.monotonic()))
+            try:
+                connection, peer = door.accept()
+            except TimeoutError:
+                missing = sorted(set(range(size)) - set(doors))
+                raise TimeoutError(f"all_reduce: ranks {missing} did not come within {_JOIN_S:.0f} s") from None
+            hello = _hello_of(connection, secret)
+            if hello is None:
+                connection.close()
+                continue
+            doors[hello["rank"]] = Door(peer[0], hello["port"], bytes.fromhex(hello["nonce"]))
+            waiting.append(connection)
+        answer = json.dumps([doors[rank].to_json() for rank in range(size)]).encode()
+        for connection in waiting:
+            connection.sendall(_LENGTH.pack(len(answer)) + answer)
+            connection.close()
+    return [doors[rank] for rank in range(size)]
+
+
+def _hello_of(connection: socket.socket, secret: str) -> dict[str, Any] | None:
+    """Rank, port and nonce of whoever knocked; nothing when it is not one of us."""
+    try:
+        connection.settimeout(_HELLO_S)
+        admit(connection, secret)
+        (length,) = _LENGTH.unpack(receive(connection, _LENGTH.size))
+        if length > _HELLO_BYTES:
+            return None
+        hello: dict[str, Any] = json.loads(receive(connection, length))
+    except (OSError, ValueError):
+        return None
+    return hello
+
+
+def _meet(rank: int, host: str, port: int, mine: Door, secret: str) -> list[Door]:
+    deadline = time.monotonic() + _JOIN_S
+    hello = json.dumps({"rank": rank, "port": mine.port, "nonce": mine.nonce.hex()}).encode()
+    while True:
+        try:
+            with socket.create_connection((host, port), timeout=5) as door:
+                door.settimeout(_JOIN_S)
+                introduce(door, secret)
+                door.sendall(_LENGTH.pack(len(hello)) + hello)
+                raw = receive(door, _LENGTH.unpack(receive(door, _LENGTH.size))[0])
+                return [Door.from_json(entry) for entry in json.loads(raw)]
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"all_reduce: rank 0 at {host}:{port} did not answer: {error}") from error
+            time.sleep(0.05)

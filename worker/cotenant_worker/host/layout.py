@@ -1,0 +1,61 @@
+"""Where things lie inside a worker pod, and the names of the variables that ranks read. Stdlib only.
+
+Read by the launcher, by the Ray actor and driver, and by the API inside the ranks, so that no path is spelled twice.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+ENV_STATE: Final = "COTENANT_STATE_DIR"
+ENV_PREEMPT_FILE: Final = "COTENANT_PREEMPT_FILE"
+ENV_CHECKPOINT_DIR: Final = "COTENANT_CHECKPOINT_DIR"
+ENV_RESUME_FROM: Final = "COTENANT_RESUME_FROM"
+ENV_COLLECTIVE: Final = "COTENANT_COLLECTIVE"
+ENV_PRECISION: Final = "COTENANT_PRECISION"
+ENV_GPU_MEM: Final = "COTENANT_GPU_MEM_BYTES"
+ENV_LIMITS: Final = "COTENANT_LIMITS"
+ENV_SECRET: Final = "COTENANT_SECRET"
+"""What the ranks of one attempt know and nobody else (`handshake`)."""
+ENV_GENERATION: Final = "COTENANT_RESTART"
+
+RAY_PORT: Final = 6379
+NODE_MANAGER_PORT: Final = 6380
+OBJECT_MANAGER_PORT: Final = 6381
+RUNTIME_ENV_PORT: Final = 6382
+WORKER_PORTS: Final = (20000, 20099)
+TF_PORT: Final = 23000
+"""TensorFlow wants every worker's port before it starts: this plus the rank's index in its pod."""
+
+SERVER_PORT: Final = 23500
+"""Of a parameter server, in its own pod. Below the ports that `conductor` hands out for rendezvous."""
+LINK_PORT: Final = 23501
+"""In rank 0's pod: where the pods of the parameter servers report (`links`)."""
+
+HOOK_DIR: Final = Path(__file__).parent.parent / "hook"
+"""On PYTHONPATH of every rank: its sitecustomize limits memory before the first line of user code."""
+
+
+def state_dir() -> Path:
+    return Path(os.environ.get(ENV_STATE, "/tmp/cotenant"))
+
+
+def work_dir() -> Path:
+    """Where a program starts whose code is mounted read-only (`workspace`)."""
+    return state_dir() / "work"
+
+
+def socket_path() -> Path:
+    """The launcher listens here; ranks, the actor and the driver of this pod connect."""
+    return state_dir() / "launcher.sock"
+
+
+def preempt_file() -> Path:
+    return state_dir() / "preempt.json"
+
+
+def cell_path(rank: int) -> Path:
+    """The few shared words between one rank and its launcher (`cells`)."""
+    return state_dir() / f"rank-{rank}.cell"

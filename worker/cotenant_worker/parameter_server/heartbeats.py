@@ -1,0 +1,104 @@
+"""Between rank 0's pod and the pods of the parameter servers: who has come, who has gone, how it ended. Stdlib only.
+
+Servers have no ranks and are no part of the job's Ray cluster. Each one's launcher connects to the launcher of rank 0's
+pod, proves that it knows the attempt's secret, says which server it is, and stays. Both sides say something every
+BEAT_S, so that one which is frozen or cut off is noticed after SILENT_S. What is heard goes to the conductor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+
+from cotenant import names
+from cotenant.contract import Contract
+from cotenant_worker.host import layout
+from cotenant_worker.messaging.hmac_handshake import admit_stream, secret_of
+from cotenant_worker.messaging.json_lines import Channel, Message
+from cotenant_worker.supervision.commands import Finish
+
+BEAT_S = 5.0
+SILENT_S = 25.0
+_FLUSH_S = 2.0
+
+
+@dataclass(slots=True)
+class Links:
+    """The end in rank 0's pod."""
+
+    contract: Contract
+    env: Mapping[str, str]
+    emit: Callable[[Message], None]
+    """Events for the conductor."""
+    _channels: dict[int, Channel] = field(default_factory=dict)
+    _told: bool = False
+
+    async def open(self, ip: str) -> None:
+        await asyncio.start_server(self._serve, ip, layout.LINK_PORT)
+
+    async def finish(self, verdict: Finish) -> None:
+        """Tell every server how the attempt ended; they leave with the same code."""
+        self._told = True
+        for channel in self._channels.values():
+            channel.send({"op": "finish", "verdict": asdict(verdict)})
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(_FLUSH_S):
+                await asyncio.gather(*(channel.drain() for channel in self._channels.values()))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        secret = secret_of(self.env.get(names.ENV_RAY_TOKEN, ""), self.contract.uid, self.contract.attempt)
+        with contextlib.suppress(OSError, EOFError):
+            await admit_stream(reader, writer, secret)
+            await self._follow(Channel(reader, writer))
+        writer.close()
+
+    async def _follow(self, channel: Channel) -> None:
+        messages = heard(channel)
+        hello = await anext(messages, None)
+        if hello is None or hello["server"] in self._channels:
+            return
+        server: int = hello["server"]
+        self._channels[server] = channel
+        self.emit({"op": "server-ready", "server": server})
+        why = "its connection ended"
+        with beating(channel):
+            try:
+                async for message in messages:
+                    if message["op"] == "preempt":
+                        self.emit({"op": "preempt"})
+                    elif message["op"] == "gone":
+                        why = message["why"]
+            except TimeoutError:
+                why = f"it has not been heard of for {SILENT_S:.0f} s"
+        del self._channels[server]
+        if not self._told:
+            self.emit({"op": "server-lost", "server": server, "why": why})
+
+
+async def heard(channel: Channel) -> AsyncIterator[Message]:
+    """Messages until the other side goes; TimeoutError once it has said nothing for SILENT_S."""
+    messages = aiter(channel)
+    while True:
+        async with asyncio.timeout(SILENT_S):
+            message = await anext(messages, None)
+        if message is None:
+            return
+        yield message
+
+
+@contextlib.contextmanager
+def beating(channel: Channel) -> Iterator[None]:
+    """Says every BEAT_S that this side lives."""
+
+    async def beat() -> None:
+        while True:
+            channel.send({"op": "alive"})
+            await asyncio.sleep(BEAT_S)
+
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        task.cancel()

@@ -1,0 +1,198 @@
+"""PID 1 of a parameter server's pod: starts the server, reports to rank 0's pod, serves until the ranks are done.
+
+Stdlib only; the server, which needs numpy, is a child. No code of the tenant runs here, nor Ray. The pod ends with the
+verdict of the ranks, with one of its own when the server's process or rank 0's pod goes, and, asked to stop, once the
+ranks have saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from cotenant import names
+from cotenant.contract import Contract, Termination
+from cotenant_worker.host import layout
+from cotenant_worker.host.background_tasks import Tasks
+from cotenant_worker.host.container import oom_kills
+from cotenant_worker.host.processes import Child, Nursery, kill_all, pump
+from cotenant_worker.messaging.hmac_handshake import introduce_stream
+from cotenant_worker.messaging.json_lines import Channel, Message
+from cotenant_worker.parameter_server.heartbeats import SILENT_S, beating, heard
+from cotenant_worker.progress import http_endpoint
+from cotenant_worker.progress.progress_board import Board
+from cotenant_worker.progress.termination import say, write_termination
+from cotenant_worker.ranks.environment import server_environment
+from cotenant_worker.supervision.commands import Finish
+from cotenant_worker.supervision.stopped_ranks import Standstill
+
+_STEP_S = 0.1
+_CONNECT_S = 5.0
+STOPPED_S = 20.0
+"""Nothing of the tenant's runs in a server, so nobody may want it stopped for long."""
+
+
+@dataclass(slots=True)
+class ServerPod:
+    contract: Contract
+    env: Mapping[str, str]
+    ip: str
+    nursery: Nursery = field(default_factory=Nursery)
+    verdict: asyncio.Future[Finish] = field(init=False)
+    _link: Channel | None = None
+    _stopping: bool = False
+    tasks: Tasks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tasks = Tasks(self._broke)
+        self.verdict = asyncio.get_running_loop().create_future()
+
+    @property
+    def name(self) -> str:
+        return f"parameter server {self.contract.server}"
+
+    @property
+    def head(self) -> str:
+        return self.contract.pods[0].host
+
+    async def run(self) -> int:
+        """The pod's exit code."""
+        loop = asyncio.get_running_loop()
+        self.nursery.start()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._terminated)
+        child = self._start()
+        labels = {"job": self.contract.job, "namespace": self.contract.namespace}
+        pages = await http_endpoint.serve(Board(), self.ip, labels)
+        self.tasks.start(self._watch(child))
+        running = (self.contract.server or 0, 0, child.pid)
+        self.tasks.start(Standstill(lambda: [running], partial(self._stopped, child), STOPPED_S).watch())
+        self.tasks.start(self._follow_head())
+        finish = await self.verdict
+        pages.close()
+        self.tasks.cancel()
+        await kill_all()
+        self._leave(finish)
+        return finish.code
+
+    def _leave(self, finish: Finish) -> None:
+        termination = Termination(
+            node_rank=self.contract.node_rank,
+            attempt=self.contract.attempt,
+            code=finish.code,
+            reason=finish.reason,
+            message=finish.message,
+            rank=finish.rank,
+            signal=finish.signal,
+            tail=tuple(finish.tail),
+        )
+        write_termination(termination, self.env)
+        say(f"{finish.reason} ({finish.code}): {finish.message}")
+
+    def _broke(self, error: str) -> None:
+        self._end(names.EXIT_PEER_LOST, "PeerLost", f"launcher of {self.name}: {error}")
+
+    def _end(self, code: int, reason: str, message: str, **more: Any) -> None:
+        """The first verdict counts."""
+        if not self.verdict.done():
+            self.verdict.set_result(Finish(code, reason, message, **more))
+
+    # -- the server -------------------------------------------------------------------------------------------
+
+    def _start(self) -> Child:
+        """On a socket that listens already: ranks that are faster than its imports wait in line."""
+        read_end, write_end = os.pipe()
+        with socket.create_server((self.ip, layout.SERVER_PORT), backlog=256) as listener:
+            number = listener.fileno()
+            argv = [sys.executable, "-P", "-m", "cotenant_worker.parameter_server.shards", str(number)]
+            env = server_environment(self.env, self.contract)
+            child = self.nursery.spawn("server", argv, env, cwd="/", output=write_end, keep=[number])
+        os.close(write_end)
+        child.output = asyncio.create_task(pump(read_end, child, ""))
+        return child
+
+    async def _watch(self, child: Child) -> None:
+        before = oom_kills()
+        status = await child.exit
+        if child.output is not None:
+            await asyncio.wait([child.output], timeout=0.2)
+        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with {status}"
+        if status == -signal.SIGKILL and oom_kills() > before:
+            where = "Ask for more in runtime.parameterServer.resources.memory, or for more servers"
+            message = f"{self.name} was killed by the kernel: out of memory. {where}"
+            code, reason = 137, "OutOfMemory"
+        else:
+            code, reason, message = names.EXIT_PEER_LOST, "PeerLost", f"the process of {self.name} {how}"
+        self._gone(code, reason, message, child)
+
+    def _stopped(self, child: Child, said: Message) -> None:
+        """Ranks wait for it, and it has not ended."""
+        message = f"the process of {self.name} was stopped (SIGSTOP) {said['for_s']:.0f} s ago and stays so"
+        self._gone(names.EXIT_PEER_LOST, "PeerLost", message, child)
+
+    def _gone(self, code: int, reason: str, message: str, child: Child) -> None:
+        if self._link is not None:
+            self._link.send({"op": "gone", "why": message})
+        self._end(code, reason, message, tail=tuple(child.tail))
+
+    # -- rank 0's pod -----------------------------------------------------------------------------------------
+
+    async def _follow_head(self) -> None:
+        link = await self._join()
+        if link is None:
+            waited = self.contract.rendezvous_timeout_s
+            message = f"the pod of rank 0, {self.head}, did not answer within {waited} s"
+            self._end(names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", message)
+            return
+        self._link = link
+        link.send({"op": "hello", "server": self.contract.server})
+        why = "is gone"
+        with beating(link):
+            try:
+                async for said in heard(link):
+                    if said["op"] == "finish":
+                        self._end(**said["verdict"])
+                        return
+            except TimeoutError:
+                why = f"has not been heard of for {SILENT_S:.0f} s"
+        self._end(names.EXIT_PEER_LOST, "PeerLost", f"the pod of rank 0, {self.head}, {why}")
+
+    async def _join(self) -> Channel | None:
+        """Its name exists once that pod has an address, and it listens a moment later."""
+        env = server_environment(self.env, self.contract)
+        end = time.monotonic() + self.contract.rendezvous_timeout_s
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError, EOFError):
+                async with asyncio.timeout(_CONNECT_S):
+                    reader, writer = await asyncio.open_connection(self.head, layout.LINK_PORT)
+                await introduce_stream(reader, writer, env[layout.ENV_SECRET])
+                return Channel(reader, writer)
+            await asyncio.sleep(_STEP_S)
+        return None
+
+    # -- asked to stop ----------------------------------------------------------------------------------------
+
+    def _terminated(self) -> None:
+        """SIGTERM from the kubelet: all pods of the attempt are asked to save, and need the parameters meanwhile."""
+        if self._stopping:
+            return
+        self._stopping = True
+        say(f"asked to stop: {self.contract.grace_s} s for the ranks to save and leave")
+        if self._link is not None:
+            self._link.send({"op": "preempt"})
+        self.tasks.start(self._see_out())
+
+    async def _see_out(self) -> None:
+        """Never later than the kubelet's patience; at once where no rank has been met."""
+        patience = max(1.0, self.contract.grace_s - 2.0) if self._link is not None else 0.0
+        await asyncio.wait([self.verdict], timeout=patience)
+        self._end(names.EXIT_PREEMPTED, "Preempted", "asked to stop")

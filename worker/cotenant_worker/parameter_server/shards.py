@@ -1,0 +1,243 @@
+"""Strategy `ParameterServer`: servers hold the parameters, workers push gradients and pull what became of them.
+
+`python -m cotenant_worker.parameter_server.shards FD` is one server, on a socket that listens already; `server_pod` starts it
+in a pod of its own. The parameters are one float32 vector cut into equal pieces, one per server. Synchronous: a
+server waits for the gradients of every worker, steps once with their mean (the same numbers as all-reduce).
+Asynchronous: it steps at every push, so nobody waits and gradients may be stale. When the ranks start again, with the
+same number or another, each server begins anew with what rank 0 brings. A program uses `ParameterServer` where it had
+its optimizer. Only who knows the attempt's secret is answered (`handshake`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cotenant_worker.collectives.duplex_socket import PeerGoneError, receive
+from cotenant_worker.host import layout
+from cotenant_worker.messaging.hmac_handshake import admit, introduce, own_secret
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+
+_HELLO = struct.Struct("<III")
+"""Which start of the ranks this is, how many there are, which of them speaks."""
+_HEADER = struct.Struct("<BffQ")
+"""Operation, learning rate, momentum, bytes that follow."""
+_LENGTH = struct.Struct("<Q")
+_INIT, _PUSH = 0, 1
+_JOIN_S = 120.0
+_WAIT_S = 600.0
+
+
+@dataclass(slots=True)
+class Shard:
+    """One server's piece of the parameters, and the rule by which it changes."""
+
+    workers: int
+    synchronous: bool
+    values: Vector | None = None
+    _speed: Vector | None = None
+    _sum: Vector | None = None
+    _arrived: set[int] = field(default_factory=set)
+    _round: int = 0
+    _over: bool = False
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def begin(self, worker: int, values: Vector) -> Vector:
+        """Rank 0's values are the start; the others wait for them."""
+        with self._changed:
+            if worker == 0 and self.values is None:
+                self.values = values.copy()
+                self._changed.notify_all()
+            if not self._changed.wait_for(lambda: self.values is not None or self._over, _JOIN_S):
+                raise PeerGoneError(f"parameter server: rank 0 did not bring its parameters within {_JOIN_S:.0f} s")
+            return self._now()
+
+    def push(self, worker: int, gradient: Vector, rate: float, momentum: float) -> Vector:
+        """The parameters after this gradient took effect."""
+        with self._changed:
+            if not self.synchronous:
+                self._step(gradient, rate, momentum)
+                return self._now()
+            self._sum = gradient.copy() if self._sum is None else self._sum + gradient
+            self._arrived.add(worker)
+            mine = self._round
+            if len(self._arrived) == self.workers:
+                self._step(self._sum / np.float32(self.workers), rate, momentum)
+                self._sum, self._arrived, self._round = None, set(), self._round + 1
+                self._changed.notify_all()
+            elif not self._changed.wait_for(lambda: self._round > mine or self._over, _WAIT_S):
+                missing = sorted(set(range(self.workers)) - self._arrived)
+                raise PeerGoneError(f"parameter server: ranks {missing} sent no gradient for {_WAIT_S:.0f} s")
+            return self._now()
+
+    def close(self) -> None:
+        """The ranks that it served are no more: nobody waits on, and its numbers go nowhere."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+    def _now(self) -> Vector:
+        if self._over or self.values is None:
+            raise PeerGoneError("parameter server: the ranks of this start are no more")
+        return self.values.copy()
+
+    def _step(self, gradient: Vector, rate: float, momentum: float) -> None:
+        assert self.values is not None
+        if momentum:
+            self._speed = gradient if self._speed is None else np.float32(momentum) * self._speed + gradient
+            gradient = self._speed
+        self.values -= np.float32(rate) * gradient
+
+
+@dataclass(slots=True)
+class Starts:
+    """The shard of the newest start of the ranks. What an earlier one left in its own would mislead this one."""
+
+    synchronous: bool
+    _newest: int = -1
+    _shard: Shard | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def shard(self, start: int, workers: int) -> Shard:
+        """PeerGoneError to who belongs to an earlier start."""
+        with self._lock:
+            if start > self._newest:
+                if self._shard is not None:
+                    self._shard.close()
+                self._newest, self._shard = start, Shard(workers, self.synchronous)
+            if start < self._newest or self._shard is None:
+                raise PeerGoneError("parameter server: a rank of an earlier start came late")
+            return self._shard
+
+
+def serve(listener: socket.socket, starts: Starts, secret: str) -> None:
+    """A thread per worker, until the process is ended by its launcher."""
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=_answer, args=(connection, starts, secret), daemon=True).start()
+
+
+def _answer(connection: socket.socket, starts: Starts, secret: str) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with connection:
+        try:
+            admit(connection, secret)
+            start, workers, worker = _HELLO.unpack(receive(connection, _HELLO.size))
+            shard = starts.shard(start, workers)
+            while header := connection.recv(_HEADER.size, socket.MSG_WAITALL):
+                operation, rate, momentum, size = _HEADER.unpack(header)
+                data = np.frombuffer(receive(connection, size), dtype=np.float32)
+                done = shard.begin(worker, data) if operation == _INIT else shard.push(worker, data, rate, momentum)
+                connection.sendall(_LENGTH.pack(done.nbytes))
+                connection.sendall(done.data)
+        except (OSError, struct.error) as error:
+            # Its peers find out by their own deadlines.
+            print(f"cotenant: parameter server: {error}", file=sys.stderr, flush=True)  # noqa: T201 - the pod's log
+
+
+class ParameterServer:
+    """In a worker: takes the optimizer's place. `step()` after `backward()` pushes gradients and pulls parameters."""
+
+    def __init__(self, parameters: Iterable[Any], *, lr: float, momentum: float = 0.0) -> None:
+        self.lr = lr
+        self.momentum = momentum
+        self._parameters = [parameter for parameter in parameters if getattr(parameter, "requires_grad", True)]
+        self._rank = int(os.environ.get("RANK", "0"))
+        addresses = [part for part in os.environ.get("COTENANT_PS_ADDRS", "").split(",") if part]
+        if not addresses:
+            raise RuntimeError("there are no parameter servers: set runtime.strategy to ParameterServer")
+        start, workers = int(os.environ.get(layout.ENV_GENERATION, "0")), int(os.environ.get("WORLD_SIZE", "1"))
+        hello = _HELLO.pack(start, workers, self._rank)
+        self._servers = [_connect(address, hello) for address in addresses]
+        self._write(self._exchange(_INIT, self._flat([_array(parameter) for parameter in self._parameters])))
+
+    def zero_grad(self) -> None:
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def step(self) -> None:
+        gradients = [
+            np.zeros(parameter.shape, np.float32) if parameter.grad is None else _array(parameter.grad)
+            for parameter in self._parameters
+        ]
+        self._write(self._exchange(_PUSH, self._flat(gradients)))
+
+    def _flat(self, arrays: Sequence[NDArray[Any]]) -> Vector:
+        return np.concatenate([array.reshape(-1).astype(np.float32, copy=False) for array in arrays])
+
+    def _exchange(self, operation: int, vector: Vector) -> Vector:
+        """Send every server its piece, then collect: the servers work at the same time.
+
+        Every rank begins with another server, or they would all wait for one network card after the other.
+        """
+        pieces = np.array_split(vector, len(self._servers))
+        order = [(self._rank + turn) % len(self._servers) for turn in range(len(self._servers))]
+        for index in order:
+            piece = np.ascontiguousarray(pieces[index])
+            self._servers[index].sendall(_HEADER.pack(operation, self.lr, self.momentum, piece.nbytes))
+            self._servers[index].sendall(piece.data)
+        for index in order:
+            (size,) = _LENGTH.unpack(receive(self._servers[index], _LENGTH.size))
+            pieces[index] = np.frombuffer(receive(self._servers[index], size), dtype=np.float32)
+        return np.concatenate(pieces)
+
+    def _write(self, vector: Vector) -> None:
+        at = 0
+        for parameter in self._parameters:
+            size = int(np.prod(parameter.shape))
+            _assign(parameter, vector[at : at + size].reshape(parameter.shape))
+            at += size
+
+
+def _array(value: Any) -> NDArray[Any]:
+    return np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
+
+
+def _assign(parameter: Any, values: Vector) -> None:
+    if hasattr(parameter, "detach"):
+        import torch
+
+        with torch.no_grad():
+            parameter.copy_(torch.from_numpy(values.copy()))
+    else:
+        parameter[...] = values
+
+
+def _connect(address: str, hello: bytes) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    deadline = time.monotonic() + _JOIN_S
+    while True:
+        try:
+            connection = socket.create_connection((host, int(port)), timeout=5)
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"parameter server {address} did not answer for {_JOIN_S:.0f} s: {error}") from error
+            time.sleep(0.05)
+            continue
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(_WAIT_S + 10)
+        introduce(connection, own_secret())
+        connection.sendall(hello)
+        return connection
+
+
+def main() -> None:
+    with socket.socket(fileno=int(sys.argv[1])) as listener:
+        serve(listener, Starts(os.environ.get("COTENANT_PS_UPDATE") != "Asynchronous"), own_secret())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The way in: reads the contract, says everything that is wrong with it before anything starts, runs the launcher."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+
+from cotenant import names
+from cotenant.contract import Contract, ContractError, Termination, needs_ray
+from cotenant_worker.host import layout
+from cotenant_worker.parameter_server.pod import ServerPod
+from cotenant_worker.pid1.launcher import Launcher
+from cotenant_worker.progress.termination import say, write_termination
+
+
+def own_ip(env: Mapping[str, str]) -> str:
+    return env.get(names.ENV_POD_IP) or "127.0.0.1"
+
+
+async def _run(contract: Contract, env: Mapping[str, str]) -> int:
+    pod = Launcher if contract.server is None else ServerPod
+    return await pod(contract, env, own_ip(env)).run()
+
+
+def main() -> int:
+    """The process's exit code; everything that can be wrong with the contract is said before anything starts."""
+    env = dict(os.environ)
+    try:
+        contract = Contract.from_environment(env)
+        check(contract, env)
+    except ContractError as error:
+        say(f"cannot start: {error}")
+        write_termination(Termination(0, 0, names.EXIT_BAD_CONTRACT, "BadContract", str(error)), env)
+        return names.EXIT_BAD_CONTRACT
+    state = layout.state_dir()
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for stale in (layout.socket_path(), layout.preempt_file(), *state.glob("rank-*")):
+        stale.unlink(missing_ok=True)
+    return asyncio.run(_run(contract, env))
+
+
+def check(contract: Contract, env: Mapping[str, str]) -> None:
+    """What a contract must also be, beyond its shape. Raises ContractError that names the field."""
+    if not contract.pods or not all(pod.ranks for pod in contract.pods):
+        raise ContractError("pods: every pod needs at least one rank")
+    pods = len(contract.pods) + len(contract.servers)
+    if not 0 <= contract.node_rank < pods:
+        raise ContractError(f"node_rank: {contract.node_rank} is not one of the {pods} pods")
+    if (contract.strategy == "ParameterServer") != bool(contract.servers):
+        raise ContractError(f"servers: strategy {contract.strategy} has {len(contract.servers)} of them")
+    ranks = [rank.rank for pod in contract.pods for rank in pod.ranks]
+    if ranks != list(range(len(ranks))):
+        raise ContractError(f"pods: ranks must be 0 to {len(ranks) - 1} in order, not {ranks}")
+    if contract.mode in ("command", "rayTrain") and not contract.command:
+        raise ContractError(f"command: mode {contract.mode} needs one")
+    module, _, function = contract.entrypoint.partition(":")
+    if contract.mode == "entrypoint" and not (module and function):
+        raise ContractError(f"entrypoint: {contract.entrypoint!r} is not module:function")
+    if contract.mode not in ("command", "entrypoint", "rayTrain"):
+        raise ContractError(f"mode: {contract.mode!r} is not command, entrypoint or rayTrain")
+    secret = contract.servers or needs_ray(contract.mode, contract.world_size)
+    if secret and not env.get(names.ENV_RAY_TOKEN):
+        raise ContractError(f"{names.ENV_RAY_TOKEN} is not set: the job's processes would be open to everybody")
+    if pods > 1 and not env.get(names.ENV_POD_IP):
+        raise ContractError(f"{names.ENV_POD_IP} is not set: the pods could not find each other")

@@ -1,0 +1,198 @@
+"""Where reported metrics go besides the job's status: TensorBoard event files, an MLflow server. Head launcher only.
+
+Stdlib only: an event file is records with two checksums around a small protobuf, and MLflow speaks JSON over HTTP. A
+sink that fails says so once, as a warning in the job's progress; training never waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import struct
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from cotenant.contract import Contract
+from cotenant_worker.progress.progress_board import Board
+
+_EVERY_S = 2.0
+
+
+class Sink(Protocol):
+    name: str
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None: ...
+
+    def close(self, succeeded: bool) -> None: ...
+
+
+def sinks_of(contract: Contract) -> list[Sink]:
+    """As `runtime.tracking` asks."""
+    asked = contract.platform.get("tracking") or {}
+    found: list[Sink] = []
+    if (board := asked.get("tensorBoard")) is not None:
+        # Without a checkpoint volume the files live as long as the pod; an address is not a directory.
+        local = contract.checkpoint is not None and "://" not in contract.checkpoint.path
+        root = Path(contract.checkpoint.path) if local and contract.checkpoint else Path("/tmp")
+        found.append(TensorBoard(root / str(board.get("path", "tensorboard")) / contract.job))
+    if (flow := asked.get("mlflow")) is not None:
+        run = f"{contract.job}-{contract.attempt}"
+        found.append(MLflow(str(flow["trackingUri"]), str(flow.get("experiment") or contract.namespace), run))
+    return found
+
+
+async def feed(board: Board, sinks: list[Sink]) -> None:
+    """Pass every new step's metrics on, for ever; a sink that fails is dropped with a warning."""
+    last = -1
+    while True:
+        await asyncio.sleep(_EVERY_S)
+        last = await asyncio.to_thread(write_once, board, sinks, last)
+
+
+def write_once(board: Board, sinks: list[Sink], last: int) -> int:
+    """The step that has been written: `last`, when there is nothing new."""
+    progress = board.progress()
+    metrics = {**progress.metrics, **({"steps_per_second": progress.rate} if progress.rate else {})}
+    if progress.step == last or not metrics:
+        return last
+    for sink in list(sinks):
+        try:
+            sink.write(progress.step, metrics)
+        except (OSError, ValueError, KeyError) as error:
+            board.warn(f"sink-{sink.name}", f"{sink.name} was dropped: {type(error).__name__}: {error}")
+            sinks.remove(sink)
+    return progress.step
+
+
+# -- TensorBoard ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class TensorBoard:
+    directory: Path
+    name: str = "TensorBoard"
+    _file: Any = None
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        if self._file is None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            path = self.directory / f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}"
+            self._file = path.open("wb")
+            self._file.write(record(_double(1, time.time()) + _bytes(3, b"brain.Event:2")))
+        values = b"".join(_bytes(1, _bytes(1, name.encode()) + _float(2, value)) for name, value in metrics.items())
+        self._file.write(record(_double(1, time.time()) + _varint_field(2, step) + _bytes(5, values)))
+        self._file.flush()
+
+    def close(self, succeeded: bool) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def record(data: bytes) -> bytes:
+    """A TFRecord: length, its checksum, the data, its checksum."""
+    length = struct.pack("<Q", len(data))
+    return length + struct.pack("<I", _masked(length)) + data + struct.pack("<I", _masked(data))
+
+
+def _masked(data: bytes) -> int:
+    crc = crc32c(data)
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _table() -> list[int]:
+    table = []
+    for index in range(256):
+        value = index
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_CRC = _table()
+
+
+def crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _CRC[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    return crc ^ 0xFFFFFFFF
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _varint_field(number: int, value: int) -> bytes:
+    return _varint(number << 3) + _varint(value)
+
+
+def _bytes(number: int, value: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _double(number: int, value: float) -> bytes:
+    return _varint(number << 3 | 1) + struct.pack("<d", value)
+
+
+def _float(number: int, value: float) -> bytes:
+    return _varint(number << 3 | 5) + struct.pack("<f", value)
+
+
+# -- MLflow --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class MLflow:
+    address: str
+    experiment: str
+    run: str
+    name: str = "MLflow"
+    _run_id: str = ""
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        if not self._run_id:
+            self._begin()
+        now = int(time.time() * 1000)
+        rows = [{"key": name, "value": value, "timestamp": now, "step": step} for name, value in metrics.items()]
+        self._call("runs/log-batch", {"run_id": self._run_id, "metrics": rows})
+
+    def close(self, succeeded: bool) -> None:
+        if self._run_id:
+            status = "FINISHED" if succeeded else "FAILED"
+            self._call("runs/update", {"run_id": self._run_id, "status": status, "end_time": int(time.time() * 1000)})
+
+    def _begin(self) -> None:
+        try:
+            query = urllib.parse.urlencode({"experiment_name": self.experiment})
+            experiment = self._call(f"experiments/get-by-name?{query}", None)["experiment"]["experiment_id"]
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+            experiment = self._call("experiments/create", {"name": self.experiment})["experiment_id"]
+        body = {"experiment_id": experiment, "run_name": self.run, "start_time": int(time.time() * 1000)}
+        self._run_id = self._call("runs/create", body)["run"]["info"]["run_id"]
+
+    def _call(self, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        request = urllib.request.Request(
+            f"{self.address.rstrip('/')}/api/2.0/mlflow/{path}",
+            data=json.dumps(body).encode() if body is not None else None,
+            headers={"Content-Type": "application/json"},
+            method="POST" if body is not None else "GET",
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            found: dict[str, Any] = json.loads(answer.read() or b"{}")
+            return found

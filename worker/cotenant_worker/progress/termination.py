@@ -1,0 +1,51 @@
+"""The last words of a pod: a line in its log, and the termination message that the operator reads."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from cotenant import names
+from cotenant.contract import Contract, Termination
+from cotenant_worker.checkpoints import local_store
+from cotenant_worker.progress.progress_board import Board
+from cotenant_worker.supervision.commands import Finish
+
+
+def say(text: str) -> None:
+    print(f"cotenant: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the pod's log
+
+
+def write_termination(termination: Termination, env: Mapping[str, str]) -> None:
+    path = env.get("COTENANT_TERMINATION_LOG", names.TERMINATION_PATH)
+    with contextlib.suppress(OSError):
+        Path(path).write_text(termination.to_json())
+
+
+def last_saved(contract: Contract, board: Board) -> int | None:
+    """The step of the newest whole checkpoint; None where none is known."""
+    found = local_store.newest(contract.checkpoint)
+    return found.step if found else board.saved_step
+
+
+def last_words(contract: Contract, board: Board, finish: Finish) -> Termination:
+    """What this pod says of its attempt when it leaves; results and steps come from rank 0's pod only."""
+    head = contract.node_rank == 0
+    told = board.progress()
+    return Termination(
+        node_rank=contract.node_rank,
+        attempt=contract.attempt,
+        code=finish.code,
+        reason=finish.reason,
+        message=finish.message,
+        rank=finish.rank,
+        signal=finish.signal,
+        pod=finish.pod,
+        results=board.results() if head else {},
+        step=told.step if head else 0,
+        of=told.of if head else 0,
+        last_checkpoint_step=last_saved(contract, board),
+        tail=tuple(finish.tail),
+    )

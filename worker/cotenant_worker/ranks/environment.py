@@ -1,0 +1,201 @@
+"""The environment of one rank, computed from the contract and the world it joins. Pure; called by the launcher.
+
+Whatever a user put into the pod's environment under these names is overwritten: a rank cannot choose its own rank,
+GPUs or rendezvous. One table feeds torch, TensorFlow, JAX, Accelerate and Horovod, so no framework is a special case
+in the launcher.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from cotenant import names
+from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
+from cotenant_worker.host import layout
+from cotenant_worker.messaging.hmac_handshake import secret_of
+from cotenant_worker.ranks import framework_environment
+from cotenant_worker.ranks.foreign_launchers import unwrap
+from cotenant_worker.supervision.hangs import patience_of
+from cotenant_worker.supervision.worker_group import Member, World
+
+_DROP = ("RAY_", "COTENANT_CONTRACT", "TORCHELASTIC_", "OMPI_", "SLURM_", "PMI_", "HOROVOD_GLOO_", "HOROVOD_ELASTIC")
+"""Inherited names that would mislead a rank: Ray's token is not the tenant's, other launchers did not start it."""
+
+
+def choose_collective(contract: Contract) -> tuple[str, str]:
+    """(`nccl` or `gloo`, a warning or nothing). NCCL needs real GPUs, each for one rank of the job only."""
+    grants = [gpu for pod in contract.pods for rank in pod.ranks for gpu in rank.gpus]
+    wanted = contract.collective
+    if wanted == "gloo":
+        return "gloo", ""
+    problem = ""
+    if not grants or any(not rank.gpus for pod in contract.pods for rank in pod.ranks):
+        problem = "there are ranks without a GPU"
+    elif any(gpu.simulated for gpu in grants):
+        problem = "the GPUs are simulated"
+    elif max(Counter(gpu.uuid for gpu in grants).values()) > 1:
+        problem = "several ranks of this job hold shares of one physical GPU, which NCCL refuses"
+    if not problem:
+        return "nccl", ""
+    return "gloo", f"collective: nccl was asked for, but {problem}; gloo is used" if wanted == "nccl" else ""
+
+
+def grant_of(pod: PodGrant, rank: int) -> RankGrant:
+    return next(grant for grant in pod.ranks if grant.rank == rank)
+
+
+def sees_pod(contract: Contract, pod: PodGrant) -> bool:
+    """Whether ranks of this pod see the GPUs of all its ranks, as under torchrun, and choose by LOCAL_RANK.
+
+    Unless the job says: for commands that begin with torchrun, where LOCAL_RANK chooses right.
+    """
+    said = contract.platform.get("gpuVisibility")
+    if said:
+        return bool(said == "Pod")
+    one_each = all(len(rank.gpus) == 1 for rank in pod.ranks) and len(pod_uuids(pod)) == len(pod.ranks)
+    return one_each and unwrap(contract.command).shows_all_gpus
+
+
+def visible_gpus(contract: Contract, pod: PodGrant, grant: RankGrant) -> tuple[GpuGrant, ...]:
+    """What CUDA shows to one rank, in its order. Of two shares of one GPU the smaller stands for it."""
+    if not sees_pod(contract, pod):
+        return grant.gpus
+    found: dict[str, GpuGrant] = {}
+    for gpu in (gpu for rank in pod.ranks for gpu in rank.gpus):
+        if gpu.uuid not in found or gpu.memory_mib < found[gpu.uuid].memory_mib:
+            found[gpu.uuid] = gpu
+    return tuple(found.values())
+
+
+def pod_uuids(pod: PodGrant) -> list[str]:
+    """Every UUID of the pod once, in rank order."""
+    return list(dict.fromkeys(gpu.uuid for rank in pod.ranks for gpu in rank.gpus))
+
+
+def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: int) -> dict[str, str]:
+    """What all ranks of this pod share; known before the world is, so a warm process can start with it."""
+    env = {key: value for key, value in inherited.items() if not key.startswith(_DROP)}
+    ranks = max(1, len(contract.pods[contract.node_rank].ranks))
+    env.setdefault("OMP_NUM_THREADS", str(max(1, cpus // ranks)))
+    env.setdefault("PYTHONUNBUFFERED", "1")
+    env.setdefault("PYTHONFAULTHANDLER", "1")
+    path = [code_path(contract), str(layout.HOOK_DIR), env.get("PYTHONPATH", "")]
+    env["PYTHONPATH"] = ":".join(part for part in path if part)
+    env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    env["COTENANT_JOB"] = contract.job
+    env["COTENANT_NAMESPACE"] = contract.namespace
+    env["COTENANT_UID"] = contract.uid
+    env["COTENANT_ATTEMPT"] = str(contract.attempt)
+    env[layout.ENV_SECRET] = secret_of(inherited.get(names.ENV_RAY_TOKEN, ""), contract.uid, contract.attempt)
+    env[layout.ENV_COLLECTIVE] = choose_collective(contract)[0]
+    env[layout.ENV_PRECISION] = contract.precision
+    env[layout.ENV_STATE] = str(layout.state_dir())
+    env[layout.ENV_PREEMPT_FILE] = str(layout.preempt_file())
+    # Who finds a hang names the rank; the ring itself would name its neighbours, so it waits a little longer.
+    env.setdefault("COTENANT_REDUCE_TIMEOUT_S", f"{patience_of(contract) + 60:.0f}")
+    env["COTENANT_PREFLIGHT"] = str(int(contract.platform.get("preflight", True)))
+    env["ACCELERATE_MIXED_PRECISION"] = {"fp32": "no"}.get(contract.precision, contract.precision)
+    if contract.checkpoint:
+        env[layout.ENV_CHECKPOINT_DIR] = contract.checkpoint.path
+        env["COTENANT_CHECKPOINT_INTERVAL_S"] = str(contract.checkpoint.interval_s)
+    return env
+
+
+def code_path(contract: Contract) -> str:
+    """The directory that holds the job's code."""
+    return str(contract.platform.get("codePath", "/workspace"))
+
+
+def rank_environment(contract: Contract, world: World, member: Member, *, interface: str = "") -> dict[str, str]:
+    """What is this rank's own. Wins over everything that was there before."""
+    pod = contract.pods[member.pod]
+    grant = grant_of(pod, member.grant)
+    local = world.of_pod(member.pod)
+    pods = list(dict.fromkeys(each.pod for each in world.members))
+    gpus = visible_gpus(contract, pod, grant)
+    counted = sees_pod(contract, pod) or all(gpu.simulated for gpu in grant.gpus)
+    env = {
+        "RANK": str(member.rank),
+        "WORLD_SIZE": str(world.size),
+        # A rank that sees only its own GPU is a machine of its own to its program: `cuda:LOCAL_RANK` must exist.
+        # Where CUDA shows nothing anyway, ranks count inside their pod, as under torchrun.
+        "LOCAL_RANK": str(member.local_rank if counted else 0),
+        "LOCAL_WORLD_SIZE": str(len(local) if counted else 1),
+        "GROUP_RANK": str(pods.index(member.pod) if counted else member.rank),
+        "NODE_RANK": str(pods.index(member.pod) if counted else member.rank),
+        "GROUP_WORLD_SIZE": str(len(pods) if counted else world.size),
+        **cross_of(world, member, counted=counted),
+        "ROLE_RANK": str(member.rank),
+        "ROLE_WORLD_SIZE": str(world.size),
+        "ROLE_NAME": "default",
+        "MASTER_ADDR": world.master_addr,
+        "MASTER_PORT": str(world.master_port),
+        "TORCHELASTIC_RESTART_COUNT": str(world.restart),
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_RUN_ID": contract.uid,
+        "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in gpus),
+        "COTENANT_RANK": str(member.rank),
+        "COTENANT_RANKS": str(world.size),
+        "COTENANT_MASTER": f"{world.master_addr}:{world.master_port}",
+        "COTENANT_POD_RANK": str(member.local_rank),
+        "COTENANT_POD_RANKS": str(len(local)),
+        "COTENANT_NODES": str(len(pods)),
+        "COTENANT_GRANT": str(member.grant),
+        "COTENANT_REDUCE_ADDR": f"{world.master_addr}:{world.reduce_port}",
+        layout.ENV_GENERATION: str(world.generation),
+        layout.ENV_GPU_MEM: str(min((gpu.memory_mib for gpu in grant.gpus), default=0) << 20),
+        layout.ENV_RESUME_FROM: world.resume_from,
+    }
+    if contract.servers:
+        env["COTENANT_PS_ADDRS"] = ",".join(f"{host}:{layout.SERVER_PORT}" for host in contract.servers)
+    if sees_pod(contract, pod):
+        env["JAX_LOCAL_DEVICE_IDS"] = str(member.local_rank)  # else every process of a pod would take all of its GPUs
+    env |= (
+        framework_environment.tensorflow(world, member)
+        | framework_environment.jax(contract, world, member)
+        | framework_environment.horovod(env, world)
+    )
+    if interface:
+        env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface, "HOROVOD_GLOO_IFACE": interface}
+    return env
+
+
+def cross_of(world: World, member: Member, *, counted: bool) -> dict[str, str]:
+    """Horovod's third axis: the ranks that have the same local rank, one on every machine that has so many."""
+    peers = [each.rank for each in world.members if each.local_rank == member.local_rank or not counted]
+    return {"HOROVOD_CROSS_RANK": str(peers.index(member.rank)), "HOROVOD_CROSS_SIZE": str(len(peers))}
+
+
+def train_driver_environment(contract: Contract, ray: Mapping[str, str], ip: str) -> dict[str, str]:
+    """For the program of mode `rayTrain`: its way into the job's Ray cluster, and where and under what name it saves.
+
+    With the job's UID as the run's name, a later attempt goes on where this one stopped.
+    """
+    return {
+        **{name: value for name, value in ray.items() if name.startswith("RAY_")},
+        "RAY_ADDRESS": f"{ip}:{layout.RAY_PORT}",
+        "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+        # A start that takes longer is begun again. Only an elastic one gains by that: with fewer workers.
+        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30" if contract.workers_min else str(contract.rendezvous_timeout_s),
+        "RAY_TRAIN_PREEMPTION_POLL_INTERVAL_S": "1",
+        "COTENANT_RUN_NAME": contract.uid,
+        "COTENANT_WORKERS": str(contract.world_size),
+        "COTENANT_WORKERS_MIN": str(contract.workers_min or contract.world_size),
+        "COTENANT_USE_GPU": str(int(any(rank.gpus for pod in contract.pods for rank in pod.ranks))),
+    }
+
+
+TRAIN_OWN = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "ROLE_RANK"),
+    *("COTENANT_RANK", "COTENANT_MASTER"),
+)
+"""Ray Train sets these in its workers; its driver has none."""
+
+
+def server_environment(inherited: Mapping[str, str], contract: Contract) -> dict[str, str]:
+    """For the process of a parameter server, which runs no code of the tenant."""
+    env = {key: value for key, value in inherited.items() if not key.startswith(_DROP)}
+    env[layout.ENV_SECRET] = secret_of(inherited.get(names.ENV_RAY_TOKEN, ""), contract.uid, contract.attempt)
+    env["COTENANT_PS_UPDATE"] = str((contract.platform.get("parameterServer") or {}).get("update", "Synchronous"))
+    return env

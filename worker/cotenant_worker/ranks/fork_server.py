@@ -1,0 +1,201 @@
+"""A process with the imports done, that forks ranks. `python -m cotenant_worker.ranks.fork_server FD FIRST LATER`, one per pod.
+
+Importing torch takes seconds; it happens here while Ray forms the cluster, once for all ranks of the pod, and a rank
+that was killed starts again in milliseconds. A rank is forked twice, so that it becomes a child of the launcher and
+not of this process. CUDA is not touched before the fork. Ranks wait for the modules FIRST (separated by commas).
+What a rank imports later anyway, LATER, is imported by a successor, which then takes over: when the launcher says so,
+or nobody has asked for a rank for some seconds. A rank that is asked for meanwhile waits: it would not be quicker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+from cotenant_worker.ranks.program import Program
+
+_IDLE_S = 3.0
+"""By then the ranks of a first start have imported LATER themselves, and leave the CPUs to others for a moment."""
+
+
+_PATIENCE_S = 10.0
+"""For a successor, where a rank is asked for."""
+
+
+class Succession:
+    """The modules that a successor imports, and the pipe between it and the server that started it."""
+
+    def __init__(self, later: list[str]) -> None:
+        self.later = later
+        """Empty once a successor was started."""
+        self.server_end = -1
+        """In the server: readable once the successor is ready, or gone."""
+        self.successor_end = -1
+        """In the successor, which holds it for life."""
+        self._pid = 0
+        self._began = 0.0
+
+    @property
+    def under_way(self) -> bool:
+        return self.server_end >= 0 and time.monotonic() < self._began + _PATIENCE_S
+
+    @property
+    def next_s(self) -> float | None:
+        """How long the server may sleep when nobody asks for anything."""
+        return _IDLE_S if self.later else _PATIENCE_S if self.under_way else None
+
+    def begin(self) -> None:
+        """Returns at once in the server, and once LATER is imported in the successor. The second time does nothing."""
+        later, self.later = self.later, []
+        if not later:
+            return
+        self._began = time.monotonic()
+        self.server_end, self.successor_end = os.pipe()
+        self._pid = os.fork()
+        if self._pid:
+            os.close(self.successor_end)
+            self.successor_end = -1
+            return
+        os.close(self.server_end)
+        self.server_end = -1
+        give_way(later)
+        os.write(self.successor_end, b"1")
+
+    def follow(self) -> None:
+        """In the server, when its end is readable. A server ends with the successor that serves in its place."""
+        if os.read(self.server_end, 1):
+            os.read(self.server_end, 1)
+            os._exit(0)
+        os.waitpid(self._pid, 0)
+        self.close()
+
+    def close(self) -> None:
+        for descriptor in (self.server_end, self.successor_end):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.server_end = self.successor_end = -1
+
+
+def serve(control: socket.socket, later: list[str]) -> dict[str, Any]:
+    """Fork a rank per request. Returns only in a rank, with its request; the server itself ends with its launcher."""
+    succession = Succession(later)
+    while True:
+        waiting = [] if succession.under_way else [control.fileno()]
+        waiting += [end for end in (succession.server_end,) if end >= 0]
+        found = select.select(waiting, [], [], succession.next_s)[0]
+        if not found:
+            succession.begin()
+            continue
+        if succession.server_end in found:
+            succession.follow()
+            continue
+        try:
+            data, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 1, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            continue  # the successor was quicker
+        if not data:
+            os._exit(0)
+        request: dict[str, Any] = json.loads(data)
+        if "ahead" in request:
+            succession.begin()
+            continue
+        read_end, write_end = os.pipe()
+        middle = os.fork()
+        if middle == 0:
+            rank = os.fork()
+            if rank:
+                os.write(write_end, str(rank).encode())
+                os._exit(0)
+            os.close(read_end)
+            os.close(write_end)
+            control.close()
+            succession.close()
+            _become_rank(request, descriptors[0])
+            return request
+        os.close(write_end)
+        os.close(descriptors[0])
+        pid = os.read(read_end, 32)
+        os.close(read_end)
+        os.waitpid(middle, 0)
+        control.send(json.dumps({"pid": int(pid or b"0")}).encode())
+
+
+def _become_rank(request: dict[str, Any], output: int) -> None:
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    for descriptor in (null, output):
+        if descriptor > 2:
+            os.close(descriptor)
+    signal.set_wakeup_fd(-1)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    if "multiprocessing.process" in sys.modules:
+        # Where a process begins, as it remembers from its import: children that are spawned look for the program there.
+        vars(sys.modules["multiprocessing.process"])["ORIGINAL_DIR"] = request["cwd"]
+    if "numpy" in sys.modules:
+        # Ranks must not share the random state that numpy drew when it was imported.
+        with contextlib.suppress(Exception):
+            sys.modules["numpy"].random.seed()
+    gc.unfreeze()
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
+        comm.write(f"rank-{os.environ.get('RANK', '?')}")  # what `ps` shows
+    if "cotenant_shim" in sys.modules:
+        sys.modules["cotenant_shim"].begin()
+
+
+def preload(modules: list[str]) -> None:
+    """Without the garbage collector, which would look through what is being imported again and again: a sixth of the
+    time that torch takes. One look at the end finds what there is, and ranks begin as after an ordinary import.
+    """
+    gc.disable()
+    for name in modules:
+        # What cannot be imported here fails again in the program, where the tenant sees it.
+        with contextlib.suppress(BaseException):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def give_way(modules: list[str]) -> None:
+    """`preload` with the CPU time that ranks leave. Not this thread is made nice, for it could not be undone without
+    privileges and ranks that are forked from here would inherit it, but one that ends with the imports.
+    """
+
+    def behind_all_others() -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
+        preload(modules)
+
+    thread = threading.Thread(target=behind_all_others)
+    thread.start()
+    thread.join()
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    preload([name for name in sys.argv[2].split(",") if name])
+    control.send(json.dumps({"ready": time.time()}).encode())
+    request = serve(control, [name for name in sys.argv[3].split(",") if name])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    from cotenant_worker.ranks.program_runner import run
+
+    sys.exit(run(Program(request["kind"], tuple(request["argv"]))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""How much of a GPU's memory each rank's framework may take, and how that is said to each framework.
+
+pool = quota - CUDA context - NCCL buffers, divided by the processes that the rank runs on the GPU;
+fraction = pool / what the container sees as the GPU's total. Worked example: 0.4 of an 80 GiB GPU is 32,768 MiB; less
+768 (context) and 640 (NCCL) leaves 31,360 MiB; of 81,559 MiB seen that is 0.3845.
+
+The fraction is computed here, inside the container, never on the host: under a hard limit the container sees less.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cotenant.contract import Contract, GpuGrant, RankGrant
+from cotenant_worker.host import layout
+from cotenant_worker.ranks.environment import choose_collective, pod_uuids, visible_gpus
+
+_CONTEXT_MIB = 512
+"""CUDA context, kernels and library handles of one process; bench/gpu.py measures them."""
+_LARGE_CONTEXT_MIB = 768
+_LARGE_MIB = 40 << 10
+"""GPUs with so much memory have twice the multiprocessors of smaller ones, and a context grows with those."""
+NCCL_MIB = 640
+"""Buffers of one communicator, outside every framework's pool."""
+_BYPASSES = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "TF_GPU_ALLOCATOR")
+"""An image's switches to allocators that know no limit. Taken away: some torch take even an empty one for a yes."""
+_PROBE_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """One rank's limit on one GPU, in bytes."""
+
+    uuid: str
+    quota: int
+    total: int
+    pool: int
+    """Per process."""
+    overhead: int
+    processes: int = 1
+
+    @property
+    def fraction(self) -> float:
+        """Rounded down: a limit must not exceed the share by rounding."""
+        return int(self.pool / self.total * 1e6) / 1e6
+
+
+def context_mib(total: int) -> int:
+    """What one process is expected to take before its first tensor, on a GPU of `total` bytes."""
+    return _LARGE_CONTEXT_MIB if total >> 20 >= _LARGE_MIB * 0.95 else _CONTEXT_MIB
+
+
+class ShareTooSmallError(ValueError):
+    """The share does not even hold what CUDA and NCCL take before the first tensor."""
+
+
+def budget(grant: GpuGrant, total: int, *, processes: int = 1, context_mib: int, nccl_mib: int) -> Budget:
+    overhead = context_mib * processes + nccl_mib
+    pool = (min(grant.memory_mib << 20, total) - (overhead << 20)) // processes
+    if pool <= 0:
+        raise ShareTooSmallError(
+            f"the share of {grant.memory_mib} MiB on {grant.uuid} is smaller than what {processes} process(es) need"
+            f" before the first tensor: {context_mib} MiB of CUDA context each and {nccl_mib} MiB for NCCL."
+            f" Ask for more in gpu.memory or gpu.memoryFraction" + (", or for fewer gpuProcesses" * (processes > 1))
+        )
+    return Budget(grant.uuid, grant.memory_mib << 20, total, pool, overhead << 20, processes)
+
+
+def variables(budgets: list[Budget]) -> dict[str, str]:
+    """Environment that limits JAX, TensorFlow and CuPy in every child process, and tells the hook about torch."""
+    if not budgets:
+        return {}
+    least = min(each.fraction for each in budgets)
+    pool = min(each.pool for each in budgets)
+    document = {
+        each.uuid: {"pool": each.pool, "total": each.total, "quota": each.quota, "processes": each.processes}
+        for each in budgets
+    }
+    return {
+        layout.ENV_LIMITS: json.dumps(document, sort_keys=True),
+        "XLA_CLIENT_MEM_FRACTION": f"{least:.6f}",
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{least:.6f}",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "XLA_PYTHON_CLIENT_ALLOCATOR": "default",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "CUPY_GPU_MEMORY_LIMIT": str(pool),
+    }
+
+
+def limited(env: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
+    """A process's environment under `variables`; as it was where nothing is limited."""
+    return {name: value for name, value in env.items() if not found or name not in _BYPASSES} | dict(found)
+
+
+Limits = dict[int, Mapping[str, str]]
+Problems = list[tuple[str, str]]
+
+
+def limits_of(contract: Contract) -> tuple[Limits | str, Problems]:
+    """(grant → environment, warnings); a text instead of the environments when the pod must not start.
+
+    Blocks while a short process looks at the GPUs; no process is started where all GPUs are simulated.
+    """
+    pod = contract.pods[contract.node_rank]
+    grants = [gpu for rank in pod.ranks for gpu in rank.gpus]
+    real = [gpu for gpu in grants if not gpu.simulated]
+    if not real:
+        note = "GPU memory limits are not applied: the GPUs of this pod are simulated"
+        return {}, [("limits", note)] if grants else []
+    seen = probe(pod_uuids(pod))
+    if isinstance(seen, str):
+        return seen, []
+    missing = [gpu.uuid for gpu in real if gpu.uuid not in seen]
+    if missing:
+        return f"granted {', '.join(missing)}, but the container sees {', '.join(seen) or 'no GPU'}", []
+    try:
+        return {rank.rank: _of_rank(contract, rank, seen) for rank in pod.ranks}, []
+    except ShareTooSmallError as error:
+        return str(error), []
+
+
+def _of_rank(contract: Contract, rank: RankGrant, seen: Mapping[str, int]) -> Mapping[str, str]:
+    nccl = choose_collective(contract)[0] == "nccl" and contract.world_size > 1
+    return variables(
+        [
+            budget(
+                gpu,
+                seen[gpu.uuid],
+                processes=int(contract.platform.get("gpuProcesses", 1)),
+                context_mib=context_mib(seen[gpu.uuid]),
+                nccl_mib=NCCL_MIB if nccl else 0,
+            )
+            for gpu in visible_gpus(contract, contract.pods[contract.node_rank], rank)
+            if not gpu.whole
+        ]
+    )
+
+
+def probe(uuids: list[str]) -> dict[str, int] | str:
+    """UUID → total bytes as this container sees them, or what is wrong. In a child: CUDA must not live in PID 1."""
+    command = [sys.executable, "-P", "-m", "cotenant_worker.ranks.visible_gpus", *uuids]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"looking at the GPUs took more than {_PROBE_S} s: the driver does not answer"
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()
+        return f"cannot see the GPUs of this pod: {lines[-1] if lines else done.returncode}"
+    return {str(uuid): int(total) for uuid, total in json.loads(done.stdout).items()}

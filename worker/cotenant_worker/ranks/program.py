@@ -1,0 +1,149 @@
+"""What a contract asks a rank to run: another launcher unwrapped, Python recognised. Pure.
+
+A Python program can start inside a process that has its imports done already (`warm`); everything else is executed
+as it stands. A command that begins with another launcher names its program further back (`launchers`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from cotenant.contract import Contract
+from cotenant_worker.ranks.foreign_launchers import PYTHON, SAFE_SWITCHES, Unwrapped, options_of_accelerate, unwrap
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    kind: Literal["script", "module", "entrypoint", "exec"]
+    argv: tuple[str, ...]
+    """`script`: path, then arguments; `module` and `entrypoint`: the name, then arguments; `exec`: as typed."""
+    unwrapped: str = ""
+    """The launcher that was taken off."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """What that launcher would have told the program beyond its place in the world."""
+    unused: tuple[str, ...] = ()
+    """Options of that launcher that change the program and that Cotenant does not carry out."""
+    local_rank_option: str = ""
+    """An option that every rank gets, with its LOCAL_RANK."""
+    too_few: str = ""
+    """That the launcher was asked for more ranks than there are, in words."""
+
+    @property
+    def objection(self) -> str:
+        """What the tenant should know of his command line; empty when it does all that it says."""
+        unused = f"{self.unwrapped}: {' '.join(self.unused)} has no effect here; say it in the program or in the job"
+        return "; ".join(text for text in (self.too_few, unused if self.unused else "") if text)
+
+    def of_rank(self, local_rank: str) -> Program:
+        """With what that rank alone is told on its command line."""
+        if not self.local_rank_option:
+            return self
+        at = 1
+        if self.kind == "exec" and PYTHON.match(Path(self.argv[0]).name):
+            while at < len(self.argv) and self.argv[at].startswith("-"):
+                at += 1
+            at += 1
+        return replace(self, argv=(*self.argv[:at], f"{self.local_rank_option}={local_rank}", *self.argv[at:]))
+
+    def command(self, python: str) -> tuple[str, ...]:
+        """As a command line, for a start without a warm process."""
+        if self.kind == "exec":
+            return self.argv
+        if self.kind == "entrypoint":
+            return (python, "-m", "cotenant_worker.ranks.program_runner", self.argv[0])
+        return (python, "-u", *(("-m",) if self.kind == "module" else ()), *self.argv)
+
+
+def program_of(contract: Contract, python: str) -> Program:
+    """The program of one rank. `python` is our own interpreter: only that one has a warm process."""
+    if contract.mode == "entrypoint":
+        return Program("entrypoint", (contract.entrypoint,))
+    behind = unwrap(contract.command)
+    program = classify(behind.argv, python, behind.launcher)
+    program = replace(program, local_rank_option=behind.local_rank_option, too_few=too_few(contract, behind))
+    if not behind.launcher.startswith("accelerate"):
+        return program
+    environment, unused = options_of_accelerate(behind.options)
+    return replace(program, environment=environment, unused=unused)
+
+
+def too_few(contract: Contract, behind: Unwrapped) -> str:
+    """What to say where the launcher was asked for more ranks than the job has; empty elsewhere."""
+    if contract.workers_min or contract.mode == "rayTrain":
+        return ""  # the job's own size changes
+    words, ranks = behind.asked
+    world = contract.world_size
+    several = max((len(rank.gpus) for pod in contract.pods for rank in pod.ranks), default=0)
+    if ranks > world:
+        return f"{behind.launcher}: {words} asks for {ranks} ranks, this job has {world}: spec.workers says how many"
+    if behind.said("nproc_per_node") in ("gpu", "auto") and several > 1:
+        return (
+            f"{behind.launcher}: one rank has {several} GPUs: for a rank on each, say it as spec.workers, gpu.count: 1"
+        )
+    return ""
+
+
+def classify(argv: Sequence[str], python: str, launcher: str = "") -> Program:
+    name = argv[0] if argv else ""
+    ours = PYTHON.match(Path(name).name) and (
+        "/" not in name or Path(name).resolve().parent == Path(python).resolve().parent
+    )
+    rest = list(argv[1:])
+    while rest and rest[0] in SAFE_SWITCHES:
+        rest.pop(0)
+    if ours and rest and rest[0] == "-m" and len(rest) > 1:
+        return Program("module", tuple(rest[1:]), launcher)
+    if ours and rest and not rest[0].startswith("-"):
+        return Program("script", tuple(rest), launcher)
+    return Program("exec", tuple(argv), launcher)
+
+
+def source_file(program: Program, code: Path) -> Path | None:
+    """The program's own file, to see what it imports; None when it cannot be told without importing."""
+    if program.kind == "script":
+        path = code / program.argv[0]
+        return path if path.is_file() else None
+    if program.kind in ("module", "entrypoint"):
+        stem = code / program.argv[0].split(":")[0].replace(".", "/")
+        for path in (stem.with_suffix(".py"), stem / "__main__.py", stem / "__init__.py"):
+            if path.is_file():
+                return path
+    return None
+
+
+_IMPORT = re.compile(r"^\s*(?:from|import)\s+([A-Za-z_][A-Za-z0-9_.]*)", re.MULTILINE)
+_PRELOADABLE = ("numpy", "torch", "torchvision", "sklearn")
+"""Safe to import before a fork: they start no threads and touch no GPU until they are used."""
+_BRING_TORCH = ("accelerate", "lightning", "pytorch_lightning", "transformers", "ray", "cotenant_worker")
+
+
+def wants_horovod(program: Program, source: str, framework: str) -> bool:
+    """Ranks will look for Horovod's rendezvous: by the job's word, its launcher's, or the program's imports."""
+    roots = {match.split(".")[0] for match in _IMPORT.findall(source)}
+    return framework == "horovod" or program.unwrapped == "horovodrun" or "horovod" in roots
+
+
+@dataclass(frozen=True, slots=True)
+class Preloads:
+    """Modules that a warm process imports ahead."""
+
+    first: tuple[str, ...] = ()
+    """A rank is not forked before these are there: it would import them itself, as slowly."""
+    later: tuple[str, ...] = ()
+    """When nobody waits: a first start should not, a restart finds them done."""
+
+
+def preloads(source: str, framework: str) -> Preloads:
+    """What to import ahead, seen in the program's text."""
+    roots = {match.split(".")[0] for match in _IMPORT.findall(source)}
+    wanted = {name for name in _PRELOADABLE if name in roots}
+    if framework in ("torch", "pytorch") or (roots & set(_BRING_TORCH[:-2])):
+        wanted.add("torch")
+    deep = {"sklearn": ("sklearn.datasets",), "torch": ("torch", "torch.distributed")}
+    first = tuple(part for name in _PRELOADABLE if name in wanted for part in deep.get(name, (name,)))
+    # The first optimizer of a process imports it: more than a second.
+    return Preloads(first, ("torch._dynamo",) if "torch" in wanted else ())

@@ -1,0 +1,149 @@
+"""Runs a rank's program in this process as if Python had been started with it. Called by `warm`, or by itself cold.
+
+`python train.py`, `python -m package.train` and `module:function` all end here. A traceback shows the user's frames
+only; the exit code is the program's own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import faulthandler
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+from cotenant_worker.ranks.program import Program
+
+
+def run(program: Program) -> int:
+    """The program's exit code. SystemExit passes through, so that the interpreter ends the usual way."""
+    if not faulthandler.is_enabled():
+        faulthandler.enable(all_threads=False)  # a crash in native code says which line of Python led there
+    well: list[bool] = []
+    atexit.register(lambda: _leave_group() if well else None)  # before the program's own, so that it runs after them
+    try:
+        if program.kind == "script":
+            _run_script(program.argv)
+        elif program.kind == "module":
+            _run_module(program.argv)
+        else:
+            _run_entrypoint(program.argv[0])
+    except SystemExit as leaving:
+        if leaving.code in (None, 0):
+            well.append(True)
+        else:
+            sys.last_value = leaving
+        raise
+    except BaseException as error:
+        _print_exception(error)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    well.append(True)
+    return 0
+
+
+def _leave_group() -> None:
+    """What torch asks of a program that is done: without it gloo's threads may abort the process at its very end.
+
+    Not after a failure: work that is still under way would be waited for, and its peers may be gone.
+    """
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    with contextlib.suppress(Exception):
+        if distributed and distributed.is_initialized() and distributed.get_backend() == "gloo":
+            distributed.destroy_process_group()
+
+
+def _become_main(path: str, spec: Any = None) -> types.ModuleType:
+    """A fresh `__main__`, so that pickling and multiprocessing find the user's names where they expect them."""
+    module = types.ModuleType("__main__")
+    module.__file__ = path
+    module.__spec__ = spec
+    module.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = module
+    return module
+
+
+def _run_script(argv: tuple[str, ...]) -> None:
+    path = Path(argv[0])
+    if not path.is_file():
+        print(f"cotenant: there is no file {argv[0]!r} in {Path.cwd()}: is `runtime.code` mounted?", file=sys.stderr)  # noqa: T201 - the tenant's log
+        raise SystemExit(2)
+    sys.argv = list(argv)
+    _first_on_path(str(path.resolve().parent))
+    module = _become_main(argv[0])
+    exec(compile(path.read_bytes(), argv[0], "exec"), module.__dict__)  # noqa: S102 - running it is the purpose
+
+
+def _run_module(argv: tuple[str, ...]) -> None:
+    _first_on_path(str(Path.cwd()))
+    name = argv[0]
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        name += ".__main__"
+        spec = importlib.util.find_spec(name)
+    if spec is None or spec.loader is None or spec.origin is None:
+        print(f"cotenant: no module named {argv[0]!r} on {sys.path[:3]}", file=sys.stderr)  # noqa: T201
+        raise SystemExit(2)
+    sys.argv = [spec.origin, *argv[1:]]
+    module = _become_main(spec.origin, spec)
+    module.__package__ = spec.parent
+    exec(spec.loader.get_code(name), module.__dict__)  # type: ignore[attr-defined]  # noqa: S102
+
+
+def _run_entrypoint(target: str) -> None:
+    module_name, _, function_name = target.partition(":")
+    _first_on_path(os.environ.get("PYTHONPATH", "").split(":")[0] or str(Path.cwd()))
+    sys.argv = [target]
+    function: Any = importlib.import_module(module_name)
+    for part in function_name.split("."):
+        if not hasattr(function, part):
+            print(f"cotenant: entrypoint {target!r}: module {module_name!r} has no {function_name!r}", file=sys.stderr)  # noqa: T201
+            raise SystemExit(2)
+        function = getattr(function, part)
+    from cotenant_worker import context, reporting
+
+    needs = [
+        each
+        for each in inspect.signature(function).parameters.values()
+        if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    result = function(context()) if len(needs) == 1 else function()
+    if isinstance(result, dict):
+        reporting.results(result)
+
+
+def _first_on_path(directory: str) -> None:
+    if directory in sys.path:
+        sys.path.remove(directory)
+    sys.path.insert(0, directory)
+
+
+def _print_exception(error: BaseException) -> None:
+    """Like the interpreter, without our frames on top; a hook of the user's is honoured."""
+    trace = error.__traceback__
+    ours = (str(Path(__file__).parents[1]), "<frozen importlib", importlib.__file__)
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(ours):
+        trace = trace.tb_next
+    error.__traceback__ = trace  # the interpreter's own printer, which hooks such as torch's call, looks here
+    sys.last_value = error  # as the interpreter says it: what runs at the exit may want to know how it came to that
+    if sys.excepthook is not sys.__excepthook__:
+        sys.excepthook(type(error), error, trace)
+    else:
+        traceback.print_exception(type(error), error, trace)
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def main() -> None:
+    """Cold start of an entrypoint: `python -m cotenant_worker.ranks.program_runner module:function`."""
+    sys.exit(run(Program("entrypoint", (sys.argv[1],))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The Ray actor of one pod: a relay between the driver and the pod's launcher. Imported by Ray's worker process.
+
+It holds no state of its own: commands go to the launcher's unix socket, events come back in batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from typing import Any
+
+from cotenant_worker.host import layout
+from cotenant_worker.messaging.json_lines import Channel, Message
+
+_BATCH_S = 0.05
+_POLL_S = 5.0
+_SILENCE_S = 25.0
+"""A driver asks for events again at once; one that has not for this long is frozen, or its network is gone."""
+
+
+class PodActor:
+    """One per pod, pinned there by the resource `w<i>`; made a Ray actor by the driver."""
+
+    def __init__(self) -> None:
+        self._events: asyncio.Queue[Message] = asyncio.Queue()
+        self._channel: Channel | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._asked_at = 0.0
+
+    async def attach(self) -> str:
+        """Which launcher this is: the one of a replacement pod is another."""
+        self._channel = await Channel.connect(layout.socket_path(), 10.0)
+        self._channel.send({"op": "hello", "role": "actor"})
+        self._asked_at = time.monotonic()
+        self._tasks = [asyncio.create_task(self._read(self._channel)), asyncio.create_task(self._listen_for_driver())]
+        socket = os.stat(layout.socket_path())
+        return f"{socket.st_ino}-{socket.st_ctime_ns}"
+
+    async def _listen_for_driver(self) -> None:
+        """Connections to a frozen head stay open, so only its silence tells: the launcher then ends this pod."""
+        left = _SILENCE_S
+        while left > 0:
+            await asyncio.sleep(left)
+            left = self._asked_at + _SILENCE_S - time.monotonic()
+        assert self._channel is not None
+        self._channel.send({"op": "head-silent", "for_s": _SILENCE_S})
+
+    async def _read(self, channel: Channel) -> None:
+        async for message in channel:
+            self._events.put_nowait(message)
+        self._events.put_nowait({"op": "lost", "why": "its launcher ended"})
+
+    async def events(self) -> list[Message]:
+        """The next events; an empty list after some seconds of silence, which tells the driver that we live."""
+        batch: list[Message] = []
+        self._asked_at = time.monotonic()
+        with contextlib.suppress(TimeoutError):
+            batch.append(await asyncio.wait_for(self._events.get(), _POLL_S))
+        if batch and batch[0]["op"] in ("beats", "reports"):
+            await asyncio.sleep(_BATCH_S)
+        while not self._events.empty():
+            batch.append(self._events.get_nowait())
+        return batch
+
+    async def command(self, message: dict[str, Any]) -> None:
+        assert self._channel is not None
+        self._channel.send(message)
+        await self._channel.drain()

@@ -1,0 +1,167 @@
+"""This pod's part of the job's Ray cluster, as processes: `ray start`, and the driver in rank 0's pod."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cotenant import names
+from cotenant.contract import Contract
+from cotenant_worker.host import layout
+from cotenant_worker.host.container import available_cpus
+from cotenant_worker.host.processes import Child, Nursery
+from cotenant_worker.ranks.memory_limits import limited
+from cotenant_worker.ray_cluster.node_command import ray_environment, start_command
+from cotenant_worker.supervision.commands import Finish
+
+_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit): ")
+
+
+@dataclass(slots=True)
+class RayRuntime:
+    contract: Contract
+    nursery: Nursery
+    inherited: Mapping[str, str]
+    ip: str
+    limits: Mapping[str, str] = field(default_factory=dict)
+    joined: bool = False
+    """The driver has reached this pod's actor."""
+    _node: Child | None = None
+    _driver: Child | None = None
+    _log: Path = field(default_factory=lambda: layout.state_dir() / "ray.log")
+
+    @property
+    def head(self) -> bool:
+        return self.contract.node_rank == 0
+
+    def has_joined(self) -> None:
+        self.joined = True
+
+    async def run(self) -> Finish:
+        """Start what this pod needs; returns when one of its processes has ended, with what that means."""
+        env = self.environment() | {names.ENV_POD_IP: self.ip}
+        address = self.ip if self.head else await self._resolve_head()
+        if address is None:
+            host = self.contract.pods[0].host
+            waited = self.contract.rendezvous_timeout_s
+            return Finish(
+                names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", f"{host} had no address within {waited} s"
+            )
+        command = start_command(self.contract, sys.executable, ip=self.ip, head_address=address, cpus=available_cpus())
+        self._node = self._spawn("ray", command, env)
+        waits = [self._node.exit]
+        if self.head and self.contract.mode == "rayTrain":
+            if not await self._listening():
+                return self._ended(self._node)
+            driver = [sys.executable, "-P", "-m", "cotenant_worker.ray_cluster.driver"]
+            self._driver = self._spawn("driver", driver, env)
+            waits.append(self._driver.exit)
+        elif self.head:
+            self._driver = self._node  # one process: `raystart`
+        if not self.head and not await self._join(waits):
+            return self._not_joined()
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        driver_ended = self._driver is not None and not self._driver.alive
+        return self._ended(self._driver if driver_ended and self._driver is not None else self._node)
+
+    async def _join(self, waits: Sequence[asyncio.Future[int]]) -> bool:
+        """Whether the node has ended or is used in time: the job's patience for the head to come, and again to join.
+
+        Ray, cut off in the middle of it, waits for one answer after another, each with a patience of its own.
+        """
+        await asyncio.wait(waits, timeout=2.0 * self.contract.rendezvous_timeout_s)
+        return self.joined or any(each.done() for each in waits)
+
+    def _not_joined(self) -> Finish:
+        head, waited = self.contract.pods[0].host, 2 * self.contract.rendezvous_timeout_s
+        text = f"this pod did not get into the job's Ray cluster at {head} within {waited} s"
+        return Finish(names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", text, tail=self._last_lines())
+
+    def _spawn(self, name: str, command: list[str], env: dict[str, str]) -> Child:
+        log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            return self.nursery.spawn(name, command, env, cwd=str(layout.state_dir()), output=log)
+        finally:
+            os.close(log)
+
+    async def _resolve_head(self) -> str | None:
+        """The head's address: its name exists once its pod has one."""
+        loop = asyncio.get_running_loop()
+        host = self.contract.pods[0].host
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.contract.rendezvous_timeout_s):
+                while True:
+                    with contextlib.suppress(OSError):
+                        found = await loop.getaddrinfo(host, None, family=socket.AF_INET, type=socket.SOCK_STREAM)
+                        return str(found[0][4][0])
+                    await asyncio.sleep(0.1)
+        return None
+
+    async def _listening(self) -> bool:
+        """Wait for the head's port: the driver is not worth starting before."""
+        assert self._node is not None
+        while self._node.alive:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection(self.ip, layout.RAY_PORT)
+                writer.close()
+                return True
+            await asyncio.sleep(0.03)
+        return False
+
+    def _ended(self, process: Child) -> Finish:
+        code = process.exit.result() if process.exit.done() else 0
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+        lines = self._last_lines()
+        why = last_sentence(lines)
+        head = self.contract.pods[0].host
+        if self.head:
+            what = f"the job's Ray cluster ended: {why}" if why else f"the job's Ray cluster ended: its driver {how}"
+            return Finish(names.EXIT_RAY_DIED, "RayDied", what, tail=lines)
+        if not self.joined:
+            text = f"this pod could not join the job's Ray cluster at {head}: {why or f'its node {how}'}"
+            return Finish(names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", text, tail=lines)
+        text = f"the pod of rank 0, {head}, is gone, or this pod's part of the Ray cluster: {why or f'its node {how}'}"
+        return Finish(names.EXIT_PEER_LOST, "PeerLost", text, tail=lines)
+
+    def _last_lines(self) -> tuple[str, ...]:
+        """Of what Ray and the driver printed, for the verdict's tail."""
+        with contextlib.suppress(OSError):
+            lines = self._log.read_text(errors="replace").splitlines()
+            return tuple(line.rstrip()[:500] for line in lines if line.strip())[-20:]
+        return ()
+
+    def environment(self) -> dict[str, str]:
+        """Ray's own, and in mode `rayTrain` the tightest limit of the pod: a worker may use any of its GPUs."""
+        home = layout.state_dir() / "home"
+        home.mkdir(exist_ok=True)
+        return limited(ray_environment(self.inherited, self.contract, home=str(home)), self.limits)
+
+    async def drain(self, deadline_s: float) -> None:
+        """Mode `rayTrain`: SIGTERM makes `ray start` drain its node, which Ray Train tells its workers about."""
+        if self._node is not None and self._node.alive:
+            self._node.signal(signal.SIGTERM)
+            await asyncio.wait([self._node.exit], timeout=deadline_s)
+
+    async def driver_done(self, deadline_s: float) -> None:
+        if self._driver is not None and self._driver.alive:
+            await asyncio.wait([self._driver.exit], timeout=deadline_s)
+
+
+def last_sentence(lines: Sequence[str]) -> str:
+    """What is the reason in the last lines of a log: a line of ours, else the exception that ends a traceback."""
+    for line in reversed(lines):
+        if line.startswith("cotenant: "):
+            return line.removeprefix("cotenant: ")
+        if _EXCEPTION.match(line):
+            return line[:300]
+        if line.startswith("Timeout ("):  # `faulthandler`, in `driver.main`
+            return f"Ray did not answer its driver in time: {line[9:16]}"
+    return ""

@@ -1,0 +1,249 @@
+"""Carries the supervisor's commands to the pods and their events back to it. One per attempt, in rank 0's pod.
+
+The driver runs it over Ray actors; a launcher whose world is one rank runs it over itself. What differs is `Pods`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+import socket
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from cotenant.contract import Contract
+from cotenant_worker.checkpoints import local_store
+from cotenant_worker.messaging.json_lines import Message
+from cotenant_worker.messaging.shared_counters import stop_count
+from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
+from cotenant_worker.supervision.failure_cause import RankExit
+from cotenant_worker.supervision.hangs import TOLD_S, Beat, culprit, find_absent, find_hang, patience_of, patience_with
+from cotenant_worker.supervision.stalls import FIRST_S, find_stall, timeout_of
+from cotenant_worker.supervision.supervisor import State, Supervisor
+from cotenant_worker.supervision.worker_group import World
+
+_TICK_S = 0.1
+QUIET_S = 6.0
+"""A pod that lives answers at least every five seconds (`actor`)."""
+_PORTS = range(24000, 30000)
+"""Below the ephemeral range, so that no outgoing connection takes the port between our look and the rank's bind."""
+
+
+class Pods(Protocol):
+    """The pods of the attempt, as the conductor sees them."""
+
+    async def send(self, pod: int, message: Message) -> None: ...
+
+    def tell_head(self, message: Message) -> None:
+        """To the launcher of rank 0's pod: progress, warnings."""
+
+
+@dataclass(slots=True)
+class Conductor:
+    contract: Contract
+    pods: Pods
+    clock: Callable[[], float] = time.monotonic
+    supervisor: Supervisor = field(init=False)
+    verdict: asyncio.Future[Finish] = field(init=False)
+    _beats: dict[int, Beat] = field(default_factory=dict)
+    _heard: dict[int, float] = field(default_factory=dict)
+    """Pod → when its actor last answered; empty where the only pod is our own."""
+    _calls: dict[int, int] = field(default_factory=dict)
+    _calls_rate: float = 0.0
+    _stopping: str = ""
+    _reported_hang: int | None = None
+    _began_at: float = 0.0
+    """When the ranks were last started."""
+    _reported_stall_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.supervisor = Supervisor(self.contract, self.clock())
+        self.verdict = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> Finish:
+        """Tick until there is a verdict, then tell every pod."""
+        while not self.verdict.done():
+            await self._carry_out(self.supervisor.tick(self.clock()))
+            if self.supervisor.state is State.RUNNING:
+                await self._watch_collectives()
+                await self._watch_steps()
+            await asyncio.wait([self.verdict], timeout=_TICK_S)
+        return self.verdict.result()
+
+    def heard(self, pod: int) -> None:
+        """The pod's actor has answered, if only that there is nothing new."""
+        self._heard[pod] = self.clock()
+
+    async def handle(self, pod: int, event: Message) -> None:
+        """One event of one pod's launcher."""
+        now = self.clock()
+        supervisor = self.supervisor
+        match event["op"]:
+            case "ready":
+                await self._carry_out(supervisor.pod_ready(pod, event["ip"], now))
+            case "exit":
+                ended = RankExit.from_dict(event["exit"] | {"at": now - event["age"]})
+                await self._carry_out(supervisor.rank_exited(ended, now))
+            case "beats":
+                for raw in event["beats"]:
+                    beat = Beat.from_dict(raw)
+                    self._beats[beat.rank] = beat.after(self._beats.get(beat.rank), now)
+            case "preempt":
+                await self._preempt(now)
+            case "calls":
+                self._calls |= {int(rank): calls for rank, calls in event["calls"].items()}
+                self._calls_rate = max(self._calls_rate, event["rate"])
+                await self._agree_on_stop()
+            case "stopped":
+                if event["generation"] == supervisor.generation:
+                    message = f"rank {event['rank']} was stopped (SIGSTOP) {event['for_s']:.0f} s ago and stays so"
+                    await self._carry_out(supervisor.hung(event["rank"], message, now))
+            case "lost":
+                await self._carry_out(supervisor.pod_lost(pod, event["why"], now))
+            case "server-ready":
+                await self._carry_out(supervisor.server_ready(event["server"], now))
+            case "server-lost":
+                await self._carry_out(supervisor.server_lost(event["server"], event["why"], now))
+            case _:
+                self.pods.tell_head(event | {"pod": pod})
+
+    async def _preempt(self, now: float) -> None:
+        if self.supervisor.state in (State.PREEMPTING, State.DONE):
+            return
+        self._calls = {}
+        self._stopping = "preempt"
+        commands = self.supervisor.preempt(now)
+        await self._everywhere({"op": "preempt"})
+        await self._carry_out(commands)
+
+    async def _agree_on_stop(self) -> None:
+        """Every pod has told how far its ranks are: name the safe point at which all of them stop."""
+        expected = {member.rank for member in self.supervisor.members} - set(self.supervisor.exits)
+        if self._stopping and expected <= set(self._calls):
+            self._stopping = ""
+            at = stop_count(list(self._calls.values()), self._calls_rate)
+            await self._everywhere({"op": "stop-at", "count": at})
+
+    async def _watch_collectives(self) -> None:
+        patience = patience_of(self.contract)
+        beats, ranks, ended = self._world()
+        now, first_s = self.clock(), min(TOLD_S, patience)
+        hang = find_hang(beats, ranks, ended, now, first_s) or find_absent(beats, ranks, ended, now, first_s)
+        if hang is None:
+            if self._reported_hang is not None:
+                self._warn("hang", "")
+            self._reported_hang = None
+            return
+        if self._reported_hang != hang.sequence:
+            self._reported_hang = hang.sequence
+            self._warn("hang", hang.message)
+        if hang.for_s >= patience_with(hang, ended, patience) and not self._cut_off(hang.missing):
+            await self._carry_out(self.supervisor.hung(culprit(hang, ended), hang.message, self.clock()))
+
+    async def _watch_steps(self) -> None:
+        if self.contract.mode == "rayTrain":
+            return  # its driver waits, while Ray Train's own workers step
+        timeout_s, hang_s = timeout_of(self.contract), patience_of(self.contract)
+        first_s = FIRST_S if timeout_s is None else min(FIRST_S, timeout_s)
+        beats, ranks, ended = self._world()
+        live, now = set(ranks) - ended, self.clock()
+        stall = find_stall(
+            beats, live, began_at=self._began_at, now=now, patience_s=first_s, waits_s=min(TOLD_S, hang_s)
+        )
+        if stall is None:
+            if self._reported_stall_s:
+                self._warn("stall", "")
+            self._reported_stall_s = 0.0
+            return
+        if stall.heard and stall.for_s >= 2 * self._reported_stall_s and self._reported_hang is None:
+            self._reported_stall_s = stall.for_s
+            self._warn("stall", stall.message)
+        if stall.waiting and stall.for_s >= hang_s:
+            await self._carry_out(self.supervisor.hung(stall.rank, stall.message, now))
+        elif timeout_s is not None and stall.for_s >= timeout_s and not self._cut_off(live):
+            await self._carry_out(self.supervisor.stalled(stall.rank, stall.message, now))
+
+    def _warn(self, key: str, text: str) -> None:
+        """An empty text takes the warning back."""
+        self.pods.tell_head({"op": "warning", "key": key, "text": text})
+
+    def _take_back_warnings(self) -> None:
+        """What went well in the end did not hang."""
+        for key, told in (("hang", self._reported_hang is not None), ("stall", self._reported_stall_s > 0)):
+            if told:
+                self._warn(key, "")
+
+    def _world(self) -> tuple[list[Beat], list[int], set[int]]:
+        """What the ranks of this start said last, who they are, which of them have ended."""
+        supervisor = self.supervisor
+        beats = [beat for beat in self._beats.values() if beat.generation == supervisor.generation]
+        return beats, [member.rank for member in supervisor.members], set(supervisor.exits)
+
+    def _cut_off(self, ranks: Collection[int]) -> bool:
+        """A rank whose whole pod is silent is no program that hangs: Ray, or the driver's patience, says so soon."""
+        pods = {member.pod for member in self.supervisor.members if member.rank in ranks}
+        return any(self.clock() - self._heard.get(pod, self.clock()) > QUIET_S for pod in pods)
+
+    async def _carry_out(self, commands: list[Command]) -> None:
+        for command in commands:
+            match command:
+                case Start():
+                    await self._start(command)
+                case Stop(generation):
+                    await self._everywhere({"op": "stop", "generation": generation})
+                case Save():
+                    self._calls = {}
+                    self._stopping = "resize"
+                    await self._everywhere({"op": "resize"})
+                case Finish():
+                    if command.code == 0:
+                        self._take_back_warnings()
+                    await self._everywhere({"op": "finish", "verdict": asdict(command)})
+                    if not self.verdict.done():
+                        self.verdict.set_result(command)
+
+    async def _start(self, command: Start) -> None:
+        address = self.supervisor.addresses[0]
+        ports = free_ports(address, 3)
+        found = await asyncio.to_thread(local_store.newest, self.contract.checkpoint)
+        world = World(
+            generation=command.generation,
+            members=command.members,
+            master_addr=address,
+            master_port=ports[0],
+            coordinator_port=ports[1],
+            reduce_port=ports[2],
+            restart=command.restart,
+            resume_from=str(found.path) if found else "",
+            resume_step=found.step if found else None,
+        )
+        self._beats = {}
+        self._began_at = self.clock()
+        if command.why:
+            self.pods.tell_head({"op": "restarted", "why": command.why, "generation": command.generation})
+        await self._everywhere({"op": "start", "world": world.to_dict()})
+
+    async def _everywhere(self, message: Message) -> None:
+        """To all pods at once; a pod that is gone is noticed by its own feed, not here."""
+        sends: list[Awaitable[Any]] = [self.pods.send(pod, message) for pod in list(self.supervisor.addresses)]
+        await asyncio.gather(*sends, return_exceptions=True)
+
+
+def free_ports(address: str, count: int) -> list[int]:
+    """Ports of `address` that nobody listens on, different every time."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_PORTS, 200):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((address, port))
+            except OSError as error:
+                if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                    raise
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise OSError(errno.EADDRINUSE, f"no {count} free ports on {address} in {_PORTS}")

@@ -1,0 +1,191 @@
+"""Which rank failed first of its own accord. Pure; used by supervision.
+
+When one rank dies, its peers fail a moment later with "connection closed by peer": the job's verdict must name the
+first, not the loudest. Rule: deaths by a signal, then the earliest failure that does not blame a peer; if all blame a
+peer and one rank had already left with 0, that rank left too early.
+"""
+
+from __future__ import annotations
+
+import re
+import signal as signals
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cotenant import names
+from cotenant_worker.supervision.traceback_excerpt import LINES, excerpt, telling
+
+_COLLATERAL = re.compile(
+    r"closed by peer|reset by peer|Broken pipe|ncclRemoteError|ncclSystemError|remote process exited"
+    r"|Connection refused|Socket Timeout|DistNetworkError|DistStoreError|connectFullMesh|Coordination service"
+    r"|coordination_service|CoordinationService|UnavailableError|Connection aborted|failed to recv|PeerGone",
+)
+_GOES_WELL = re.compile(r"^I\d{4} ")
+"""How TensorFlow says for one that it has met its coordination service."""
+_AT_ITS_END = re.compile(r'jax/_src/distributed\.py", line \d+ in shutdown')
+"""JAX ends a rank by SIGABRT whose wait for the others' end took too long: where that crash met it."""
+_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|ResourceExhausted")
+
+
+_CHILD_KILLED = re.compile(
+    r"DataLoader worker|killed by signal|signal SIGKILL|BrokenProcessPool|terminated abruptly|Cannot allocate memory"
+    r"|^MemoryError|(?<![\w.])-9\b|SIGKILL"
+)
+"""What a program says when the kernel has taken one of its processes."""
+TOGETHER = "Every rank must take part in every collective: look for an early return, or for uneven batches"
+TRANSIT_S = 2.0
+"""News of two pods may overtake each other by this much: an end with 0 that is told a little later was still first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankExit:
+    """How one rank of a generation ended."""
+
+    rank: int
+    generation: int
+    code: int | None
+    signal: int | None
+    at: float
+    stopped: bool = False
+    """We stopped it, or it went with its pod."""
+    oom: bool = False
+    """The kernel killed something in this pod for memory just before."""
+    sequence: int = -1
+    """How many collectives it had entered; -1 when not known."""
+    tail: tuple[str, ...] = ()
+    home: tuple[str, ...] = ()
+    """Where the job's code lies in its pod."""
+
+    @property
+    def failed(self) -> bool:
+        return not self.stopped and (self.signal is not None or self.code != 0)
+
+    @property
+    def collateral(self) -> bool:
+        """Its last words blame a peer."""
+        return (
+            self.failed
+            and self.signal in (None, signals.SIGABRT)
+            and any(_COLLATERAL.search(line) for line in self.tail[-LINES:] if not _GOES_WELL.match(line))
+        )
+
+    @property
+    def at_its_end(self) -> bool:
+        """Its program was through when it failed, waiting for the others to be so too."""
+        return self.signal == signals.SIGABRT and any(_AT_ITS_END.search(line) for line in self.tail)
+
+    @property
+    def conclusive(self) -> bool:
+        """Nothing that others say can change the verdict."""
+        return self.signal is not None and not self.collateral
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> RankExit:
+        return cls(**{**raw, "tail": tuple(raw["tail"]), "home": tuple(raw["home"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a generation failed."""
+
+    reason: str
+    rank: int | None
+    code: int
+    signal: int | None
+    message: str
+    tail: tuple[str, ...] = ()
+    killed: bool = False
+    """From outside: nobody's program is to blame."""
+
+
+def first_cause(exits: Sequence[RankExit]) -> Cause:
+    failed = sorted((each for each in exits if each.failed), key=lambda each: (each.at, each.rank))
+    assert failed, "asked for a cause although nothing failed"
+    own = [each for each in failed if not each.collateral]
+    by_signal = [each for each in own if each.signal is not None]
+    early = [each for each in exits if each.code == 0 and not each.stopped and each.at <= failed[0].at + TRANSIT_S]
+    waited = [each for each in failed if each.at_its_end]
+    if not own and early:
+        return _left_early(min(early, key=lambda each: (each.at, each.rank)), failed[0])
+    if not own and waited:
+        return _waited_in_vain(waited[0], next((each for each in failed if each not in waited), None))
+    return _describe((by_signal or own or failed)[0], collateral=not own)
+
+
+def _left_early(first: RankExit, victim: RankExit) -> Cause:
+    where = f" after {first.sequence} collectives" if first.sequence >= 0 else ""
+    return Cause(
+        "ExitedEarly",
+        first.rank,
+        victim.code or 1,
+        None,
+        f"rank {first.rank} ended with 0{where} while others were still training; rank {victim.rank} then lost its"
+        f" peer. {TOGETHER}",
+        excerpt(victim.tail),
+    )
+
+
+def _waited_in_vain(first: RankExit, other: RankExit | None) -> Cause:
+    place = telling(other.tail, other.home)[1] if other else ""
+    whom = f"rank {other.rank} was still at {place}" if other and place else "others were still training"
+    message = (
+        f"rank {first.rank} came to its end while {whom}, and waited there in jax.distributed.shutdown() until JAX gave"
+        f" up. {TOGETHER}"
+    )
+    return Cause("ExitedEarly", first.rank, 1, None, message, excerpt((other or first).tail))
+
+
+def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
+    tail = excerpt(exit_.tail)
+    last = _last_words(exit_)
+    if exit_.oom and exit_.signal == signals.SIGKILL:
+        message = f"rank {exit_.rank} was killed by the kernel: out of host memory. Ask for more in resources.memory"
+        return Cause("OutOfMemory", exit_.rank, 137, exit_.signal, message, tail)
+    if exit_.signal is not None:
+        name = signals.Signals(exit_.signal).name
+        killed = exit_.signal in (signals.SIGKILL, signals.SIGTERM)
+        message = f"rank {exit_.rank} was ended by {name}" + ("" if killed else f": {last}")
+        code = own_code(128 + exit_.signal)
+        return Cause("UserError", exit_.rank, code, exit_.signal, message, tail, killed=killed)
+    code = exit_.code or 1
+    if exit_.oom and any(_CHILD_KILLED.search(line) for line in tail):
+        message = (
+            f"a process of rank {exit_.rank} was killed by the kernel: out of host memory. Ask for more in"
+            f" resources.memory: {last}"
+        )
+        return Cause("OutOfMemory", exit_.rank, own_code(code), None, message, tail)
+    if code == names.EXIT_QUOTA and last.startswith("cotenant:"):
+        return Cause("Quota", exit_.rank, code, None, f"rank {exit_.rank}: {last}", tail)
+    if any(_MEMORY.search(line) for line in tail):
+        line = last if _MEMORY.search(last) else next(line for line in reversed(tail) if _MEMORY.search(line))
+        message = f"rank {exit_.rank} ran out of GPU memory; its limit is its share (gpu.memory): {line.strip()[:400]}"
+        return Cause("OutOfGPUMemory", exit_.rank, code, None, message, tail)
+    blame = " (all failures blame a peer; this one was the first)" if collateral else ""
+    said, code = code, own_code(code)
+    note = f" (reported as {code}: {said} has a meaning of ours)" if said != code else ""
+    message = f"rank {exit_.rank} ended with {said}{note}{blame}: {last}"
+    return Cause("UserError", exit_.rank, code, None, message, tail)
+
+
+def _last_words(exit_: RankExit) -> str:
+    said, where = telling(exit_.tail, exit_.home)
+    return f"{said} ({where})" if where else said or "it printed nothing"
+
+
+def why_lost(text: str) -> str:
+    """Ray's several lines about an actor that it lost, as one clause."""
+    because = re.search(r"because (its [^.\n]{1,100})", text)
+    if because:
+        return because[1]
+    lines = text.strip().splitlines()
+    return lines[0][:200] if lines else "Ray does not say why"
+
+
+def own_code(code: int) -> int:
+    """A program's exit code that cannot be taken for one of ours."""
+    reserved = {*names.PLATFORM_FAULTS, names.EXIT_QUOTA, names.EXIT_BAD_CONTRACT, names.EXIT_PREEMPTED}
+    return 79 if code in reserved else code

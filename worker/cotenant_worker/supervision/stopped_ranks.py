@@ -1,0 +1,43 @@
+"""Ranks of this pod, or its server, that somebody has stopped (SIGSTOP) and nobody lets go on. For the launcher.
+
+In a collective others notice that one does not come (`hangs`). A rank that is stopped after its last one, or that never
+meets anybody, would keep its GPUs for ever: the kernel knows that it cannot move. What merely takes long is not meant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from cotenant_worker.host.container import is_stopped
+from cotenant_worker.messaging.json_lines import Message
+
+_LOOK_S = 2.0
+
+
+@dataclass(slots=True)
+class Standstill:
+    ranks: Callable[[], Iterable[tuple[int, int, int]]]
+    """(rank, generation, pid) of what runs now."""
+    emit: Callable[[Message], None]
+    patience_s: float
+    _since: dict[tuple[int, int, int], float] = field(default_factory=dict)
+
+    async def watch(self) -> None:
+        """For ever: say which rank has stood for `patience_s`, once."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            for rank, generation, for_s in self.look(time.monotonic()):
+                self.emit({"op": "stopped", "rank": rank, "generation": generation, "for_s": for_s})
+
+    def look(self, now: float) -> list[tuple[int, int, float]]:
+        """(rank, generation, seconds) of those whose patience is over now."""
+        stopped = {run for run in self.ranks() if is_stopped(run[2])}
+        self._since = {run: self._since.get(run, now) for run in stopped}
+        over = [run for run, since in self._since.items() if now - since >= self.patience_s]
+        found = [(rank, generation, now - self._since[rank, generation, pid]) for rank, generation, pid in over]
+        for run in over:
+            self._since[run] = float("inf")  # said
+        return sorted(found)
