@@ -35,7 +35,7 @@ def test_a_build_that_fails_leaves_nothing_and_the_next_one_succeeds(cache: Path
 BUILDER = """
     import sys, time
     from pathlib import Path
-    from cotenant_local import build
+    from cotenant_local.programs import build
 
     def make(folder, progress):
         (folder / "made-by").write_text(sys.argv[1])

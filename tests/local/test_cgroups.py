@@ -93,7 +93,7 @@ NOBODY = User(65534, ())
 AS_NOBODY = """
 import json, sys
 from pathlib import Path
-from cotenant_local import cgroups
+from cotenant_local.host import cgroups
 cgroups.PREFIX, cgroups.DIVIDED, root = sys.argv[1], tuple(sys.argv[2].split()), Path(sys.argv[3])
 claims = [cgroups.claim("dead", root), cgroups.claim("mine", root)]
 if all(claims):

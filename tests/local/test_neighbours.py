@@ -18,7 +18,7 @@ from .test_nothing_stays import assert_nothing_stays, descendants, outer_process
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 UP = """
-from cotenant_local import lifecycle, spec
+from cotenant_local.cluster import lifecycle, spec
 cluster = lifecycle.up(sys.argv[1], spec.uniform(1, 0, "", ""), attached=True)
 print("up", flush=True)
 input()

@@ -100,7 +100,7 @@ def test_nothing_stays_when_up_is_interrupted(home: Path, how: signal.Signals, m
 
 def test_an_attached_cluster_ends_with_the_process_that_started_it(home: Path) -> None:
     program = (
-        "from cotenant_local import lifecycle, spec\n"
+        "from cotenant_local.cluster import lifecycle, spec\n"
         "cluster = lifecycle.up('attached', spec.uniform(0, 0, '', ''), attached=True)\n"
         "print('up', flush=True)\n"
         "input()"
