@@ -37,8 +37,9 @@ def modules_of(package: str, *skipped: str) -> list[str]:
 
 
 SHARED = ["cotenant", "cotenant.names", "cotenant.contract"]
+LOCAL_VERBS = [module for module in modules_of("cotenant_local") if module.startswith("cotenant_local.cli")]
 EXTRAS = {
-    "operator": modules_of("cotenant"),
+    "operator": modules_of("cotenant") + LOCAL_VERBS,
     "agent": SHARED
     + modules_of("cotenant_agent")
     + [m for m in modules_of("cotenant") if m.startswith("cotenant.cli")],
@@ -134,7 +135,9 @@ def test_the_wheel_says_who_it_is(wheel: zipfile.ZipFile) -> None:
     }
     assert extras == {"operator", "agent", "worker", "local"}
     assert f"{folder}/licenses/LICENSE" in wheel.namelist()
-    assert "cotenant = cotenant.cli.main:main" in wheel.read(f"{folder}/entry_points.txt").decode()
+    entries = wheel.read(f"{folder}/entry_points.txt").decode()
+    assert "cotenant = cotenant.cli.main:main" in entries
+    assert "local = cotenant_local.cli.local" in entries
 
 
 @pytest.mark.parametrize("root", ["operator", "worker", "local"])

@@ -1,8 +1,8 @@
 """The first process of a cluster's sandbox (PID 1): brings the cluster up, keeps it up, and takes all of it along.
 
-Started by `sandbox` as `python -m cotenant_local.controlplane.supervisor STATE LIFELINE API_LISTENER [SERVICE_LISTENER ...]` (the
-last ones are inherited descriptors). What it says while starting goes up the lifeline; requests come through the
-control socket. When this process ends, for whatever reason, the kernel ends every other one of the cluster.
+`python -m cotenant_local.controlplane.supervisor STATE LIFELINE API_LISTENER [SERVICE_LISTENER ...]`; the last ones are
+inherited descriptors. Progress of the start goes up the lifeline; requests come through the control socket. When this
+process ends, for whatever reason, the kernel ends every other one of the cluster.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Volumes for claims: the cluster's default storage class, which makes a folder for each and hands it to every node.
 
-Started by the supervisor as `python -m cotenant_local.controlplane.volume_provisioner STATE`. All nodes are on one machine, so a folder is the
-same on each of them, and nothing has to wait for the pod to be scheduled. Sizes are recorded, not enforced.
+`python -m cotenant_local.controlplane.volume_provisioner STATE`. All nodes are on one machine, so a folder is the same
+on each of them, and nothing has to wait for the pod to be scheduled. Sizes are recorded, not enforced.
 """
 
 import contextlib

@@ -1,5 +1,7 @@
 """How the local cluster says no: what, where, what to do, in one message for the person at the terminal."""
 
+from cotenant.cli.errors import UserError
 
-class LocalError(Exception):
+
+class LocalError(UserError):
     """Raised at the door (arguments, files, programs, rights) and when a component does not come up."""

@@ -1,7 +1,7 @@
 """The first process of one node (PID 1 of its own PID namespace): its places, its network, its runtime and kubelet.
 
-Started by `machines` as `python -m cotenant_local.node.init STATE NAME CHANNEL`. Killing it ends everything on the node, as
-pulling the plug would. Paths are the usual ones (/var/lib/kubelet, /var/log/pods, /run): each node has its own.
+`python -m cotenant_local.node.init STATE NAME CHANNEL`. Killing it ends everything on the node, as pulling the plug
+would. Paths are the usual ones (/var/lib/kubelet, /var/log/pods, /run): each node has its own.
 """
 
 import asyncio

@@ -13,7 +13,9 @@ from cotenant_local.runtime.interface import config, proto
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="cotenant_local.runtime", description=__doc__)
-    parser.add_argument("--config", type=Path, required=True, help="JSON file, see cotenant_local/runtime/interface/config.py")
+    parser.add_argument(
+        "--config", type=Path, required=True, help="JSON file, see cotenant_local/runtime/interface/config.py"
+    )
     arguments = parser.parse_args()
     try:
         settings = config.load(arguments.config)

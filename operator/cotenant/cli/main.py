@@ -1,9 +1,9 @@
 """The `cotenant` program: finds the verbs and runs one.
 
-A verb is a module of this package with `register(verbs)`: it adds its parser (name, help, arguments) and calls
-`parser.set_defaults(run=function)`, where the function takes the parsed arguments and returns the exit code. Such a
-module must import fast: what is heavy is imported inside the function. `UserError` is how a verb says no: one message
-and an exit code.
+A verb is a module with `register(verbs)`, in this package or named by an entry point of the group `cotenant.verbs`: it
+adds its parser (name, help, arguments) and calls `parser.set_defaults(run=function)`, where the function takes the
+parsed arguments and returns the exit code. Such a module must import fast: what is heavy is imported inside the
+function. A verb refuses by raising `UserError`: one message and an exit code.
 """
 
 import argparse
@@ -12,22 +12,35 @@ import os
 import pkgutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 
 from cotenant import __version__
 from cotenant.cli.errors import UserError
+
+GROUP = "cotenant.verbs"
+"""Entry points of other packages that bring a verb, name → module."""
 
 
 def build_parser(program: str = "cotenant") -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description="Share GPU nodes among tenants on Kubernetes.")
     parser.add_argument("--version", action="version", version=f"cotenant {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for module in sorted(found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)])):
-        register = getattr(importlib.import_module(f"cotenant.cli.{module}"), "register", None)
+    for _, module in sorted(_modules(), key=lambda found: found[0]):
+        register = getattr(module, "register", None)
         if register is not None:
             register(verbs)
     return parser
+
+
+def _modules() -> Iterator[tuple[str, ModuleType]]:
+    """Those that may be verbs, by name."""
+    for found in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        yield found.name, importlib.import_module(f"cotenant.cli.{found.name}")
+    for entry in entry_points(group=GROUP):
+        yield entry.name, entry.load()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

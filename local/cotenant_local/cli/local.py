@@ -1,12 +1,13 @@
-"""`cotenant local …`: a real Kubernetes on this machine. The arguments are here, the work is in `cotenant_local`."""
+"""`cotenant local …`: a real Kubernetes on this machine."""
 
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cotenant.cli.errors import UserError
+from cotenant_local.cli import extra
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.spec import ClusterSpec
@@ -31,11 +32,13 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     parser = verbs.add_parser("local", help="a real Kubernetes on this machine", description=DESCRIPTION)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    def action(name: str, run: Any, text: str, *, named: bool = True) -> argparse.ArgumentParser:
+    def action(
+        name: str, run: Callable[[argparse.Namespace], int], text: str, *, named: bool = True
+    ) -> argparse.ArgumentParser:
         added = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         if named:
             added.add_argument("--name", default="default", help="the cluster's name (default: %(default)s)")
-        added.set_defaults(run=_guarded(run))
+        added.set_defaults(run=_with_extra(run))
         return added
 
     _up_arguments(action("up", _up, "start a cluster and print the path of its kubeconfig"))
@@ -79,17 +82,12 @@ def _up_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state", type=Path, metavar="DIR", help="keep the cluster's state here, over down and up")
 
 
-def _guarded(run: Any) -> Any:
-    def guarded(args: argparse.Namespace) -> int:
-        from cotenant_local.host.errors import LocalError
+def _with_extra(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    def checked(args: argparse.Namespace) -> int:
+        extra.require()
+        return run(args)
 
-        try:
-            code: int = run(args)
-        except LocalError as error:
-            raise UserError(str(error)) from error
-        return code
-
-    return guarded
+    return checked
 
 
 def _up(args: argparse.Namespace) -> int:

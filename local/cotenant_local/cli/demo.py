@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from cotenant_local.cli import extra
+
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser("demo", help="two tenants share two GPUs on a Kubernetes of this machine")
@@ -13,6 +15,7 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 
 
 def run(args: argparse.Namespace) -> int:
+    extra.require()
     from cotenant_local.demo import story
 
     return story.run(story.Options(keep=args.keep, name=args.name, still=args.still))

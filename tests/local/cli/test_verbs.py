@@ -1,0 +1,36 @@
+"""The verbs that come by entry points: there beside the operator's own, and refused where their extra is missing."""
+
+from pathlib import Path
+
+import pytest
+
+from cotenant.cli.main import build_parser, main
+from cotenant_local.cli import extra
+
+
+@pytest.mark.parametrize("program", ["cotenant", "kubectl cotenant"])
+def test_the_verbs_are_listed_in_order_with_the_operators_own(program: str) -> None:
+    lines = build_parser(program).format_help().splitlines()
+    verbs = [line.split()[0] for line in lines[lines.index("verbs:") + 2 :]]
+    assert verbs == ["agent", "crds", "demo", "local", "operator", "simulate", "validate"]
+
+
+@pytest.mark.parametrize("arguments", [["local", "status"], ["local", "up"], ["demo"]], ids=" ".join)
+def test_without_the_extra_a_verb_names_it(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(extra, "find_spec", lambda name: None if name == "grpc" else object())
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.endswith(
+        ": the local cluster's dependencies are not installed: pip install 'cotenant[local]'\n"
+    )
+
+
+def test_a_refusal_of_the_local_cluster_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert main(["local", "status", "--name", "absent"]) == 1
+    error = capsys.readouterr().err
+    assert "there is no cluster 'absent' up (up are: none)" in error
+    assert "Traceback" not in error
