@@ -134,7 +134,7 @@ def test_what_a_rank_fetched_goes_with_it_also_where_it_was_killed(tmp_path: Pat
     url, state = f"file://{tmp_path}/job", tmp_path / "state"
     state.mkdir()
     fsspec_store.save(url, 1, write("1"), meta={}, keep=1)
-    fetch = f"import os; from cotenant_worker import remote; found = remote.latest({url!r}); "
+    fetch = f"import os; from cotenant_worker.checkpoints import fsspec_store; found = fsspec_store.latest({url!r}); "
     env = {**os.environ, ENV_STATE: str(state)}
 
     def rank(then: str) -> int:

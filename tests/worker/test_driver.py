@@ -160,7 +160,7 @@ async def test_a_rank_whose_whole_pod_is_silent_does_not_hang(quiet_s: float, ha
 WAITS_FOR_EVER = """
 import ctypes, ray
 ray.init = lambda **options: ctypes.PyDLL(None).sleep(600)  # with the interpreter held, as Ray does
-from cotenant_worker import driver
+from cotenant_worker.ray_cluster import driver
 driver.main()
 """
 

@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ParameterServer": "parameter_server",
-    "Checkpoint": "checkpoints",
-    "all_reduce": "collectives",
-    "barrier": "collectives",
-    "broadcast": "collectives",
+    "ParameterServer": "parameter_server.shards",
+    "Checkpoint": "checkpoints.local_store",
+    "all_reduce": "collectives.all_reduce",
+    "barrier": "collectives.all_reduce",
+    "broadcast": "collectives.all_reduce",
 }
 
 

@@ -37,7 +37,7 @@ class Companions:
     def _start_rendezvous(self, world: World, base: Mapping[str, str]) -> None:
         with socket.create_server((world.master_addr, world.coordinator_port), backlog=256) as listener:
             number = listener.fileno()
-            self._spawn("rendezvous", "rendezvous", str(number), env=base, keep=[number])
+            self._spawn("rendezvous", "ranks.horovod_rendezvous", str(number), env=base, keep=[number])
 
     def _spawn(
         self, name: str, module: str, argument: str, *, env: Mapping[str, str], keep: Sequence[int] = ()
