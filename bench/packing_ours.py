@@ -13,12 +13,12 @@ import numpy as np
 from openb import WHOLE, Machines
 from openb import Shape as Pod
 
-from cotenant.core.gpus.ledger import Ledger, Take
+from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import Gpu, Node
 from cotenant.core.placement import Packing, Shape
-from cotenant.core.placement.fit_cache import Room
+from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy
-from cotenant.core.placement.gang import Ask, place
+from cotenant.core.placement.gang import PlacementRequest, place_gang
 
 _EVERYBODY = Tenancy(1)
 
@@ -54,7 +54,7 @@ class Ours:
 
     def _cycle(self) -> None:
         demands = [(shape, float(self._seen[shape])) for shape in sorted(self._seen)]
-        self._room = Room(self._ledger, Packing().prepare(self._ledger, demands))
+        self._room = FitCache(self._ledger, Packing().prepare(self._ledger, demands))
 
     def place(self, pod: Pod) -> bool:
         shape = self._shapes.get(pod)
@@ -64,20 +64,20 @@ class Ours:
         self._arrived += 1
         if self._arrived % self.CYCLE == 0 or self._arrived in {25, 50, 100, 200}:
             self._cycle()
-        found = place(self._room, self._ask(shape), 1)
+        found = place_gang(self._room, self._ask(shape), 1)
         if found is None:
             return False
         ((row, (columns,)),) = found
         milli = (pod.milli,) * len(columns)
-        self._ledger.take(Take(row, columns, milli, milli, pod.cpu, pod.memory, _EVERYBODY.tenant))
+        self._ledger.allocate(NodeAllocation(row, columns, milli, milli, pod.cpu, pod.memory, _EVERYBODY.tenant))
         return True
 
-    def _ask(self, shape: Shape) -> Ask:
+    def _ask(self, shape: Shape) -> PlacementRequest:
         if self._ties is None:
-            return Ask(shape=shape, tenancy=_EVERYBODY, allowed=self._anywhere, everywhere=True)
-        score = self._room.view(shape, _EVERYBODY).open
+            return PlacementRequest(shape=shape, tenancy=_EVERYBODY, allowed=self._anywhere, unrestricted=True)
+        score = self._room.shape_fit(shape, _EVERYBODY).node_scores
         drawn = self._ties.choice(np.flatnonzero(score == score.max()))
-        return Ask(shape=shape, tenancy=_EVERYBODY, allowed=np.arange(len(score)) == drawn)
+        return PlacementRequest(shape=shape, tenancy=_EVERYBODY, allowed=np.arange(len(score)) == drawn)
 
     def sound(self) -> bool:
         return self._ledger.sound()

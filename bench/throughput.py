@@ -21,10 +21,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from cotenant.core import ClusterState, schedule
-from cotenant.core.model.objects import Job, Node, Queue, Quota
+from cotenant.core.model.objects import Job, Node, Quota, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, Plan, Resize
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.core.state.events import JobSeen, NodeSeen, QueueSeen
+from cotenant.core.state.facts import JobObserved, NodeObserved, QueueObserved
 from cotenant.testing import make_job, make_node
 
 
@@ -52,9 +52,10 @@ def nodes(count: int) -> list[Node]:
     ]
 
 
-def tree(names: list[str], guaranteed: int) -> list[Queue]:
+def tree(names: list[str], guaranteed: int) -> list[TenantQueue]:
     return [
-        Queue(name=name, namespaces=frozenset({name}), quotas=(Quota(guaranteed=guaranteed * 1000),)) for name in names
+        TenantQueue(name=name, namespaces=frozenset({name}), quotas=(Quota(guaranteed=guaranteed * 1000),))
+        for name in names
     ]
 
 
@@ -184,13 +185,13 @@ def impossible(dice: random.Random, scale: float) -> Row:
     return duration("an impossible gang of 80, 1,000 nodes", 0.1, spent=spent, note=str(reason))
 
 
-def feed(state: ClusterState, machines: list[Node], queues: list[Queue], jobs: list[Job]) -> None:
+def feed(state: ClusterState, machines: list[Node], queues: list[TenantQueue], jobs: list[Job]) -> None:
     for node in machines:
-        state.observe(NodeSeen(node))
+        state.observe(NodeObserved(node))
     for queue in queues:
-        state.observe(QueueSeen(queue))
+        state.observe(QueueObserved(queue))
     for job in jobs:
-        state.observe(JobSeen(job))
+        state.observe(JobObserved(job))
 
 
 def running_cluster(dice: random.Random, scale: float) -> Row:
@@ -208,8 +209,8 @@ def running_cluster(dice: random.Random, scale: float) -> Row:
     state = ClusterState()
     feed(state, machines, queues, running)
     state.assume(schedule(state.snapshot(1e5)))
-    state.observe(JobSeen(make_job("new", queue=names[0], at=1e5, workers=2)))
-    state.observe(JobSeen(make_job("share", queue=names[1], at=1e5, milli=200, workers=4)))
+    state.observe(JobObserved(make_job("new", queue=names[0], at=1e5, workers=2)))
+    state.observe(JobObserved(make_job("share", queue=names[1], at=1e5, milli=200, workers=4)))
     spent, plan = timed(lambda: schedule(state.snapshot(1e5 + 1)))
     workers = sum(job.workers_min for job in running)
     note = f"{workers} workers run, {admitted(plan)} of 2 start"

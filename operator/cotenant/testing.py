@@ -14,19 +14,19 @@ from cotenant.core import DEFAULT, ClusterState, Policy, schedule
 from cotenant.core.model.objects import (
     WHOLE,
     Gpu,
-    GpuGrant,
     GpuRequest,
+    GrantedGpu,
     Job,
     Node,
     NodePlacement,
     Placement,
-    Queue,
     Quota,
     RankPlacement,
+    TenantQueue,
 )
 from cotenant.core.model.plan import Action, Admit, Evict, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.core.state.events import JobGone, JobSeen, NodeSeen, QueueSeen
+from cotenant.core.state.facts import JobGone, JobObserved, NodeObserved, QueueObserved
 
 
 def make_node(
@@ -70,7 +70,7 @@ def make_queue(
     gpu_class: str | None = None,
     zone: str | None = None,
     **changes: Any,
-) -> Queue:
+) -> TenantQueue:
     """One line in whole GPUs where `guaranteed` or `limit` is given, else `quotas`. Serves namespace `name`."""
     if guaranteed is not None or limit is not None:
         changes["quotas"] = (
@@ -83,7 +83,7 @@ def make_queue(
             ),
         )
     changes.setdefault("namespaces", frozenset({name}))
-    return Queue(name=name, **changes)
+    return TenantQueue(name=name, **changes)
 
 
 def make_job(
@@ -124,7 +124,7 @@ def make_placement(*nodes: tuple[str, list[list[int]]], memory_mib: int = 81_920
         ranks = []
         for columns in workers:
             grants = tuple(
-                GpuGrant(uuid=f"GPU-{node}-{column}", memory_mib=memory_mib * milli // WHOLE, compute_milli=milli)
+                GrantedGpu(uuid=f"GPU-{node}-{column}", memory_mib=memory_mib * milli // WHOLE, compute_milli=milli)
                 for column in columns
             )
             ranks.append(RankPlacement(rank=rank, gpus=grants))
@@ -134,7 +134,7 @@ def make_placement(*nodes: tuple[str, list[list[int]]], memory_mib: int = 81_920
 
 
 def make_snapshot(
-    *, nodes: list[Node], queues: list[Queue], jobs: list[Job], now: float = 1_000.0, **changes: Any
+    *, nodes: list[Node], queues: list[TenantQueue], jobs: list[Job], now: float = 1_000.0, **changes: Any
 ) -> Snapshot:
     return Snapshot(now=now, nodes=tuple(nodes), queues=tuple(queues), jobs=tuple(jobs), **changes)
 
@@ -147,7 +147,7 @@ class ToyCluster:
     """
 
     def __init__(
-        self, nodes: Iterable[Node], queues: Iterable[Queue], jobs: Iterable[Job] = (), policy: Policy = DEFAULT
+        self, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job] = (), policy: Policy = DEFAULT
     ) -> None:
         self.state = ClusterState()
         self.policy = policy
@@ -155,15 +155,15 @@ class ToyCluster:
         self.jobs: dict[str, Job] = {}
         self.history: list[Action] = []
         for node in nodes:
-            self.state.observe(NodeSeen(node))
+            self.state.observe(NodeObserved(node))
         for queue in queues:
-            self.state.observe(QueueSeen(queue))
+            self.state.observe(QueueObserved(queue))
         for job in jobs:
-            self.see(job)
+            self.observe(job)
 
-    def see(self, job: Job) -> None:
+    def observe(self, job: Job) -> None:
         self.jobs[job.key] = job
-        self.state.observe(JobSeen(job))
+        self.state.observe(JobObserved(job))
 
     def end(self, key: str) -> None:
         """The job has finished or was deleted."""
@@ -173,13 +173,13 @@ class ToyCluster:
     def snapshot(self) -> Snapshot:
         return self.state.snapshot(self.now)
 
-    def leave(self) -> None:
+    def finish_evictions(self) -> None:
         """Everybody who was asked to leave is gone now."""
         for job in list(self.jobs.values()):
             if job.evicting:
-                self.see(replace(job, placement=None, admitted_at=None, evicting=False, leaving=None))
-            elif job.leaving is not None:
-                self.see(replace(job, leaving=None))
+                self.observe(replace(job, placement=None, admitted_at=None, evicting=False, resizing_from=None))
+            elif job.resizing_from is not None:
+                self.observe(replace(job, resizing_from=None))
 
     def cycle(self) -> Plan:
         self.now += 1.0
@@ -189,18 +189,18 @@ class ToyCluster:
         for action in plan.actions:
             job = self.jobs[action.job]
             if isinstance(action, Admit):
-                self.see(replace(job, placement=action.placement, admitted_at=self.now))
+                self.observe(replace(job, placement=action.placement, admitted_at=self.now))
             elif isinstance(action, Evict):
-                self.see(replace(job, evicting=True))
+                self.observe(replace(job, evicting=True))
             else:
-                self.see(replace(job, placement=action.placement, leaving=job.placement))
+                self.observe(replace(job, placement=action.placement, resizing_from=job.placement))
         return plan
 
-    def quiet(self, *, cycles: int = 200) -> Plan:
+    def settle(self, *, cycles: int = 200) -> Plan:
         """Until nothing happens any more; raises if that takes more than `cycles`."""
         for _ in range(cycles):
             plan = self.cycle()
-            if not plan.actions and not any(job.evicting or job.leaving for job in self.jobs.values()):
+            if not plan.actions and not any(job.evicting or job.resizing_from for job in self.jobs.values()):
                 return plan
-            self.leave()
+            self.finish_evictions()
         raise AssertionError(f"not quiet after {cycles} cycles: {self.history[-6:]}")

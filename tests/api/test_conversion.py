@@ -102,14 +102,14 @@ PLACEMENT = core.Placement(
         core.NodePlacement(
             node="node-1",
             ranks=(
-                core.RankPlacement(rank=0, gpus=(core.GpuGrant(uuid="GPU-1", memory_mib=32768, compute_milli=400),)),
-                core.RankPlacement(rank=1, gpus=(core.GpuGrant(uuid="GPU-2", memory_mib=32768, compute_milli=400),)),
+                core.RankPlacement(rank=0, gpus=(core.GrantedGpu(uuid="GPU-1", memory_mib=32768, compute_milli=400),)),
+                core.RankPlacement(rank=1, gpus=(core.GrantedGpu(uuid="GPU-2", memory_mib=32768, compute_milli=400),)),
             ),
         ),
         core.NodePlacement(
             node="node-2",
             ranks=(
-                core.RankPlacement(rank=2, gpus=(core.GpuGrant(uuid="GPU-7", memory_mib=32768, compute_milli=400),)),
+                core.RankPlacement(rank=2, gpus=(core.GrantedGpu(uuid="GPU-7", memory_mib=32768, compute_milli=400),)),
             ),
         ),
     )
@@ -194,7 +194,7 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
         "vision": {"team": "vision"},
     }
     queue = to_core.to_queue(to_core.parse_queue(document), namespaces=namespaces, spent_milli_gpu_seconds=400_000)
-    assert queue == core.Queue(
+    assert queue == core.TenantQueue(
         name="vision",
         parent="research",
         namespaces=frozenset({"team-a", "not-yet-there", "vision-dev", "vision"}),
@@ -213,13 +213,13 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
 def test_the_half_life_of_a_tree_is_read_in_seconds() -> None:
     document = queue_document({"fairShare": {"halfLife": "6h30m"}})
     queue = to_core.to_queue(to_core.parse_queue(document), namespaces={})
-    assert queue == core.Queue(name="vision", half_life_s=23_400)
+    assert queue == core.TenantQueue(name="vision", half_life_s=23_400)
 
 
 def test_a_budget_that_is_overspent_has_nothing_left() -> None:
     document = queue_document({"budget": {"gpuHours": 1, "period": "Day"}})
     queue = to_core.to_queue(to_core.parse_queue(document), namespaces={}, spent_milli_gpu_seconds=10**9)
-    assert queue == core.Queue(name="vision", budget_left=0)
+    assert queue == core.TenantQueue(name="vision", budget_left=0)
 
 
 GPUNODE = {

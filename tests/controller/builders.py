@@ -15,8 +15,8 @@ from cotenant.controller.informers.pod_record import Exit, PodFacts, Worker
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.observation import Situation
 from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program, placement_to_json
-from cotenant.core.model.lifecycle import Event, Phase
-from cotenant.core.model.objects import GpuGrant, NodePlacement, Placement, RankPlacement
+from cotenant.core.model.lifecycle import LifecycleEvent, Phase
+from cotenant.core.model.objects import GrantedGpu, NodePlacement, Placement, RankPlacement
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 UID = "11111111-1111-1111-1111-111111111111"
@@ -32,7 +32,7 @@ def placed(*nodes: tuple[str, int], memory_mib: int = 32_768, compute_milli: int
                 ranks=tuple(
                     RankPlacement(
                         rank=next(ranks),
-                        gpus=(GpuGrant(uuid=f"GPU-{node}-{i}", memory_mib=memory_mib, compute_milli=compute_milli),),
+                        gpus=(GrantedGpu(uuid=f"GPU-{node}-{i}", memory_mib=memory_mib, compute_milli=compute_milli),),
                     )
                     for i in range(count)
                 ),
@@ -156,9 +156,13 @@ def holding(phase: Phase, *nodes: tuple[str, int], servers: int = 0, **changes: 
         TrainingJobStatus(), placed(*nodes), Isolation.NONE, "admitted", T0, servers=servers
     )
     if phase is not Phase.STARTING:
-        status = status_transitions.moved(status, Event.WORKERS_READY, reason="Running", message="", now=T0 + 10)
+        status = status_transitions.moved(
+            status, LifecycleEvent.WORKERS_READY, reason="Running", message="", now=T0 + 10
+        )
     if phase is Phase.EVICTING:
-        status = status_transitions.evicting(status, Event.EVICTED, kind="Preempted", message="for a/b", now=T0 + 50)
+        status = status_transitions.evicting(
+            status, LifecycleEvent.EVICTED, kind="Preempted", message="for a/b", now=T0 + 50
+        )
     return status.model_copy(update=changes)
 
 

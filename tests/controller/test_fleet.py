@@ -48,7 +48,7 @@ class Cluster:
         """Node → UUID → (healthy, unseen since)."""
         self.world.flush(now)
         return {
-            node.name: {gpu.uuid: (gpu.healthy, gpu.unseen_since) for gpu in node.gpus}
+            node.name: {gpu.uuid: (gpu.healthy, gpu.missing_since) for gpu in node.gpus}
             for node in self.world.snapshot(now).nodes
         }
 
@@ -100,7 +100,7 @@ def test_a_node_that_is_gone_leaves_its_gpus_in_the_books_until_whoever_holds_th
     cluster = running()
     cluster.node("n1", gone=True)
     assert cluster.gpus(T0 + 1) == {"n1": {"a": (False, T0 + 1), "b": (False, T0 + 1)}}
-    assert [(node.ready, node.gone) for node in cluster.world.snapshot(T0 + 1).nodes] == [(False, True)]
+    assert [(node.ready, node.deleted) for node in cluster.world.snapshot(T0 + 1).nodes] == [(False, True)]
     cluster.agent("n1", gone=True)  # which Kubernetes removes with the Node
     assert cluster.gpus(T0 + 1 + KEPT_S) == {}
 
@@ -112,7 +112,7 @@ def test_a_node_that_is_made_again_is_what_its_agent_says() -> None:
     cluster.node("n1", uid="again")
     cluster.agent("n1", "a", "b", at=T0 + 20)
     assert cluster.gpus(T0 + 20) == {"n1": {"a": HEALTHY, "b": HEALTHY}}
-    assert [(node.ready, node.gone) for node in cluster.world.snapshot(T0 + 20).nodes] == [(True, False)]
+    assert [(node.ready, node.deleted) for node in cluster.world.snapshot(T0 + 20).nodes] == [(True, False)]
 
 
 def test_a_gpu_that_another_node_lists_now_is_not_kept_where_it_was() -> None:

@@ -14,7 +14,7 @@ from cotenant.controller.execution.verdict_throttle import Verdicts
 from cotenant.controller.informers.job_record import JobRecord, read_job
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.words import asks
-from cotenant.core.model.lifecycle import Event, Phase
+from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from cotenant.core.model.plan import Reason, Verdict
 
 
@@ -25,7 +25,7 @@ def truths(status: TrainingJobStatus) -> dict[str, str]:
 def test_the_phase_comes_from_the_table_and_nothing_else() -> None:
     with pytest.raises(status_transitions.UnexpectedEventError):
         status_transitions.moved(
-            TrainingJobStatus(phase=Phase.SUCCEEDED), Event.ADMITTED, reason="", message="", now=T0
+            TrainingJobStatus(phase=Phase.SUCCEEDED), LifecycleEvent.ADMITTED, reason="", message="", now=T0
         )
 
 
@@ -33,7 +33,7 @@ def test_conditions_follow_a_job_through_its_life() -> None:
     starting = holding(Phase.STARTING, ("n1", 1))
     running = holding(Phase.RUNNING, ("n1", 1))
     done = status_transitions.finished(
-        running, Event.COMPLETED, reason="Completed", message="", milli=400, over_at=T0 + 60, now=T0 + 60
+        running, LifecycleEvent.COMPLETED, reason="Completed", message="", milli=400, over_at=T0 + 60, now=T0 + 60
     )
     assert [truths(one) for one in (starting, running, done)] == [
         {"Admitted": "True", "Running": "False"},
@@ -50,13 +50,13 @@ def test_a_condition_keeps_its_time_while_it_stays_what_it_is() -> None:
 
 def test_usage_adds_up_over_attempts() -> None:
     first = status_transitions.evicting(
-        holding(Phase.RUNNING, ("n1", 2)), Event.EVICTED, kind="Preempted", message="", now=T0 + 100
+        holding(Phase.RUNNING, ("n1", 2)), LifecycleEvent.EVICTED, kind="Preempted", message="", now=T0 + 100
     )
     waits = status_transitions.released(first, milli=800, over_at=T0 + 100, now=T0 + 100)
     again = status_transitions.admitted(waits, placed(("n1", 2)), Isolation.NONE, "", T0 + 200)
-    running = status_transitions.moved(again, Event.WORKERS_READY, reason="", message="", now=T0 + 210)
+    running = status_transitions.moved(again, LifecycleEvent.WORKERS_READY, reason="", message="", now=T0 + 210)
     done = status_transitions.finished(
-        running, Event.COMPLETED, reason="", message="", milli=800, over_at=T0 + 300, now=T0 + 300
+        running, LifecycleEvent.COMPLETED, reason="", message="", milli=800, over_at=T0 + 300, now=T0 + 300
     )
     assert done.usage is not None
     assert (done.usage.gpu_milliseconds, done.usage.gpu_seconds, done.usage.run_seconds) == (160_000, 160, 180)
@@ -65,7 +65,9 @@ def test_usage_adds_up_over_attempts() -> None:
 
 def test_a_patch_says_only_what_changed_and_reads_back_as_the_status() -> None:
     before = holding(Phase.STARTING, ("n1", 1))
-    after = status_transitions.moved(before, Event.WORKERS_READY, reason="Running", message="2 workers", now=T0 + 10)
+    after = status_transitions.moved(
+        before, LifecycleEvent.WORKERS_READY, reason="Running", message="2 workers", now=T0 + 10
+    )
     change = patch(before.to_document(), after)
     assert sorted(change) == ["conditions", "message", "phase", "reason"]
     assert TrainingJobStatus.model_validate(merged(before.to_document(), change)) == after
@@ -74,7 +76,7 @@ def test_a_patch_says_only_what_changed_and_reads_back_as_the_status() -> None:
 def test_what_is_gone_is_removed_by_the_patch() -> None:
     running = holding(Phase.RUNNING, ("n1", 1))
     done = status_transitions.finished(
-        running, Event.COMPLETED, reason="", message="", milli=400, over_at=T0 + 60, now=T0 + 60
+        running, LifecycleEvent.COMPLETED, reason="", message="", milli=400, over_at=T0 + 60, now=T0 + 60
     )
     change = patch(running.to_document(), done)
     assert change["placement"] is None

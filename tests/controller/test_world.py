@@ -40,7 +40,7 @@ def held(seen: World, now: float = T0 + 100) -> dict[str, list[str]]:
 
 
 def nodes(job: Job) -> list[NodePlacement]:
-    return [part for one in (job.placement, job.leaving) if one for part in one.nodes]
+    return [part for one in (job.placement, job.resizing_from) if one for part in one.nodes]
 
 
 def waiting(seen: World, now: float = T0 + 100) -> list[str]:
@@ -253,7 +253,7 @@ def test_a_new_leader_is_told_what_only_statuses_still_say() -> None:
     snapshot = seen.state.snapshot(T0)
 
     expected = 3_600_000 + 2_000 * 86_400 / log(2) / 2
-    assert snapshot.owed == ("red/train",)
+    assert snapshot.nominated_earlier == ("red/train",)
     (remembered,) = snapshot.usage_history
     assert (remembered.queue, round(remembered.milli_seconds)) == ("red", round(expected))
 

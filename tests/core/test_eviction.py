@@ -27,11 +27,11 @@ def test_higher_priority_preempts_inside_its_queue_and_the_victim_comes_back_whe
     toy = ToyCluster(
         [make_node("n1", gpus=1)], [make_queue("red", guaranteed=1)], [make_job("low", at=1), make_job("other", at=2)]
     )
-    toy.quiet()
-    toy.see(make_job("high", at=3, priority=9))
-    toy.quiet()
+    toy.settle()
+    toy.observe(make_job("high", at=3, priority=9))
+    toy.settle()
     toy.end("red/high")
-    toy.quiet()
+    toy.settle()
 
     assert steps(toy) == [
         ("admit", "red/low"),
@@ -53,10 +53,10 @@ def test_an_owner_takes_back_what_was_lent_and_no_more() -> None:
     queues = [make_queue("red", guaranteed=2), make_queue("blue", guaranteed=2)]
     borrowers = [make_job(f"b{index}", queue="red", at=index) for index in range(4)]
     toy = ToyCluster([make_node("n1", gpus=4)], queues, borrowers)
-    toy.quiet()
+    toy.settle()
     for index in range(3):
-        toy.see(make_job(f"own{index}", queue="blue", at=10 + index))
-    plan = toy.quiet()
+        toy.observe(make_job(f"own{index}", queue="blue", at=10 + index))
+    plan = toy.settle()
 
     reclaimed = [action.job for action in toy.history if isinstance(action, Evict)]
     assert len(reclaimed) == 2
@@ -140,12 +140,12 @@ def test_a_place_that_was_made_is_not_given_to_somebody_else() -> None:
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=1), make_queue("green", guaranteed=1)]
     held = [running("guest", 0), running("fixed", 1, preemptible=False)]
     toy = ToyCluster([make_node("n1", gpus=2)], queues, held)
-    toy.see(make_job("owner", queue="blue", at=9))
+    toy.observe(make_job("owner", queue="blue", at=9))
     toy.cycle()
-    toy.see(make_job("late", queue="green", at=2))
+    toy.observe(make_job("late", queue="green", at=2))
     plan = toy.cycle()
-    toy.leave()
-    toy.quiet()
+    toy.finish_evictions()
+    toy.settle()
 
     assert plan.verdicts["blue/owner"].reason == Reason.WAITING_FOR_EVICTION
     assert toy.jobs["blue/owner"].placement is not None
@@ -156,7 +156,7 @@ def test_a_lost_node_sends_the_whole_gang_back() -> None:
     nodes = [make_node("n1", gpus=1), make_node("n2", gpus=1), make_node("n3", gpus=2)]
     gang = make_job("gang", workers=2, placement=make_placement(("n1", [[0]]), ("gone", [[0]])))
     toy = ToyCluster(nodes, [make_queue("red", guaranteed=2)], [replace(gang, admitted_at=0.0)])
-    toy.quiet()
+    toy.settle()
 
     assert steps(toy) == [("NodeLost", "red/gang"), ("admit", "red/gang")]
     assert toy.jobs["red/gang"].placement == make_placement(("n3", [[0], [1]]))
@@ -168,10 +168,10 @@ def test_an_elastic_job_grows_into_idle_room_and_shrinks_before_anyone_is_evicte
         [make_queue("red", guaranteed=4), make_queue("blue", guaranteed=0)],
         [make_job("elastic", workers=(1, 4), at=1)],
     )
-    toy.quiet()
+    toy.settle()
     grown = toy.jobs["red/elastic"].placement
-    toy.see(make_job("new", at=2, gpus=2))
-    toy.quiet()
+    toy.observe(make_job("new", at=2, gpus=2))
+    toy.settle()
     shrunk = toy.jobs["red/elastic"].placement
 
     assert grown is not None
@@ -187,13 +187,13 @@ def test_small_jobs_move_aside_where_their_queue_allows_it() -> None:
     jobs = [running("a", 0, node="n1", at=1.0), running("b", 0, node="n2", at=2.0)]
     toy = ToyCluster(nodes, queues, [*jobs, make_job("pair", gpus=2, at=3)])
     toy.now = 100.0
-    toy.quiet()
+    toy.settle()
 
     assert [kind for kind, _ in steps(toy)] == ["Moved", "admit", "admit"]
     assert all(job.placement for job in toy.jobs.values())
 
     still = ToyCluster(nodes, [make_queue("red", guaranteed=4)], [*jobs, make_job("pair", gpus=2, at=3)])
-    still.quiet()
+    still.settle()
     assert steps(still) == []
 
 
@@ -205,10 +205,10 @@ def test_a_borrower_does_not_stay_on_what_another_queue_keeps_for_itself() -> No
     borrower = make_job("b", queue="blue", classes=("A100",))
     toy = ToyCluster(nodes, [*queues, make_queue("blue", guaranteed=0)], [borrower])
     toy.cycle()
-    toy.see(make_job("one", queue="red", classes=("H100",), at=1.0))
-    toy.see(make_job("two", queue="red", classes=("H100",), at=2.0))
+    toy.observe(make_job("one", queue="red", classes=("H100",), at=1.0))
+    toy.observe(make_job("two", queue="red", classes=("H100",), at=2.0))
 
-    verdicts = toy.quiet().verdicts
+    verdicts = toy.settle().verdicts
 
     assert [action.job for action in toy.history if isinstance(action, Evict)] == ["blue/b"]
     assert sorted(key for key, job in toy.jobs.items() if job.placement) == ["red/one", "red/two"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.model.objects import Job, Node, Placement, Queue, Sharing, Topology, TopologyMode
+from cotenant.core.model.objects import Job, Node, Placement, Sharing, TenantQueue, Topology, TopologyMode
 from cotenant.core.model.plan import Admit, Reason
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
@@ -16,7 +16,7 @@ from cotenant.testing import make_job, make_node, make_placement, make_queue, ma
 class Case:
     name: str
     nodes: list[Node]
-    queues: list[Queue]
+    queues: list[TenantQueue]
     jobs: list[Job]
     admitted: dict[str, Placement] = field(default_factory=dict)
     waiting: dict[str, Reason] = field(default_factory=dict)

@@ -8,25 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.test_properties import clusters
 
-from cotenant.core.model.failover import Handover, PastBorrowing
-from cotenant.core.model.objects import Job, Node, Queue
+from cotenant.core.model.failover import BorrowingRecord, FailoverState
+from cotenant.core.model.objects import Job, Node, TenantQueue
 from cotenant.core.model.plan import Action, Admit, Plan, Reason
 from cotenant.core.queueing.fair_share import borrowed
-from cotenant.core.snapshot.accounting import Standing
-from cotenant.core.state.events import NodeSeen, QueueSeen
+from cotenant.core.snapshot.accounting import Accounting
+from cotenant.core.state.facts import NodeObserved, QueueObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 
 HOUR = 3_600.0
 
 
-def written(cluster: ToyCluster, plan: Plan, ended: tuple[tuple[Job, float], ...] = ()) -> Handover:
+def written(cluster: ToyCluster, plan: Plan, ended: tuple[tuple[Job, float], ...] = ()) -> FailoverState:
     """What stands in the statuses: whole milli-GPU-seconds, and who was told that room is being made."""
     snapshot = cluster.snapshot()
-    standing = Standing.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
+    standing = Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
     rates = {queue.name: borrowed(standing.usage, number) for number, queue in enumerate(standing.tree.queues)}
-    return Handover(
+    return FailoverState(
         borrowing=tuple(
-            PastBorrowing(
+            BorrowingRecord(
                 queue=past.queue,
                 milli_seconds=int(past.milli_seconds),
                 rate_milli=rates[past.queue].get(None, sum(rates[past.queue].values())),
@@ -36,21 +36,23 @@ def written(cluster: ToyCluster, plan: Plan, ended: tuple[tuple[Job, float], ...
             for past in snapshot.usage_history
         ),
         ended=ended,
-        owed=tuple(key for key, verdict in plan.verdicts.items() if verdict.reason is Reason.WAITING_FOR_EVICTION),
+        nominated=tuple(key for key, verdict in plan.verdicts.items() if verdict.reason is Reason.WAITING_FOR_EVICTION),
     )
 
 
-def new_leader(nodes: list[Node], queues: list[Queue], old: ToyCluster, handover: Handover | None) -> ToyCluster:
+def new_leader(
+    nodes: list[Node], queues: list[TenantQueue], old: ToyCluster, handover: FailoverState | None
+) -> ToyCluster:
     fresh = ToyCluster((), ())
     fresh.now = old.now
     if handover is not None:
-        fresh.state.take_over(handover, old.now)
+        fresh.state.restore(handover, old.now)
     for node in nodes:
-        fresh.state.observe(NodeSeen(node))
+        fresh.state.observe(NodeObserved(node))
     for queue in queues:
-        fresh.state.observe(QueueSeen(queue))
+        fresh.state.observe(QueueObserved(queue))
     for job in old.jobs.values():
-        fresh.see(job)
+        fresh.observe(job)
     return fresh
 
 
@@ -66,8 +68,8 @@ def test_who_borrowed_for_hours_still_comes_last_after_a_change_of_leader() -> N
     old.now += 10 * HOUR
     old.snapshot()
     old.end("red/long")
-    old.see(make_job("more", queue="red", gpus=2, at=1.0))
-    old.see(make_job("first", queue="blue", gpus=2, at=2.0))
+    old.observe(make_job("more", queue="red", gpus=2, at=1.0))
+    old.observe(make_job("first", queue="blue", gpus=2, at=2.0))
 
     told = new_leader(nodes, queues, old, written(old, Plan()))
     knows_nothing = new_leader(nodes, queues, old, None)
@@ -113,11 +115,11 @@ def test_room_that_was_being_made_goes_to_the_job_that_it_was_made_for() -> None
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)]
     old = ToyCluster(nodes, queues, [make_job("low", queue="red", gpus=4), make_job("keeps", queue="red", priority=9)])
     old.cycle()
-    old.see(make_job("small", queue="blue", gpus=1, at=1.0))
-    old.see(make_job("high", queue="red", gpus=4, priority=5, at=2.0))
+    old.observe(make_job("small", queue="blue", gpus=1, at=1.0))
+    old.observe(make_job("high", queue="red", gpus=4, priority=5, at=2.0))
     plan = old.cycle()
     handover = written(old, plan)
-    old.leave()
+    old.finish_evictions()
 
     told = new_leader(nodes, queues, old, handover)
     knows_nothing = new_leader(nodes, queues, old, None)
@@ -132,12 +134,12 @@ def test_room_that_is_still_being_made_stays_reserved_until_the_victims_are_gone
     queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=0)]
     old = ToyCluster(nodes, queues, [make_job("low", queue="red", gpus=4)])
     old.cycle()
-    old.see(make_job("small", queue="blue", gpus=1, at=1.0))
-    old.see(make_job("high", queue="red", gpus=4, priority=5, at=2.0))
+    old.observe(make_job("small", queue="blue", gpus=1, at=1.0))
+    old.observe(make_job("high", queue="red", gpus=4, priority=5, at=2.0))
     told = new_leader(nodes, queues, old, written(old, old.cycle()))
 
     waits = told.cycle()
-    told.leave()
+    told.finish_evictions()
 
     assert (waits.actions, waits.verdicts["red/high"].reason) == ((), Reason.WAITING_FOR_EVICTION)
     assert who(told.cycle().actions) == [("Admit", "red/high")]
@@ -145,7 +147,7 @@ def test_room_that_is_still_being_made_stays_reserved_until_the_victims_are_gone
 
 @given(clusters(), st.integers(0, 3), st.integers(0, 7_200))
 def test_a_new_leader_decides_as_the_old_one_would_have(
-    world: tuple[list[Node], list[Queue], list[Job]], cycles: int, pause: int
+    world: tuple[list[Node], list[TenantQueue], list[Job]], cycles: int, pause: int
 ) -> None:
     """Same jobs start and leave, and the same wait for the same reason. On which of equal GPUs may differ: the promised
     place itself is not written down."""
@@ -155,10 +157,10 @@ def test_a_new_leader_decides_as_the_old_one_would_have(
     plan = Plan()
     for _ in range(cycles):
         plan = old.cycle()
-        old.leave()
+        old.finish_evictions()
     old.now += pause
     for job in later:
-        old.see(job)
+        old.observe(job)
     told = new_leader(nodes, queues, old, written(old, plan))
 
     mine, theirs = told.cycle(), old.cycle()
@@ -185,7 +187,9 @@ def test_jobs_that_ended_are_remembered_with_what_time_has_left_of_them() -> Non
 def test_a_job_that_is_owed_room_which_it_may_not_have_any_more_takes_an_ordinary_turn() -> None:
     nodes, queues = [make_node("n1", gpus=1)], [make_queue("red", limit=1)]
     wide = make_job("wide", gpus=2)
-    told = new_leader(nodes, queues, ToyCluster(nodes, queues, [wide]), Handover(owed=("red/wide", "red/unknown")))
+    told = new_leader(
+        nodes, queues, ToyCluster(nodes, queues, [wide]), FailoverState(nominated=("red/wide", "red/unknown"))
+    )
 
     plan = told.cycle()
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.core.test_properties import check_limits, check_nothing_is_overcommitted
 
 from cotenant.core import schedule
-from cotenant.core.model.objects import GpuRequest, Job, Node, Queue, Quota, Sharing, Topology, TopologyMode
+from cotenant.core.model.objects import GpuRequest, Job, Node, Quota, Sharing, TenantQueue, Topology, TopologyMode
 from cotenant.core.model.plan import Admit, EvictionKind
-from cotenant.core.snapshot.accounting import Standing
-from cotenant.core.state.events import NodeGone, NodeSeen
+from cotenant.core.snapshot.accounting import Accounting
+from cotenant.core.state.facts import NodeGone, NodeObserved
 from cotenant.testing import ToyCluster, make_job, make_node
 
 CLASSES = ("A100", "H100", "L4")
@@ -48,9 +48,9 @@ def nodes_of(rng: random.Random) -> list[Node]:
     ]
 
 
-def queues_of(rng: random.Random) -> list[Queue]:
+def queues_of(rng: random.Random) -> list[TenantQueue]:
     """Up to twenty queues; each hangs below one of the three before it, so trees are deep."""
-    found: list[Queue] = []
+    found: list[TenantQueue] = []
     for number in range(rng.randint(4, 20)):
         parent = None if rng.random() < 0.2 or not found else rng.choice(found[-3:]).name
         scopes = rng.sample([(None, None), *((name, None) for name in CLASSES), *((None, zone) for zone in ZONES)], 2)
@@ -66,7 +66,7 @@ def queues_of(rng: random.Random) -> list[Queue]:
             for gpu_class, zone in [(None, None), *scopes][: rng.randint(1, 3)]
         )
         found.append(
-            Queue(
+            TenantQueue(
                 name=f"q{number:02}",
                 parent=parent,
                 namespaces=frozenset({"ns"}),
@@ -130,7 +130,7 @@ class Story:
             case "arrive":
                 for _ in range(self.rng.randint(1, 8)):
                     names = [queue.name for queue in self.queues]
-                    self.toy.see(job_of(self.rng, self.jobs, names, self.toy.now))
+                    self.toy.observe(job_of(self.rng, self.jobs, names, self.toy.now))
                     self.jobs += 1
             case "end":
                 running = sorted(key for key, job in self.toy.jobs.items() if job.placement is not None)
@@ -170,10 +170,10 @@ class Story:
 
     def see(self, node: Node) -> None:
         self.nodes[node.name] = node
-        self.toy.state.observe(NodeSeen(node))
+        self.toy.state.observe(NodeObserved(node))
 
 
-def check_users(queues: list[Queue], story: Story) -> None:
+def check_users(queues: list[TenantQueue], story: Story) -> None:
     gpu = {gpu.uuid: gpu for node in story.all.values() for gpu in node.gpus}
     above = {queue.name: queue.parent for queue in queues}
     held: dict[tuple[str, str], int] = defaultdict(int)
@@ -210,9 +210,9 @@ def test_every_chapter_of_a_long_story_ends_quietly_and_within_every_limit(seed:
             check_nothing_is_overcommitted(list(story.all.values()), story.queues, list(toy.jobs.values()))
             check_limits(list(story.all.values()), story.queues, story.held())
             check_users(story.queues, story)
-            if not plan.actions and not any(job.evicting or job.leaving for job in toy.jobs.values()):
+            if not plan.actions and not any(job.evicting or job.resizing_from for job in toy.jobs.values()):
                 break
-            toy.leave()
+            toy.finish_evictions()
         else:
             raise AssertionError(f"still busy: {toy.history[-8:]}")
         assert schedule(toy.snapshot()).actions == ()
@@ -225,18 +225,18 @@ def test_any_order_of_the_same_facts_gives_the_same_plan_carried_or_counted(seed
     for _ in range(4):
         story.happen()
         story.toy.cycle()
-        story.toy.leave()
+        story.toy.finish_evictions()
         snapshot = story.toy.snapshot()
         shuffled = {
             name: tuple(story.rng.sample(getattr(snapshot, name), len(getattr(snapshot, name))))
             for name in ("nodes", "queues", "jobs")
         }
-        carried, counted = snapshot.standing, Standing.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
+        carried, counted = snapshot.accounting, Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
         assert carried is not None
         assert carried.ledger.same(counted.ledger)
         assert carried.usage.same(counted.usage)
         assert carried.inventory.suspects == counted.inventory.suspects
-        assert schedule(replace(snapshot, standing=None, **shuffled)) == schedule(snapshot)
+        assert schedule(replace(snapshot, accounting=None, **shuffled)) == schedule(snapshot)
 
 
 @FEW
@@ -250,4 +250,4 @@ def test_a_job_that_nobody_may_evict_leaves_only_a_node_that_is_lost(seed: int) 
             kind = getattr(action, "kind", None)
             if kind is not None and not before[action.job].preemptible:
                 assert kind is EvictionKind.NODE_LOST
-        story.toy.leave()
+        story.toy.finish_evictions()

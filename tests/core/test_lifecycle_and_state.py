@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import ClusterState, schedule
-from cotenant.core.model.lifecycle import HOLDING, TERMINAL, TRANSITIONS, Event, Phase, step
+from cotenant.core.model.lifecycle import HOLDING, TERMINAL, TRANSITIONS, LifecycleEvent, Phase, next_phase
 from cotenant.core.model.objects import Job
-from cotenant.core.state.events import JobGone, JobSeen, NodeGone, NodeSeen, QueueSeen
+from cotenant.core.state.facts import JobGone, JobObserved, NodeGone, NodeObserved, QueueObserved
 from cotenant.testing import make_job, make_node, make_placement, make_queue
 
 JOB = make_job("a")
@@ -18,9 +18,9 @@ PLACED = make_placement(("n1", [[0]]))
 
 def cluster(job: Job = JOB) -> ClusterState:
     state = ClusterState()
-    state.observe(NodeSeen(make_node("n1", gpus=1)))
-    state.observe(QueueSeen(make_queue("red", guaranteed=1)))
-    state.observe(JobSeen(job))
+    state.observe(NodeObserved(make_node("n1", gpus=1)))
+    state.observe(QueueObserved(make_queue("red", guaranteed=1)))
+    state.observe(JobObserved(job))
     return state
 
 
@@ -42,18 +42,18 @@ def test_every_phase_that_is_not_final_can_reach_a_final_one(phase: Phase) -> No
 def test_a_job_that_holds_something_never_waits_again_before_it_has_given_it_back() -> None:
     for (phase, event), after in TRANSITIONS.items():
         if phase in HOLDING and after is Phase.PENDING:
-            assert (phase, event) == (Phase.EVICTING, Event.RELEASED)
+            assert (phase, event) == (Phase.EVICTING, LifecycleEvent.RELEASED)
 
 
 def test_a_late_event_means_nothing() -> None:
-    assert step(Phase.SUCCEEDED, Event.EVICTED) is None
-    assert step(Phase.PENDING, Event.RELEASED) is None
+    assert next_phase(Phase.SUCCEEDED, LifecycleEvent.EVICTED) is None
+    assert next_phase(Phase.PENDING, LifecycleEvent.RELEASED) is None
 
 
 def test_a_stale_fact_does_not_free_what_was_just_handed_out() -> None:
     state = cluster()
     state.assume(schedule(state.snapshot(1.0)))
-    state.observe(JobSeen(JOB))
+    state.observe(JobObserved(JOB))
 
     held = state.job("red/a")
     assert held is not None
@@ -66,9 +66,9 @@ def test_a_fact_that_is_newer_than_our_write_wins() -> None:
     plan = schedule(state.snapshot(1.0))
     state.assume(plan)
     state.confirm(plan.actions[0], version=7)
-    state.observe(JobSeen(JOB, version=6))
+    state.observe(JobObserved(JOB, version=6))
     before = state.job("red/a")
-    state.observe(JobSeen(JOB, version=8))
+    state.observe(JobObserved(JOB, version=8))
 
     assert before is not None
     assert before.placement == PLACED
@@ -87,7 +87,7 @@ def test_a_write_that_failed_is_forgotten() -> None:
 
 def test_a_job_that_ends_gives_back_everything_in_the_same_step() -> None:
     state = cluster(replace(JOB, placement=PLACED, admitted_at=0.0))
-    state.observe(JobSeen(make_job("b")))
+    state.observe(JobObserved(make_job("b")))
     assert schedule(state.snapshot(1.0)).actions == ()
 
     state.observe(JobGone("red/a"))
@@ -99,7 +99,7 @@ def test_a_new_job_of_an_old_name_starts_from_nothing() -> None:
     state = cluster()
     state.assume(schedule(state.snapshot(1.0)))
     again = replace(JOB, uid="another")
-    state.observe(JobSeen(again))
+    state.observe(JobObserved(again))
 
     assert state.job("red/a") == again
 
@@ -107,7 +107,7 @@ def test_a_new_job_of_an_old_name_starts_from_nothing() -> None:
 def test_a_node_that_takes_no_new_work_keeps_its_jobs() -> None:
     state = cluster(replace(JOB, placement=PLACED, admitted_at=0.0))
     state.snapshot(1.0)
-    state.observe(NodeSeen(make_node("n1", gpus=1, ready=False)))
+    state.observe(NodeObserved(make_node("n1", gpus=1, ready=False)))
     cordoned = schedule(state.snapshot(2.0))
     state.observe(NodeGone("n1"))
     gone = schedule(state.snapshot(3.0))

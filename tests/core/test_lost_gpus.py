@@ -18,7 +18,7 @@ ELSEWHERE = make_job("elsewhere", placement=make_placement(("n2", [[0]])))
 
 
 def unseen(node: Node, *columns: int, since: float) -> Node:
-    gpus = [replace(gpu, healthy=False, unseen_since=since) if gpu.index in columns else gpu for gpu in node.gpus]
+    gpus = [replace(gpu, healthy=False, missing_since=since) if gpu.index in columns else gpu for gpu in node.gpus]
     return replace(node, gpus=tuple(gpus))
 
 
@@ -43,7 +43,7 @@ def evicted(snapshot: Snapshot) -> dict[str, str]:
         (make_node("n1", gpus=0), 0.0, "Lost GPU GPU-n1-0 of node n1"),
         (make_node("n1", gpus=0), NOW - 59, ""),
         (make_node("n1", gpus=0), NOW - 60, "Lost GPU GPU-n1-0 of node n1"),
-        (replace(unseen(make_node("n1"), 0, 1, since=NOW), gone=True), 0.0, "Lost node n1"),
+        (replace(unseen(make_node("n1"), 0, 1, since=NOW), deleted=True), 0.0, "Lost node n1"),
         (None, 0.0, "Lost node n1"),
         (None, NOW - 10, ""),
     ],
@@ -82,7 +82,7 @@ def test_a_gpu_out_of_sight_still_counts_for_the_queue_that_holds_it() -> None:
 
 
 def test_a_gpu_of_a_deleted_node_counts_for_the_queue_that_holds_it_while_its_job_leaves() -> None:
-    gone = replace(unseen(make_node("n1"), 0, 1, since=NOW), ready=False, gone=True)
+    gone = replace(unseen(make_node("n1"), 0, 1, since=NOW), ready=False, deleted=True)
     queue = make_queue("red", guaranteed=2, limit=2)
     waits, leaves = make_job("waits"), replace(TRAINS, evicting=True)
     plan = schedule(make_snapshot(nodes=[gone, make_node("n2")], queues=[queue], jobs=[leaves, waits], now=NOW))
@@ -120,6 +120,6 @@ def test_what_was_promised_stays_promised_while_a_new_leader_looks() -> None:
         jobs=[TRAINS, make_job("waits")],
         now=NOW,
         watched_since=NOW - 10,
-        promises={"red/waits": place},
+        nominations={"red/waits": place},
     )
-    assert dict(schedule(snapshot).promises) == {"red/waits": place}
+    assert dict(schedule(snapshot).nominations) == {"red/waits": place}

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.core import schedule
-from cotenant.core.allocation.allocation import Bulk
-from cotenant.core.allocation.books import Books
-from cotenant.core.allocation.placements import either
-from cotenant.core.model.objects import GpuRequest, Job, Node, Queue, Quota, Sharing, Topology, TopologyMode
+from cotenant.core.allocation.allocation import AllocationBatch
+from cotenant.core.allocation.occupancy import Occupancy
+from cotenant.core.allocation.placements import union_during_resize
+from cotenant.core.model.objects import GpuRequest, Job, Node, Quota, Sharing, TenantQueue, Topology, TopologyMode
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Resize
 from cotenant.core.placement import BestFit
-from cotenant.core.snapshot.accounting import Standing
+from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.core.state.events import NodeGone, NodeSeen
+from cotenant.core.state.facts import NodeGone, NodeObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 
 CLASSES = ("A100", "H100")
@@ -58,12 +58,12 @@ def lines(draw: st.DrawFn) -> Quota:
 
 
 @st.composite
-def queues(draw: st.DrawFn) -> list[Queue]:
-    found: list[Queue] = []
+def queues(draw: st.DrawFn) -> list[TenantQueue]:
+    found: list[TenantQueue] = []
     for index in range(draw(st.integers(1, 6))):
         parent = draw(st.sampled_from([None, *[queue.name for queue in found]]))
         found.append(
-            Queue(
+            TenantQueue(
                 name=f"q{index}",
                 parent=parent,
                 namespaces=frozenset({"ns"}),
@@ -126,12 +126,12 @@ def jobs(draw: st.DrawFn, names: Sequence[str]) -> list[Job]:
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[list[Node], list[Queue], list[Job]]:
+def clusters(draw: st.DrawFn) -> tuple[list[Node], list[TenantQueue], list[Job]]:
     tree = draw(queues())
     return draw(nodes()), tree, draw(jobs([queue.name for queue in tree]))
 
 
-def check_nothing_is_overcommitted(nodes: list[Node], queues: list[Queue], jobs: list[Job]) -> None:
+def check_nothing_is_overcommitted(nodes: list[Node], queues: list[TenantQueue], jobs: list[Job]) -> None:
     """Recounted from the placements, not from the scheduler's own books."""
     gpu = {gpu.uuid: gpu for node in nodes for gpu in node.gpus}
     node_of = {gpu.uuid: node for node in nodes for gpu in node.gpus}
@@ -142,7 +142,7 @@ def check_nothing_is_overcommitted(nodes: list[Node], queues: list[Queue], jobs:
     for job in jobs:
         if job.placement is None:
             continue
-        taken = either(job.placement, job.leaving)
+        taken = union_during_resize(job.placement, job.resizing_from)
         ranks = [rank for part in taken.nodes for rank in part.ranks]
         assert [rank.rank for rank in ranks] == list(range(len(ranks)))
         uuids = [grant.uuid for rank in ranks for grant in rank.gpus]
@@ -174,7 +174,7 @@ def check_sharing(node: Node, sharers: list[Job]) -> None:
         assert modes == {Sharing.ANY}
 
 
-def check_limits(nodes: list[Node], queues: list[Queue], jobs: list[Job]) -> None:
+def check_limits(nodes: list[Node], queues: list[TenantQueue], jobs: list[Job]) -> None:
     where = {gpu.uuid: (gpu, node) for node in nodes for gpu in node.gpus}
     parent = {queue.name: queue.parent for queue in queues}
     used: dict[tuple[str, int], int] = defaultdict(int)
@@ -189,7 +189,7 @@ def check_limits(nodes: list[Node], queues: list[Queue], jobs: list[Job]) -> Non
             if queue.name not in path:
                 continue
             for number, quota in enumerate(queue.quotas):
-                for part in either(job.placement, job.leaving).nodes:
+                for part in union_during_resize(job.placement, job.resizing_from).nodes:
                     for rank in part.ranks:
                         for grant in rank.gpus:
                             gpu, node = where[grant.uuid]
@@ -204,7 +204,7 @@ def check_limits(nodes: list[Node], queues: list[Queue], jobs: list[Job]) -> Non
 
 @given(clusters())
 def test_every_story_ends_quietly_and_nothing_is_ever_overcommitted(
-    world: tuple[list[Node], list[Queue], list[Job]],
+    world: tuple[list[Node], list[TenantQueue], list[Job]],
 ) -> None:
     nodes, queues, jobs = world
     toy = ToyCluster(nodes, queues, jobs)
@@ -213,16 +213,16 @@ def test_every_story_ends_quietly_and_nothing_is_ever_overcommitted(
         held = list(toy.jobs.values())
         check_nothing_is_overcommitted(nodes, queues, held)
         check_limits(nodes, queues, held)
-        if not plan.actions and not any(job.evicting or job.leaving for job in held):
+        if not plan.actions and not any(job.evicting or job.resizing_from for job in held):
             break
-        toy.leave()
+        toy.finish_evictions()
     else:
         raise AssertionError(f"still busy: {toy.history[-8:]}")
 
 
 @given(clusters())
 def test_every_pending_job_has_exactly_one_verdict_or_is_admitted_whole(
-    world: tuple[list[Node], list[Queue], list[Job]],
+    world: tuple[list[Node], list[TenantQueue], list[Job]],
 ) -> None:
     nodes, queues, jobs = world
     toy = ToyCluster(nodes, queues, jobs)
@@ -238,12 +238,12 @@ def test_every_pending_job_has_exactly_one_verdict_or_is_admitted_whole(
                 low, high = sizes[action.job]
                 assert low <= action.placement.workers <= high
         assert all(verdict.message for verdict in plan.verdicts.values())
-        toy.leave()
+        toy.finish_evictions()
 
 
 @given(clusters(), st.randoms(use_true_random=False))
 def test_a_shuffled_snapshot_gives_the_same_plan(
-    world: tuple[list[Node], list[Queue], list[Job]], random: object
+    world: tuple[list[Node], list[TenantQueue], list[Job]], random: object
 ) -> None:
     nodes, queues, jobs = world
     toy = ToyCluster(nodes, queues, jobs)
@@ -260,15 +260,15 @@ def test_a_shuffled_snapshot_gives_the_same_plan(
         nodes=shuffled(snapshot.nodes),  # type: ignore[arg-type]
         queues=shuffled(snapshot.queues),  # type: ignore[arg-type]
         jobs=shuffled(snapshot.jobs),  # type: ignore[arg-type]
-        promises=snapshot.promises,
+        nominations=snapshot.nominations,
     )
     assert schedule(other) == schedule(snapshot)
 
 
 @given(clusters())
-def test_a_quiet_world_planned_again_gives_no_actions(world: tuple[list[Node], list[Queue], list[Job]]) -> None:
+def test_a_quiet_world_planned_again_gives_no_actions(world: tuple[list[Node], list[TenantQueue], list[Job]]) -> None:
     toy = ToyCluster(*world)
-    verdicts = toy.quiet().verdicts
+    verdicts = toy.settle().verdicts
 
     assert schedule(toy.snapshot()).actions == ()
     assert {key: verdict.reason for key, verdict in schedule(toy.snapshot()).verdicts.items()} == {
@@ -277,7 +277,7 @@ def test_a_quiet_world_planned_again_gives_no_actions(world: tuple[list[Node], l
 
 
 @given(clusters())
-def test_evictions_are_never_in_vain(world: tuple[list[Node], list[Queue], list[Job]]) -> None:
+def test_evictions_are_never_in_vain(world: tuple[list[Node], list[TenantQueue], list[Job]]) -> None:
     """Whoever was made room for starts, or did before something else changed."""
     toy = ToyCluster(*world)
     for _ in range(60):
@@ -285,18 +285,18 @@ def test_evictions_are_never_in_vain(world: tuple[list[Node], list[Queue], list[
         evictions = [action for action in plan.actions if isinstance(action, Evict)]
         if not plan.actions:
             break
-        toy.leave()
+        toy.finish_evictions()
         if not evictions:
             continue
         following = toy.cycle()
         started = {action.job for action in following.actions if isinstance(action, Admit)}
         assert {eviction.in_favour_of for eviction in evictions} <= started
-        toy.leave()
+        toy.finish_evictions()
 
 
 @given(clusters())
 def test_only_preemptible_jobs_of_lower_priority_or_borrowers_leave(
-    world: tuple[list[Node], list[Queue], list[Job]],
+    world: tuple[list[Node], list[TenantQueue], list[Job]],
 ) -> None:
     toy = ToyCluster(*world)
     for _ in range(10):
@@ -311,12 +311,12 @@ def test_only_preemptible_jobs_of_lower_priority_or_borrowers_leave(
                     assert victim.priority < winner.priority
                 elif action.kind is EvictionKind.RECLAIMED:
                     assert victim.queue != winner.queue
-        toy.leave()
+        toy.finish_evictions()
 
 
 @given(clusters(), st.data())
 def test_books_kept_fact_by_fact_are_the_books_counted_afresh(
-    world: tuple[list[Node], list[Queue], list[Job]], data: st.DataObject
+    world: tuple[list[Node], list[TenantQueue], list[Job]], data: st.DataObject
 ) -> None:
     """Any order of facts, plans assumed and forgotten, nodes that change and go."""
     nodes, queues, jobs = world
@@ -326,7 +326,7 @@ def test_books_kept_fact_by_fact_are_the_books_counted_afresh(
             case "cycle":
                 toy.cycle()
             case "leave":
-                toy.leave()
+                toy.finish_evictions()
             case "end":
                 toy.end(data.draw(st.sampled_from(sorted(job.key for job in jobs))))
             case "forget":
@@ -336,38 +336,40 @@ def test_books_kept_fact_by_fact_are_the_books_counted_afresh(
                     toy.state.forget(action)
             case "health":
                 node = data.draw(st.sampled_from(nodes))
-                toy.state.observe(NodeSeen(replace(node, ready=data.draw(st.booleans()), cpu_milli=70_000)))
+                toy.state.observe(NodeObserved(replace(node, ready=data.draw(st.booleans()), cpu_milli=70_000)))
             case "gone":
                 toy.state.observe(NodeGone(data.draw(st.sampled_from(nodes)).name))
             case "back":
-                toy.state.observe(NodeSeen(data.draw(st.sampled_from(nodes))))
+                toy.state.observe(NodeObserved(data.draw(st.sampled_from(nodes))))
         snapshot = toy.snapshot()
-        carried, counted = snapshot.standing, Standing.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
+        carried, counted = snapshot.accounting, Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
         assert carried is not None
         assert carried.ledger.free_memory.tolist() == counted.ledger.free_memory.tolist()
         assert carried.ledger.same(counted.ledger)
         assert carried.usage.same(counted.usage)
         assert carried.shapes == counted.shapes
-        assert schedule(snapshot) == schedule(replace(snapshot, standing=None))
+        assert schedule(snapshot) == schedule(replace(snapshot, accounting=None))
 
 
 @given(clusters())
-def test_a_trial_that_is_rolled_back_leaves_nothing_behind(world: tuple[list[Node], list[Queue], list[Job]]) -> None:
+def test_a_trial_that_is_rolled_back_leaves_nothing_behind(
+    world: tuple[list[Node], list[TenantQueue], list[Job]],
+) -> None:
     toy = ToyCluster(*world)
     toy.cycle()
     snapshot = toy.snapshot()
-    standing = Standing.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
-    books = Books(standing.ledger.copy(), standing.usage.copy(), BestFit())
-    holdings = list(standing.holdings.values())
+    standing = Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
+    books = Occupancy(standing.ledger.copy(), standing.usage.copy(), BestFit())
+    holdings = list(standing.allocations.values())
     with books.trial():
-        bulk = Bulk(holdings)
-        books.release_many(bulk, 0, len(bulk))
+        bulk = AllocationBatch(holdings)
+        books.release_batch(bulk, 0, len(bulk))
         for holding in holdings[::2]:
-            books.hold(holding)
+            books.allocate(holding)
         with books.trial() as inner:
             for holding in holdings[::2]:
                 books.release(holding)
-            inner.keep()
+            inner.commit()
     assert books.ledger.same(standing.ledger)
     assert books.usage.same(standing.usage)
     assert books.ledger.sound()
@@ -375,24 +377,24 @@ def test_a_trial_that_is_rolled_back_leaves_nothing_behind(world: tuple[list[Nod
 
 @given(clusters(), st.integers(0, 10))
 def test_moving_many_at_once_is_moving_them_one_by_one(
-    world: tuple[list[Node], list[Queue], list[Job]], half: int
+    world: tuple[list[Node], list[TenantQueue], list[Job]], half: int
 ) -> None:
     toy = ToyCluster(*world)
     toy.cycle()
     snapshot = toy.snapshot()
-    standing = Standing.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
-    holdings = list(standing.holdings.values())
-    at_once = Books(standing.ledger.copy(), standing.usage.copy(), BestFit())
-    one_by_one = Books(standing.ledger.copy(), standing.usage.copy(), BestFit())
+    standing = Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
+    holdings = list(standing.allocations.values())
+    at_once = Occupancy(standing.ledger.copy(), standing.usage.copy(), BestFit())
+    one_by_one = Occupancy(standing.ledger.copy(), standing.usage.copy(), BestFit())
 
-    bulk = Bulk(holdings[:half])
-    at_once.release_many(bulk, 0, len(bulk))
+    bulk = AllocationBatch(holdings[:half])
+    at_once.release_batch(bulk, 0, len(bulk))
     bulk.extend(holdings[half:])
-    at_once.release_many(bulk, min(half, len(holdings)), len(bulk))
+    at_once.release_batch(bulk, min(half, len(holdings)), len(bulk))
     for holding in holdings:
         one_by_one.release(holding)
     for holding in holdings[::2]:
-        at_once.hold(holding)
+        at_once.allocate(holding)
     fits = [at_once.fits(holding, whole=False) for holding in holdings]
 
     assert not any(fit and blocked for fit, blocked in zip(fits, bulk.blocked(at_once.ledger).tolist(), strict=True))
@@ -417,10 +419,10 @@ def test_borrowers_never_starve_a_guarantee(owner: int, guest: int, borrowed: li
         for index, workers in enumerate(borrowed)
     ]
     toy = ToyCluster(nodes, queues, guests)
-    toy.quiet()
+    toy.settle()
     for index in range(owner + 2):
-        toy.see(make_job(f"o{index}", queue="owner", namespace="ns", at=100 + index))
-    toy.quiet()
+        toy.observe(make_job(f"o{index}", queue="owner", namespace="ns", at=100 + index))
+    toy.settle()
 
     held = sum(1 for job in toy.jobs.values() if job.queue == "owner" and job.placement is not None)
     assert held >= owner

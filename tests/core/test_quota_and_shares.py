@@ -9,7 +9,7 @@ from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import Quota, Topology, TopologyMode
 from cotenant.core.model.plan import Admit, Evict, Reason
 from cotenant.core.quota.tree import QueueTree
-from cotenant.core.state.events import QueueSeen
+from cotenant.core.state.facts import QueueObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 
@@ -89,8 +89,8 @@ def test_guarantees_shrink_alike_when_nodes_are_lost() -> None:
     queues = [make_queue("red", guaranteed=8), make_queue("blue", guaranteed=8)]
     tree = QueueTree.of(queues, Inventory.of([make_node("n1", gpus=12), make_node("n2", gpus=4, ready=False)]))
 
-    assert [line.guaranteed for line in tree.lines] == [6_000, 6_000]
-    assert [line.quota.guaranteed for line in tree.lines] == [8_000, 8_000]
+    assert [line.guaranteed for line in tree.quotas] == [6_000, 6_000]
+    assert [line.quota.guaranteed for line in tree.quotas] == [8_000, 8_000]
 
 
 def test_the_smaller_weighted_share_of_what_is_borrowed_goes_first() -> None:
@@ -156,8 +156,8 @@ def test_who_borrowed_long_goes_after_who_did_not_and_the_memory_fades() -> None
     toy.cycle()
     toy.end("red/long")
     remembered = remembered_of(toy)["red"]
-    toy.see(make_job("again", queue="red", at=2))
-    toy.see(make_job("first", queue="blue", at=3))
+    toy.observe(make_job("again", queue="red", at=2))
+    toy.observe(make_job("first", queue="blue", at=3))
     toy.cycle()
 
     assert toy.jobs["blue/first"].placement is not None
@@ -183,8 +183,8 @@ def two_trees_that_borrowed_alike(red_half_life_s: int | None) -> ToyCluster:
     toy.end("blue/long")
     toy.cycle()
     toy.now += 4 * 3_600.0
-    toy.see(make_job("first", queue="blue", gpus=2, at=1.0))
-    toy.see(make_job("second", queue="red-team", gpus=2, at=2.0))
+    toy.observe(make_job("first", queue="blue", gpus=2, at=1.0))
+    toy.observe(make_job("second", queue="red-team", gpus=2, at=2.0))
     toy.cycle()
     return toy
 
@@ -208,7 +208,7 @@ def test_a_new_half_life_changes_the_pace_and_not_what_was_remembered() -> None:
     toy.cycle()
     toy.now += 86_400.0
     before = remembered_of(toy)["red"]
-    toy.state.observe(QueueSeen(make_queue("red", guaranteed=0, half_life_s=8_640)))
+    toy.state.observe(QueueObserved(make_queue("red", guaranteed=0, half_life_s=8_640)))
 
     after = remembered_of(toy)["red"]
     toy.end("red/long")

@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.core import schedule
 from cotenant.simulator import report, scenario
-from cotenant.simulator.engine import Costs, History, play
+from cotenant.simulator.engine import Costs, SimulationResult, simulate
 
 NOTHING_LOST = Costs(start_s=0, checkpoint_s=1)
 
@@ -58,12 +58,12 @@ def job(name: str, *, gpus: int, runs: str, priority: int = 0, queue: str = "a",
     }
 
 
-def played(*documents: dict[str, Any]) -> tuple[scenario.Scenario, History]:
+def played(*documents: dict[str, Any]) -> tuple[scenario.Scenario, SimulationResult]:
     read = scenario.read(documents)
-    return read, play(read, schedule, costs=NOTHING_LOST)
+    return read, simulate(read, schedule, costs=NOTHING_LOST)
 
 
-def ends(history: History) -> dict[str, float | None]:
+def ends(history: SimulationResult) -> dict[str, float | None]:
     return {key: run.end and run.end - history.start for key, run in sorted(history.runs.items())}
 
 
@@ -77,7 +77,7 @@ def test_a_job_of_higher_priority_takes_the_gpus_and_the_other_one_ends_later_wi
     first, second = job("first", gpus=2, runs="100s"), job("urgent", gpus=2, runs="50s", priority=10, second=30)
     read = scenario.read([gpu_node("n", 2), queue("a", "2"), first, second])
     # The documents' own moment is the newest of them: both are there from the start, the urgent one goes first.
-    history = play(read, schedule, costs=NOTHING_LOST)
+    history = simulate(read, schedule, costs=NOTHING_LOST)
     assert ends(history) == {"a/first": 150, "a/urgent": 50}
 
 

@@ -142,7 +142,10 @@ def test_frames_of_libraries_do_not_push_the_users_own_out_of_an_excerpt() -> No
 
 
 def test_a_crash_is_told_without_the_frames_that_started_the_program() -> None:
-    ours = ['  File "/x/cotenant_worker/ranks/program_runner.py", line 33 in run', '  File "<frozen runpy>", line 88 in _run_code']
+    ours = [
+        '  File "/x/cotenant_worker/ranks/program_runner.py", line 33 in run',
+        '  File "<frozen runpy>", line 88 in _run_code',
+    ]
     assert list(excerpt([*CRASH[:6], *ours])) == CRASH[:6]
 
 

@@ -59,7 +59,9 @@ def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_p
         "raylet",
     )
     start(["log_monitor", "--x"], "log_monitor")
-    idle = subprocess.list2cmdline([sys.executable, "-I", "-S", str(Path(node_main.__file__).with_name("idle_agent.py"))])
+    idle = subprocess.list2cmdline(
+        [sys.executable, "-I", "-S", str(Path(node_main.__file__).with_name("idle_agent.py"))]
+    )
     assert started == [
         [
             *("raylet", f"--session_dir={tmp_path}", f"--node_id={'ab' * 28}"),

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise UserError(str(error)) from error
     changed = installation.changed(settings)
-    history = engine.play(read, partial(schedule, policy=settings.policy), half_life_s=settings.history_half_life_s)
+    history = engine.simulate(read, partial(schedule, policy=settings.policy), half_life_s=settings.history_half_life_s)
     if args.verbose:
         for at, line in history.log:
             print(f"{at - history.start:10.0f} s  {line}")

@@ -19,7 +19,7 @@ class Policy:
     """No job is evicted for another before it has run this long; a queue may ask for more."""
     share_history_percent: int = 50
     """How much past borrowing weighs beside present borrowing when shares are compared."""
-    unseen_s: int = 60
+    missing_grace_s: int = 60
     """A GPU that its node does not list any more may come back for so long: an agent or a driver restarts."""
     forecasts: int = 16
     """Different requests per cycle for which a start time and the smallest change are worked out."""

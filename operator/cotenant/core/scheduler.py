@@ -7,55 +7,55 @@ over all jobs. Here every job has one turn, in which it starts, has room made fo
 
 from __future__ import annotations
 
-from cotenant.core.actions.backfill import find_before, lift_reservations, reserve
+from cotenant.core.actions.backfill import backfill, release_reservations, reserve
 from cotenant.core.actions.consolidate import consolidate
 from cotenant.core.actions.elastic import grow
-from cotenant.core.actions.evict import make_room
-from cotenant.core.actions.nominations import evict_the_lost, find_again, keep_promises, not_seen_yet
+from cotenant.core.actions.evict import find_victims
+from cotenant.core.actions.nominations import evict_lost, inventory_incomplete, keep_nominations, renominate
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
-from cotenant.core.cycle.search import Found
+from cotenant.core.cycle.search import PlacementResult
 from cotenant.core.explain.forecast import forecast
 from cotenant.core.explain.inadmissible import resolve
-from cotenant.core.explain.pending_reason import explain, room_is_made
+from cotenant.core.explain.pending_reason import explain, waiting_for_eviction
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Plan, Refusal
 from cotenant.core.policy import DEFAULT, Policy
-from cotenant.core.queueing.fair_share import entitled
-from cotenant.core.queueing.order import Lineup
+from cotenant.core.queueing.fair_share import within_guarantee
+from cotenant.core.queueing.order import QueueOrder
 from cotenant.core.snapshot.snapshot import Snapshot
 
 
 def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     """Decide one cycle: who starts where, who leaves for whom, and why everybody else waits."""
     cycle = Cycle.open(snapshot, policy)
-    if (unseen := not_seen_yet(cycle)) is not None:
-        return stand_still(cycle, unseen)
+    if (unseen := inventory_incomplete(cycle)) is not None:
+        return hold_cycle(cycle, unseen)
 
-    evict_the_lost(cycle)
-    waiting = keep_promises(cycle)
-    waiting = find_again(cycle, waiting)
-    waiting = turn_away(cycle, waiting)
+    evict_lost(cycle)
+    waiting = keep_nominations(cycle)
+    waiting = renominate(cycle, waiting)
+    waiting = reject_infeasible(cycle, waiting)
 
-    for job in line_up(cycle, waiting):
-        judge(cycle, job)
+    for job in order(cycle, waiting):
+        try_admit(cycle, job)
 
-    lift_reservations(cycle)
+    release_reservations(cycle)
     forecast(cycle)
     consolidate(cycle)
     grow(cycle)
     return cycle.plan()
 
 
-def stand_still(cycle: Cycle, why: Refusal) -> Plan:
+def hold_cycle(cycle: Cycle, why: Refusal) -> Plan:
     """Nobody starts or leaves, and what was promised stays promised."""
-    for job in turn_away(cycle, list(cycle.pending)):
+    for job in reject_infeasible(cycle, list(cycle.pending)):
         cycle.verdicts[job.key] = why.verdict(job.key)
-    cycle.promises |= dict(cycle.snapshot.promises)
+    cycle.nominations |= dict(cycle.snapshot.nominations)
     return cycle.plan()
 
 
-def turn_away(cycle: Cycle, jobs: list[Job]) -> list[Job]:
+def reject_infeasible(cycle: Cycle, jobs: list[Job]) -> list[Job]:
     """Who can never start as things are is told so, exactly and once; returns the others."""
     able = []
     for job in jobs:
@@ -68,45 +68,47 @@ def turn_away(cycle: Cycle, jobs: list[Job]) -> list[Job]:
     return able
 
 
-def line_up(cycle: Cycle, jobs: list[Job]) -> Lineup:
+def order(cycle: Cycle, jobs: list[Job]) -> QueueOrder:
     """Guarantee → share → priority → age → key, as the books stand at each turn."""
-    usage, asked = cycle.now.usage, cycle.asked
-    return Lineup(cycle.tree, usage, cycle.shares, lambda queue, job: entitled(usage, asked[job.key], queue), jobs)
+    usage, asked = cycle.current.usage, cycle.asked
+    return QueueOrder(
+        cycle.tree, usage, cycle.shares, lambda queue, job: within_guarantee(usage, asked[job.key], queue), jobs
+    )
 
 
-def judge(cycle: Cycle, job: Job) -> None:
+def try_admit(cycle: Cycle, job: Job) -> None:
     """One turn: a place now, a place soon, or a reason."""
     request = cycle.asked[job.key]
-    if (found := place_now(cycle, job, request)) is not None:
+    if (found := fit_now(cycle, job, request)) is not None:
         cycle.admit(job, found)
-    elif (found := place_soon(cycle, job, request)) is not None:
-        cycle.verdicts[job.key] = room_is_made(found.placement).verdict(job.key)
+    elif (found := fit_after_evictions(cycle, job, request)) is not None:
+        cycle.verdicts[job.key] = waiting_for_eviction(found.placement).verdict(job.key)
     else:
         refuse(cycle, job, request)
 
 
-def place_now(cycle: Cycle, job: Job, request: Request) -> Found | None:
+def fit_now(cycle: Cycle, job: Job, request: Request) -> PlacementResult | None:
     """Room that is free, or that is kept for somebody until after this job has ended. A request that was refused stays
     refused, because room only becomes less within a cycle; but not all jobs that ask for the same end by then."""
-    found = None if request in cycle.refused else cycle.find(cycle.now, request, request.workers)
-    return found or find_before(cycle, job, request)
+    found = None if request in cycle.refused else cycle.find(cycle.current, request, request.workers)
+    return found or backfill(cycle, job, request)
 
 
-def place_soon(cycle: Cycle, job: Job, request: Request) -> Found | None:
+def fit_after_evictions(cycle: Cycle, job: Job, request: Request) -> PlacementResult | None:
     """Room that those give back who are leaving anyway, or who are asked to leave now. It is held for the job."""
     if request in cycle.refused:
         return None
     found = cycle.find_later(request)
     if found is None:
-        return make_room(cycle, job, request)
-    cycle.promise(job.key, found)
+        return find_victims(cycle, job, request)
+    cycle.nominate(job.key, found)
     return found
 
 
 def refuse(cycle: Cycle, job: Job, request: Request) -> None:
     """Equal requests share one reason, worked out for the first of them; its coming place may be kept for it."""
     if request not in cycle.refused:
-        cycle.entitled_waits = cycle.entitled_waits or entitled(cycle.now.usage, request, request.queue)
+        cycle.entitled_waits = cycle.entitled_waits or within_guarantee(cycle.current.usage, request, request.queue)
         cycle.refused[request] = explain(cycle, request)
         reserve(cycle, job, request)
     cycle.waiting.append(job)

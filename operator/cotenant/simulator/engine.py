@@ -16,7 +16,7 @@ from cotenant.core.model.plan import Admit, Evict, Plan, Resize, Verdict
 from cotenant.core.queueing.usage_history import HALF_LIFE_S
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.cluster_state import ClusterState
-from cotenant.core.state.events import JobGone, JobSeen, NodeSeen, QueueSeen
+from cotenant.core.state.facts import JobGone, JobObserved, NodeObserved, QueueObserved
 from cotenant.simulator.scenario import Arrival, Scenario
 
 Schedule = Callable[[Snapshot], Plan]
@@ -31,7 +31,7 @@ class Costs:
 
 
 @dataclass(slots=True)
-class Run:
+class JobRun:
     """One job on its way through the simulation."""
 
     arrival: Arrival
@@ -49,37 +49,37 @@ class Run:
 
 
 @dataclass(slots=True)
-class History:
+class SimulationResult:
     """What happened, for `report`."""
 
     start: float
     end: float
-    runs: dict[JobKey, Run] = field(default_factory=dict)
+    runs: dict[JobKey, JobRun] = field(default_factory=dict)
     log: list[tuple[float, str]] = field(default_factory=list)
 
 
-def play(
+def simulate(
     scenario: Scenario,
     schedule: Schedule,
     *,
     costs: Costs = Costs(),
     half_life_s: int = HALF_LIFE_S,
     max_events: int = 1_000_000,
-) -> History:
+) -> SimulationResult:
     """Until every job has ended or nothing can happen any more. Same scenario, same history. `half_life_s`: of past
     borrowing, in trees of queues that say none."""
-    return _Game(scenario, schedule, costs, half_life_s).play(max_events)
+    return _Simulation(scenario, schedule, costs, half_life_s).play(max_events)
 
 
-class _Game:
+class _Simulation:
     def __init__(self, scenario: Scenario, schedule: Schedule, costs: Costs, half_life_s: int) -> None:
         self.schedule, self.costs, self.now = schedule, costs, scenario.start
         self.state = ClusterState(history_half_life_s=half_life_s)
         for node in scenario.nodes:
-            self.state.observe(NodeSeen(node))
+            self.state.observe(NodeObserved(node))
         for queue in scenario.queues:
-            self.state.observe(QueueSeen(queue))
-        self.history = History(scenario.start, scenario.start)
+            self.state.observe(QueueObserved(queue))
+        self.history = SimulationResult(scenario.start, scenario.start)
         # (time, order, job, epoch): arrivals have epoch 0, ends the epoch of the placement that they end.
         self.agenda = [
             (arrival.at, number, arrival.job.key, 0)
@@ -89,7 +89,7 @@ class _Game:
         self.arrivals = {arrival.job.key: arrival for arrival in scenario.arrivals}
         heapq.heapify(self.agenda)
 
-    def play(self, max_events: int) -> History:
+    def play(self, max_events: int) -> SimulationResult:
         for _ in range(max_events):
             if not self.agenda:
                 break
@@ -103,8 +103,8 @@ class _Game:
     def happen(self, key: JobKey, epoch: int) -> None:
         run = self.history.runs.get(key)
         if run is None:
-            self.history.runs[key] = Run(self.arrivals[key])
-            self.state.observe(JobSeen(self.arrivals[key].job))
+            self.history.runs[key] = JobRun(self.arrivals[key])
+            self.state.observe(JobObserved(self.arrivals[key].job))
             if self.arrivals[key].job.placement is not None:
                 self.admitted(key)
         elif run.epoch == epoch and run.end is None:
@@ -133,7 +133,7 @@ class _Game:
         job = self.current(action.job)
         if isinstance(action, Resize):
             self.settle(action.job)
-        self.state.observe(JobSeen(replace(job, placement=action.placement, admitted_at=self.now)))
+        self.state.observe(JobObserved(replace(job, placement=action.placement, admitted_at=self.now)))
         self.admitted(action.job)
         nodes = ", ".join(node.node for node in action.placement.nodes)
         self.log(f"{action.job} {'admitted to' if isinstance(action, Admit) else 'resized on'} {nodes}")
@@ -156,7 +156,7 @@ class _Game:
         run.trained_s -= lost
         run.evictions += 1
         run.epoch += 1
-        self.state.observe(JobSeen(replace(job, placement=None, admitted_at=None, evicting=False)))
+        self.state.observe(JobObserved(replace(job, placement=None, admitted_at=None, evicting=False)))
         self.log(f"{action.job} {action.kind.value.lower()} in favour of {action.in_favour_of}")
 
     def settle(self, key: JobKey) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.core.model.objects import WHOLE
-from cotenant.simulator.engine import History, Run
+from cotenant.simulator.engine import JobRun, SimulationResult
 from cotenant.simulator.scenario import Scenario
 
 
@@ -24,7 +24,7 @@ class Report:
     """(job, reason and message) of those that never started."""
 
 
-def summarise(scenario: Scenario, history: History) -> Report:
+def summarise(scenario: Scenario, history: SimulationResult) -> Report:
     runs = [history.runs[key] for key in sorted(history.runs)]
     started = [run for run in runs if run.first_start is not None]
     waits = [run.first_start - run.arrival.at for run in started if run.first_start is not None]
@@ -43,7 +43,7 @@ def summarise(scenario: Scenario, history: History) -> Report:
     )
 
 
-def why(run: Run) -> str:
+def why(run: JobRun) -> str:
     return f"{run.verdict.reason}: {run.verdict.message}" if run.verdict else "no verdict"
 
 

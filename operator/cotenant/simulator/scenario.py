@@ -16,7 +16,7 @@ from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.validation.errors import DocumentError
 from cotenant.core.model.lifecycle import TERMINAL, Phase
-from cotenant.core.model.objects import Job, Node, Queue
+from cotenant.core.model.objects import Job, Node, TenantQueue
 
 Document = Mapping[str, Any]
 DEFAULT_RUNTIME_S = 3600
@@ -39,7 +39,7 @@ class Arrival:
 class Scenario:
     start: float
     nodes: tuple[Node, ...]
-    queues: tuple[Queue, ...]
+    queues: tuple[TenantQueue, ...]
     arrivals: tuple[Arrival, ...]
 
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tests.core.test_properties import ZONES, clusters
 
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.model.objects import Job, Node, Queue, Topology, TopologyMode
+from cotenant.core.model.objects import Job, Node, TenantQueue, Topology, TopologyMode
 from cotenant.core.placement.bestfit import BestFit
-from cotenant.core.placement.fit_cache import Room
+from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy
-from cotenant.core.placement.gang import Ask, most, place
+from cotenant.core.placement.gang import PlacementRequest, max_workers, place_gang
 from cotenant.core.placement.shapes import worker_shape
 
 TOPOLOGIES = [None, *(Topology(level, mode) for level in ("node", "rack", "zone") for mode in TopologyMode)]
@@ -20,24 +20,24 @@ TOPOLOGIES = [None, *(Topology(level, mode) for level in ("node", "rack", "zone"
 
 @given(clusters(), st.data())
 def test_the_largest_gang_that_fits_is_placed_and_no_larger_one(
-    world: tuple[list[Node], list[Queue], list[Job]], data: st.DataObject
+    world: tuple[list[Node], list[TenantQueue], list[Job]], data: st.DataObject
 ) -> None:
     nodes, _, jobs = world
     ledger = Ledger.of(nodes)
     zone_room = data.draw(st.dictionaries(st.sampled_from(ZONES), st.integers(0, 6)))
     for job in jobs:
-        ask = Ask(
+        ask = PlacementRequest(
             worker_shape(job),
             Tenancy(1),
             np.ones(len(nodes), dtype=np.bool_),
             distinct=job.distinct_gpus,
             topology=data.draw(st.sampled_from(TOPOLOGIES)),
-            zone_room=zone_room,
+            zone_workers=zone_room,
         )
-        room = Room(ledger, BestFit())
-        fits = most(room, ask)
+        room = FitCache(ledger, BestFit())
+        fits = max_workers(room, ask)
         for workers in range(1, fits + 2):
-            picks = place(room, ask, workers)
+            picks = place_gang(room, ask, workers)
             assert (picks is not None) == (workers <= fits)
             if picks is not None:
                 per_zone = dict.fromkeys(ZONES, 0)

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.gpus.ledger import Ledger, Take
+from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import WHOLE, Node
 from cotenant.core.placement import Packing, Shape
-from cotenant.core.placement.fit_cache import Room
+from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy, fit
-from cotenant.core.placement.gang import Ask, place
-from cotenant.core.placement.packing.dual_prices import UNIT, prices
+from cotenant.core.placement.gang import PlacementRequest, place_gang
+from cotenant.core.placement.packing.dual_prices import UNIT, dual_prices
 from cotenant.core.placement.packing.fragmentation import CPU_PRICES, TIE_BITS
-from cotenant.core.placement.packing.scarcity import place_worth
-from cotenant.core.placement.packing.workload_mix import Mix
+from cotenant.core.placement.packing.scarcity import slot_value
+from cotenant.core.placement.packing.workload_mix import WorkloadMix
 from cotenant.core.placement.shapes import Demand
 from cotenant.testing import make_node
 
@@ -64,7 +64,7 @@ def put(ledger: Ledger, shape: Shape, row: int, turn: int) -> bool:
     if len(columns) < shape.count or ledger.free_cpu[row] < shape.cpu_milli or ledger.free_host[row] < shape.host_mib:
         return False
     milli = [WHOLE if shape.whole else shape.memory_milli] * len(columns)
-    ledger.take(Take(row, tuple(columns), tuple(milli), tuple(milli), shape.cpu_milli, shape.host_mib, 1))
+    ledger.allocate(NodeAllocation(row, tuple(columns), tuple(milli), tuple(milli), shape.cpu_milli, shape.host_mib, 1))
     return True
 
 
@@ -72,9 +72,9 @@ class Slow:
     """The formula of `fragmentation`, node by node and set by set."""
 
     def __init__(self, ledger: Ledger, demands: Sequence[Demand]) -> None:
-        self.mix = Mix.of(demands, ledger.inventory)
+        self.mix = WorkloadMix.of(demands, ledger.inventory)
         inventory = ledger.inventory
-        per_gpu = int(inventory.cpu.sum()) // int((inventory.kind >= 0).sum())
+        per_gpu = int(inventory.cpu_milli.sum()) // int((inventory.kind >= 0).sum())
         self.q = [percent * UNIT // (100 * per_gpu) for percent in CPU_PRICES]
         weights = {WHOLE: 1}
         for part, weight in zip(self.mix.parts, self.mix.part_weight, strict=True):
@@ -85,11 +85,11 @@ class Slow:
             for size, weight in weights.items()
         }
         ordered = tuple(sorted(rough.items(), reverse=True))
-        self.price = dict(zip((size for size, _ in ordered), prices(ordered), strict=True))
+        self.price = dict(zip((size for size, _ in ordered), dual_prices(ordered), strict=True))
         rows = range(len(inventory.nodes))
         places = [sum(self.workers(ledger, row, shape) for row in rows) for shape in self.mix.shapes]
         free = int(ledger.free_compute.sum())
-        self.worths = place_worth(self.mix, np.array(places), free).tolist()
+        self.worths = slot_value(self.mix, np.array(places), free).tolist()
 
     def workers(self, ledger: Ledger, row: int, shape: Shape) -> int:
         size = WHOLE if shape.whole else shape.memory_milli
@@ -195,7 +195,7 @@ def test_shares_are_paired_with_what_adds_up(residuals: list[int], shape: int, w
     mix = [(share(810), 300.0), (share(470), 400.0), (share(320), 300.0), (share(650), 100.0)]
     ledger = Ledger.of([make_node("n", gpus=len(residuals), memory_mib=1000)])
     taken = tuple(1000 - left for left in residuals)
-    ledger.take(Take(0, tuple(range(len(residuals))), taken, taken, 0, 0, 1))
+    ledger.allocate(NodeAllocation(0, tuple(range(len(residuals))), taken, taken, 0, 0, 1))
     ledger.holders[:] = 1
     ledger.tenant_sum[:] = 1
     ledger.tenant_square[:] = 1
@@ -209,16 +209,20 @@ def test_shares_are_paired_with_what_adds_up(residuals: list[int], shape: int, w
 def test_filling_a_cluster_never_overcommits_and_is_the_same_every_time(numbers: list[int]) -> None:
     def fill_up() -> tuple[list[int], Ledger]:
         ledger = Ledger(Inventory.of(NODES))
-        room = Room(ledger, Packing().prepare(ledger, DEMANDS))
+        room = FitCache(ledger, Packing().prepare(ledger, DEMANDS))
         went = []
         for number in numbers:
-            found = place(room, Ask(shape=SHAPES[number], tenancy=ME, allowed=np.ones(3, dtype=np.bool_)), 1)
+            found = place_gang(
+                room, PlacementRequest(shape=SHAPES[number], tenancy=ME, allowed=np.ones(3, dtype=np.bool_)), 1
+            )
             if found is None:
-                assert not room.view(SHAPES[number], ME).capacity.any()
+                assert not room.shape_fit(SHAPES[number], ME).capacity.any()
                 continue
             ((row, (columns,)),) = found
             milli = tuple(WHOLE if SHAPES[number].whole else SHAPES[number].memory_milli for _ in columns)
-            ledger.take(Take(row, columns, milli, milli, SHAPES[number].cpu_milli, SHAPES[number].host_mib, 1))
+            ledger.allocate(
+                NodeAllocation(row, columns, milli, milli, SHAPES[number].cpu_milli, SHAPES[number].host_mib, 1)
+            )
             went.append(row)
         return went, ledger
 
@@ -238,22 +242,23 @@ def test_filling_a_cluster_never_overcommits_and_is_the_same_every_time(numbers:
 )
 def test_where_nothing_fits_nothing_is_placed(nodes: list[Node]) -> None:
     ledger = Ledger.of(nodes)
-    room = Room(ledger, Packing().prepare(ledger, DEMANDS))
+    room = FitCache(ledger, Packing().prepare(ledger, DEMANDS))
     anywhere = np.ones(len(nodes), dtype=np.bool_)
     for shape in SHAPES:
         if shape.count:
-            assert place(room, Ask(shape=shape, tenancy=ME, allowed=anywhere), 1) is None
+            assert place_gang(room, PlacementRequest(shape=shape, tenancy=ME, allowed=anywhere), 1) is None
 
 
 def test_nodes_without_gpus_and_nodes_of_mixed_kinds_are_judged_too() -> None:
     mixed = make_node("mixed", gpus=2, gpu_class="A100")
     mixed = replace(mixed, gpus=(mixed.gpus[0], replace(mixed.gpus[1], gpu_class="T4", memory_mib=16_384)))
     ledger = Ledger.of([mixed, make_node("none", gpus=0), make_node("large", gpus=4, gpu_class="T4")])
-    room = Room(ledger, Packing().prepare(ledger, DEMANDS))
+    room = FitCache(ledger, Packing().prepare(ledger, DEMANDS))
     not_large = np.array([node.name != "large" for node in ledger.inventory.nodes])
     absolute = share(0, memory_mib=20_000, compute_milli=100)  # more than the T4 of `mixed` has
     row = ledger.inventory.row_of["mixed"]
     asked = {
-        shape: place(room, Ask(shape=shape, tenancy=ME, allowed=not_large), 1) for shape in (absolute, Shape(count=2))
+        shape: place_gang(room, PlacementRequest(shape=shape, tenancy=ME, allowed=not_large), 1)
+        for shape in (absolute, Shape(count=2))
     }
     assert asked == {absolute: ((row, ((0,),)),), Shape(count=2): ((row, ((0, 1),)),)}

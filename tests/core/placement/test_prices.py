@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.core.placement.packing.dual_prices import UNIT, fill, prices
+from cotenant.core.placement.packing.dual_prices import UNIT, add_item, dual_prices
 
 SIZES = st.lists(st.integers(120, 1000), min_size=1, max_size=4, unique=True)
 
@@ -31,14 +31,14 @@ def patterns(sizes: list[int]) -> list[tuple[int, ...]]:
 def test_a_share_costs_what_it_takes_of_a_gpu_when_packing_is_best(
     demand: tuple[tuple[int, int], ...], want: tuple[int, ...]
 ) -> None:
-    assert prices(demand) == want
+    assert dual_prices(demand) == want
 
 
 @settings(deadline=None)
 @given(sizes=SIZES, data=st.data())
 def test_no_set_of_shares_on_one_gpu_costs_more_than_the_gpu(sizes: list[int], data: st.DataObject) -> None:
     demand = tuple((size, data.draw(st.integers(1, 1000))) for size in sizes)
-    price = prices(demand)
+    price = dual_prices(demand)
     dearest = max(sum(n * u for n, u in zip(p, price, strict=True)) for p in patterns(sizes))
     assert dearest <= UNIT + len(sizes) * 12
 
@@ -51,7 +51,7 @@ def test_prices_are_the_best_there_are(sizes: list[int], data: st.DataObject) ->
     weights = [data.draw(st.integers(1, 1000)) for _ in sizes]
     every = np.array(patterns(sizes)).T
     packed = scipy.linprog(np.ones(every.shape[1]), A_ub=-every, b_ub=-np.array(weights), method="highs")
-    total = sum(u * w for u, w in zip(prices(tuple(zip(sizes, weights, strict=True))), weights, strict=True))
+    total = sum(u * w for u, w in zip(dual_prices(tuple(zip(sizes, weights, strict=True))), weights, strict=True))
     assert total / UNIT == pytest.approx(packed.fun, rel=1e-4, abs=1e-3)
 
 
@@ -61,6 +61,6 @@ def test_filling_a_residual_agrees_with_trying_every_set(sizes: list[int], data:
     values = [data.draw(st.integers(0, UNIT)) for _ in sizes]
     best = np.zeros(1001)
     for size, value in zip(sizes, values, strict=True):
-        best = fill(best, size, float(value))
+        best = add_item(best, size, float(value))
     fits = [p for p in patterns(sizes) if sum(n * s for n, s in zip(p, sizes, strict=True)) <= level]
     assert best[level] == max(sum(n * v for n, v in zip(p, values, strict=True)) for p in fits)

@@ -10,14 +10,14 @@ from tests.core.test_properties import clusters
 
 from cotenant.core import schedule
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.model.objects import Job, Node, Queue, Topology, TopologyMode
+from cotenant.core.model.objects import Job, Node, TenantQueue, Topology, TopologyMode
 from cotenant.core.model.plan import Admit
 from cotenant.core.placement.bestfit import BestFit
-from cotenant.core.placement.fit_cache import Room
+from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy
-from cotenant.core.placement.gang import Ask, place
+from cotenant.core.placement.gang import PlacementRequest, place_gang
 from cotenant.core.placement.shapes import worker_shape
-from cotenant.core.state.events import NodeSeen
+from cotenant.core.state.facts import NodeObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
 
 
@@ -78,7 +78,7 @@ def test_an_elastic_job_does_not_grow_onto_a_suspect() -> None:
     toy = ToyCluster(
         [slow(make_node("n1", gpus=4), 1)], [make_queue("red", guaranteed=4)], [make_job("wide", workers=(1, 4))]
     )
-    toy.quiet()
+    toy.settle()
     grown = toy.jobs["red/wide"].placement
     assert grown is not None
     assert grown.workers == 3
@@ -90,8 +90,8 @@ def test_a_gpu_is_suspect_from_the_moment_that_it_is_found_until_somebody_says_o
     toy = ToyCluster([node], [make_queue("red", guaranteed=2)])
     used = []
     for number, seen in enumerate([node, slow(node, 0), node]):
-        toy.state.observe(NodeSeen(seen))
-        toy.see(make_job(f"j{number}"))
+        toy.state.observe(NodeObserved(seen))
+        toy.observe(make_job(f"j{number}"))
         toy.cycle()
         placement = toy.jobs[f"red/j{number}"].placement
         assert placement is not None
@@ -102,7 +102,7 @@ def test_a_gpu_is_suspect_from_the_moment_that_it_is_found_until_somebody_says_o
 
 @given(clusters(), st.data())
 def test_suspects_change_which_gpus_and_never_whether(
-    world: tuple[list[Node], list[Queue], list[Job]], data: st.DataObject
+    world: tuple[list[Node], list[TenantQueue], list[Job]], data: st.DataObject
 ) -> None:
     """One gang on an empty cluster: placed with suspects exactly where it is placed without them, on no more nodes, and
     on suspects only where the others do not suffice on so few."""
@@ -112,8 +112,10 @@ def test_suspects_change_which_gpus_and_never_whether(
         found = []
         for ledger in (Ledger.of(nodes), Ledger.of(doubted)):
             rows = ledger.inventory.ready | True
-            ask = Ask(worker_shape(job), Tenancy(1), rows, distinct=job.distinct_gpus, topology=job.topology)
-            found.append(place(Room(ledger, BestFit()), ask, job.workers_min))
+            ask = PlacementRequest(
+                worker_shape(job), Tenancy(1), rows, distinct=job.distinct_gpus, topology=job.topology
+            )
+            found.append(place_gang(FitCache(ledger, BestFit()), ask, job.workers_min))
         plain, careful = found
         assert (plain is None) == (careful is None)
         if plain is not None and careful is not None:

@@ -118,7 +118,7 @@ def to_placement(status: PlacementStatus) -> core.Placement:
                     core.RankPlacement(
                         rank=rank.rank,
                         gpus=tuple(
-                            core.GpuGrant(uuid=gpu.uuid, memory_mib=gpu.memory_mib, compute_milli=gpu.compute_milli)
+                            core.GrantedGpu(uuid=gpu.uuid, memory_mib=gpu.memory_mib, compute_milli=gpu.compute_milli)
                             for gpu in rank.gpus
                         ),
                     )
@@ -160,11 +160,11 @@ def from_placement(
 
 def to_queue(
     queue: Queue, *, namespaces: Mapping[str, Mapping[str, str]], spent_milli_gpu_seconds: int = 0
-) -> core.Queue:
+) -> core.TenantQueue:
     """`namespaces` are those of the cluster with their labels; what was spent is of the running period."""
     spec = queue.spec
     budget = None if spec.budget is None else spec.budget.gpu_hours * 3600
-    return core.Queue(
+    return core.TenantQueue(
         name=queue.metadata.name or "",
         parent=spec.parent,
         namespaces=served(spec, namespaces),

@@ -27,7 +27,7 @@ from cotenant.core.model.objects import Job, JobKey, Placement
 from cotenant.core.model.plan import Action
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.cluster_state import ClusterState
-from cotenant.core.state.events import JobGone, JobSeen, QueueGone, QueueSeen
+from cotenant.core.state.facts import JobGone, JobObserved, QueueGone, QueueObserved
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class World:
             self.mirror.touch(key)
         self.mirror.changed.uids |= set(self.mirror.workers)
         handover = handover_of(self.mirror.queues, self.mirror.jobs, lambda record: self.readable(record, now).job)
-        self.state.take_over(handover, now)
+        self.state.restore(handover, now)
         self._watched_since = now
         self.told.stale = True
 
@@ -120,7 +120,7 @@ class World:
         for name, document in self.mirror.queues.items():
             spent = self._budgets.spent(name)
             queue = to_queue(document, namespaces=self.mirror.namespaces, spent_milli_gpu_seconds=spent)
-            self.told.observe("queue", name, QueueSeen(queue), queue)
+            self.told.observe("queue", name, QueueObserved(queue), queue)
 
     def _timed_jobs(self, now: float) -> set[JobKey]:
         """Jobs that avoid a node for some time: the time may be over."""
@@ -135,7 +135,7 @@ class World:
             self._forget(key)
         else:
             self.claims.put(key, job)
-            self.told.observe("job", key, JobSeen(job, record.version), job)
+            self.told.observe("job", key, JobObserved(job, record.version), job)
         if record is not None:
             self._remains(record.uid)
 
@@ -145,7 +145,7 @@ class World:
         readable = self.readable(record, now)
         if phase in HOLDING and record.status.placement is not None:
             job = readable.job or unreadable(record, to_placement(record.status.placement))
-            return replace(job, leaving=self._leaving(record))
+            return replace(job, resizing_from=self._leaving(record))
         if phase is not Phase.PENDING or record.deleting or record.job is None or record.job.spec.suspend:
             return None
         return readable.job
@@ -163,7 +163,7 @@ class World:
             self._forget(key)
         for key, job in wanted.items():
             self.claims.put(key, job)
-            self.told.observe("job", key, JobSeen(job), job)
+            self.told.observe("job", key, JobObserved(job), job)
         if wanted:
             self._remainders[uid] = set(wanted)
         else:

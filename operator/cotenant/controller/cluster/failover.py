@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from cotenant.api.resources.queues import Queue
 from cotenant.controller.informers.job_record import JobRecord
-from cotenant.core.model.failover import Handover, PastBorrowing
+from cotenant.core.model.failover import BorrowingRecord, FailoverState
 from cotenant.core.model.lifecycle import TERMINAL
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Reason
@@ -17,7 +17,7 @@ from cotenant.core.model.plan import Reason
 
 def handover_of(
     queues: Mapping[str, Queue], jobs: Mapping[JobKey, JobRecord], read: Callable[[JobRecord], Job | None]
-) -> Handover:
+) -> FailoverState:
     """`read` gives the core's job of a record, or nothing where it cannot be read."""
     ended, owed = [], []
     for key, record in sorted(jobs.items()):
@@ -26,12 +26,12 @@ def handover_of(
             ended.append((job, status.finished_at.timestamp()))
         elif status.pending is not None and status.pending.reason == Reason.WAITING_FOR_EVICTION:
             owed.append(key)
-    return Handover(borrowing=_borrowing(queues), ended=tuple(ended), owed=tuple(owed))
+    return FailoverState(borrowing=_borrowing(queues), ended=tuple(ended), nominated=tuple(owed))
 
 
-def _borrowing(queues: Mapping[str, Queue]) -> tuple[PastBorrowing, ...]:
+def _borrowing(queues: Mapping[str, Queue]) -> tuple[BorrowingRecord, ...]:
     return tuple(
-        PastBorrowing(
+        BorrowingRecord(
             queue=name,
             milli_seconds=queue.status.past_borrowing.milli_gpu_seconds,
             rate_milli=queue.status.borrowed,

@@ -39,8 +39,8 @@ class Sightings:
 
     def _is_over(self, node: str, gpu: Gpu, now: float) -> bool:
         """Away for too long, or listed by another node."""
-        return gpu.unseen_since is not None and (now - gpu.unseen_since >= KEPT_S or self._lister[gpu.uuid] != node)
+        return gpu.missing_since is not None and (now - gpu.missing_since >= KEPT_S or self._lister[gpu.uuid] != node)
 
 
 def _unseen(gpu: Gpu, now: float) -> Gpu:
-    return gpu if gpu.unseen_since is not None else replace(gpu, healthy=False, unseen_since=now)
+    return gpu if gpu.missing_since is not None else replace(gpu, healthy=False, missing_since=now)

@@ -17,7 +17,7 @@ from cotenant.controller.manifests.attempt import GpuFacts
 from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath, level
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import Node, Placement
-from cotenant.core.state.events import NodeGone, NodeSeen
+from cotenant.core.state.facts import NodeGone, NodeObserved
 
 
 class Fleet:
@@ -33,7 +33,7 @@ class Fleet:
         for name in changed | self._silent(now) | self._sightings.due(now):
             facts = self._mirror.nodes.get(name)
             node = self._node(name, facts, now) if facts is not None else self._gone(name, now)
-            self._told.observe("node", name, NodeGone(name) if node is None else NodeSeen(node), node)
+            self._told.observe("node", name, NodeGone(name) if node is None else NodeObserved(node), node)
 
     def _node(self, name: str, facts: NodeFacts, now: float) -> Node | None:
         """Nothing when no agent speaks of it, and none has lately."""
@@ -55,7 +55,7 @@ class Fleet:
         """A Node that was deleted: its kubelet still ends the pods there, and until then their queues hold its GPUs."""
         known: Node | None = self._told.last("node", name)
         gpus = self._sightings.of(name, (), now)
-        return replace(known, gpus=gpus, ready=False, gone=True) if known is not None and gpus else None
+        return replace(known, gpus=gpus, ready=False, deleted=True) if known is not None and gpus else None
 
     def node(self, name: str) -> Node | None:
         """As the core was last told of it; nothing when it has no GPUs that anybody knows."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cotenant.controller.informers.pod_record import PodFacts
-from cotenant.core.allocation.placements import either
-from cotenant.core.model.objects import WHOLE, Gpu, GpuGrant, Job, JobKey, Node, Placement, Sharing
+from cotenant.core.allocation.placements import union_during_resize
+from cotenant.core.model.objects import WHOLE, Gpu, GrantedGpu, Job, JobKey, Node, Placement, Sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Claims:
         if job is None or job.placement is None:
             return
         amounts: dict[str, tuple[int, int]] = {}
-        for grant in grants(either(job.placement, job.leaving)):
+        for grant in grants(union_during_resize(job.placement, job.resizing_from)):
             memory, compute = amounts.get(grant.uuid, (0, 0))
             amounts[grant.uuid] = (memory + grant.memory_mib, compute + grant.compute_milli)
         for uuid, (memory, compute) in amounts.items():
@@ -91,7 +91,7 @@ def _together(one: _Held, other: _Held, node: Node) -> bool:
     )
 
 
-def grants(placement: Placement) -> Iterable[GpuGrant]:
+def grants(placement: Placement) -> Iterable[GrantedGpu]:
     return (grant for node in placement.nodes for rank in node.ranks for grant in rank.gpus)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cotenant.core.state.cluster_state import ClusterState
-from cotenant.core.state.events import ClusterEvent, JobSeen
+from cotenant.core.state.facts import ClusterFact, JobObserved
 
 
 class Told:
@@ -17,14 +17,14 @@ class Told:
         self._facts: dict[tuple[str, str], Any] = {}
         """(kind, name) → the last fact given."""
 
-    def observe(self, kind: str, name: str, event: ClusterEvent, fact: Any) -> None:
+    def observe(self, kind: str, name: str, event: ClusterFact, fact: Any) -> None:
         """`fact` is what the event carries; nothing when the thing is gone."""
         known = self._facts.get((kind, name))
         if fact is None:
             if self._facts.pop((kind, name), None) is None:
                 return
         elif known == fact:
-            if isinstance(event, JobSeen):
+            if isinstance(event, JobObserved):
                 self.state.observe(event)  # nothing new, but its version may confirm an assumption
             return
         else:

@@ -36,7 +36,7 @@ from cotenant.controller.lifecycle.observation import Note, Step
 from cotenant.controller.lifecycle.words import asks
 from cotenant.controller.reports.slow_gpus import last_resort
 from cotenant.controller.telemetry.metrics import Metrics
-from cotenant.core.model.lifecycle import Event
+from cotenant.core.model.lifecycle import LifecycleEvent
 from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Action, Admit, Evict, Resize, Verdict
 
@@ -104,7 +104,12 @@ class Applier:
         now = time.time()
         kind = action.kind.value
         status = status_transitions.evicting(
-            record.status, Event.EVICTED, kind=kind, message=action.message, now=now, in_favour_of=action.in_favour_of
+            record.status,
+            LifecycleEvent.EVICTED,
+            kind=kind,
+            message=action.message,
+            now=now,
+            in_favour_of=action.in_favour_of,
         )
         return await self._make_leave(record, action, status, Note(reason=kind, message=action.message))
 
@@ -139,7 +144,7 @@ class Applier:
         news = record.status.pending is None or record.status.pending.reason != verdict.reason.value
         if await self._write(record, status_transitions.waiting(status, verdict, time.time())) and news:
             reason = verdict.reason
-            self._say(record, Note(reason=reason.value, message=verdict.message, warning=reason.needs_somebody))
+            self._say(record, Note(reason=reason.value, message=verdict.message, warning=reason.needs_change))
         return Done()
 
     async def delete(self, pods: tuple[PodFacts, ...]) -> None:

@@ -14,7 +14,7 @@ from cotenant.controller.lifecycle.observation import Note, Situation, Step
 from cotenant.controller.lifecycle.termination import end, evict, give_up
 from cotenant.controller.settings import Settings
 from cotenant.core.model.formatting import counted
-from cotenant.core.model.lifecycle import Event, Phase
+from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 
 SAME = {"ImagePullBackOff": "ErrImagePull", "CreateContainerError": "CreateContainerConfigError"}
 """Reasons of the kubelet that take turns while nothing changes: told once."""
@@ -26,14 +26,18 @@ def holding(s: Situation, settings: Settings) -> Step:
     """Starting or running. The first of these that applies decides; the order is from certain to merely late."""
     if s.status.placement is None:  # somebody edited the status: nothing is committed, so nothing may run
         return evict(
-            s, Event.EVICTED, kind="PlacementLost", message="status.placement was removed by hand", warning=True
+            s,
+            LifecycleEvent.EVICTED,
+            kind="PlacementLost",
+            message="status.placement was removed by hand",
+            warning=True,
         )
     if s.impossible:
         message = f"status.placement cannot be carried out: {s.impossible}; the job is placed anew"
-        return evict(s, Event.EVICTED, kind="PlacementImpossible", message=message, warning=True)
+        return evict(s, LifecycleEvent.EVICTED, kind="PlacementImpossible", message=message, warning=True)
     if s.spec is not None and s.spec.suspend:
         message = "spec.suspend was set: the job saves a checkpoint and gives its GPUs back"
-        return evict(s, Event.SUSPENDED, kind="Suspended", message=message)
+        return evict(s, LifecycleEvent.SUSPENDED, kind="Suspended", message=message)
     if s.refusal:
         return end(
             s, Ending(kind=End.HOPELESS, exit=ExitStatus(code=-1, reason="Refused", message=s.refusal)), settings
@@ -44,7 +48,10 @@ def holding(s: Situation, settings: Settings) -> Step:
     if lost_at is not None and s.now >= lost_at:
         nodes = ", ".join(sorted({pod.node for pod in s.gang.values() if pod.held and pod.node in s.dead_nodes}))
         return evict(
-            s, Event.EVICTED, kind="NodeLost", message=f"{nodes} has not answered for {settings.node_lost_s:.0f} s"
+            s,
+            LifecycleEvent.EVICTED,
+            kind="NodeLost",
+            message=f"{nodes} has not answered for {settings.node_lost_s:.0f} s",
         )
     judged = judge(s.gang, s.size, s.now)
     if isinstance(judged, Ending):
@@ -93,7 +100,7 @@ def _starting(s: Situation, settings: Settings) -> Step:
             message += f", {counted(s.servers, 'parameter server')} beside them"
         fields = {} if s.status.started_at else {"started_at": status_transitions.moment(s.now)}
         changed = status_transitions.moved(
-            s.status, Event.WORKERS_READY, reason="Running", message=message, now=s.now, **fields
+            s.status, LifecycleEvent.WORKERS_READY, reason="Running", message=message, now=s.now, **fields
         )
         return Step(status=changed, note=Note(reason="Running", message=message), look_again_at=_deadline(s))
     if s.now >= late_at:
@@ -151,7 +158,9 @@ def _too_late(s: Situation, settings: Settings) -> Step:
         ending = Ending(kind=End.HOPELESS, exit=ExitStatus(code=-1, reason="StartTimeout", message=message, at=s.now))
         return end(s, ending, settings)
     avoided = status_transitions.excluded(s.status, blamed, s.now + settings.exclude_s, s.now)
-    return evict(s, Event.START_TIMED_OUT, kind="StartTimeout", message=message, faults=faults, excluded_nodes=avoided)
+    return evict(
+        s, LifecycleEvent.START_TIMED_OUT, kind="StartTimeout", message=message, faults=faults, excluded_nodes=avoided
+    )
 
 
 def _why_late(s: Situation, pod: PodFacts | None) -> str:
@@ -169,11 +178,11 @@ def _running(s: Situation, settings: Settings) -> Step:
     deadline = _deadline(s)
     if deadline is not None and s.now >= deadline and s.spec is not None:
         message = f"spec.maxRuntime ({s.spec.max_runtime} s) is over"
-        return give_up(s, Event.DEADLINE, reason="MaxRuntimeExceeded", message=message)
+        return give_up(s, LifecycleEvent.DEADLINE, reason="MaxRuntimeExceeded", message=message)
     idle_at = _idle_deadline(s)
     if idle_at is not None and s.now >= idle_at and s.spec is not None:
         message = f"no step was made and no GPU was busy for {s.spec.idle_timeout} s (spec.idleTimeout)"
-        return give_up(s, Event.DEADLINE, reason="IdleTimeout", message=message)
+        return give_up(s, LifecycleEvent.DEADLINE, reason="IdleTimeout", message=message)
     status = None
     if s.progress is not None:
         status = s.status.model_copy(update={"progress": s.progress})

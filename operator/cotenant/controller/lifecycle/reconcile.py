@@ -16,7 +16,7 @@ from cotenant.controller.lifecycle.observation import Note, Situation, Step
 from cotenant.controller.lifecycle.termination import evicting
 from cotenant.controller.lifecycle.words import asks
 from cotenant.controller.settings import Settings
-from cotenant.core.model.lifecycle import HOLDING, TERMINAL, Event, Phase
+from cotenant.core.model.lifecycle import HOLDING, TERMINAL, LifecycleEvent, Phase
 
 
 def next_step(s: Situation, settings: Settings) -> Step:
@@ -37,30 +37,30 @@ def _waiting(s: Situation) -> Step:
     if s.spec is None:
         if s.phase is Phase.INVALID and s.status.message == s.problem:
             return Step(delete=s.held)
-        event = Event.REFUSED if s.phase is not Phase.INVALID else None
+        event = LifecycleEvent.REFUSED if s.phase is not Phase.INVALID else None
         changed = _refused(status, event, s.problem, s.now)
         return Step(status=changed, delete=s.held, note=Note(reason="Invalid", message=s.problem, warning=True))
     if s.phase is Phase.INVALID:
         changed = status_transitions.moved(
-            status, Event.ACCEPTED, reason="Accepted", message="", now=s.now, pending=None
+            status, LifecycleEvent.ACCEPTED, reason="Accepted", message="", now=s.now, pending=None
         )
         return Step(status=changed, delete=s.held)
     if s.spec.suspend and s.phase is Phase.PENDING:
         message = "spec.suspend is true: the job waits until it is set to false"
         changed = status_transitions.moved(
-            status, Event.SUSPENDED, reason="Suspended", message=message, now=s.now, pending=None,
+            status, LifecycleEvent.SUSPENDED, reason="Suspended", message=message, now=s.now, pending=None,
             gpus=asks(s.spec),
         )  # fmt: skip
         return Step(status=changed, delete=s.held, note=Note(reason="Suspended", message=message))
     if not s.spec.suspend and s.phase is Phase.SUSPENDED:
         changed = status_transitions.moved(
-            status, Event.RESUMED, reason="Resumed", message="the job waits again", now=s.now
+            status, LifecycleEvent.RESUMED, reason="Resumed", message="the job waits again", now=s.now
         )
         return Step(status=changed, delete=s.held, note=Note(reason="Resumed", message="spec.suspend was cleared"))
     return Step(delete=s.held)
 
 
-def _refused(status: TrainingJobStatus, event: Event | None, problem: str, now: float) -> TrainingJobStatus:
+def _refused(status: TrainingJobStatus, event: LifecycleEvent | None, problem: str, now: float) -> TrainingJobStatus:
     if event is not None:
         return status_transitions.moved(status, event, reason="Invalid", message=problem, now=now, pending=None)
     return status_transitions.explained(status, reason="Invalid", message=problem, now=now)

@@ -20,7 +20,7 @@ from cotenant.api.resources.trainingjob_status import (
     TrainingJobStatus,
     UsageStatus,
 )
-from cotenant.core.model.lifecycle import HOLDING, Event, Phase, step
+from cotenant.core.model.lifecycle import HOLDING, LifecycleEvent, Phase, next_phase
 from cotenant.core.model.objects import Placement
 from cotenant.core.model.plan import Verdict
 
@@ -30,10 +30,10 @@ class UnexpectedEventError(RuntimeError):
 
 
 def moved(
-    status: TrainingJobStatus, event: Event, *, reason: str, message: str, now: float, **fields: Any
+    status: TrainingJobStatus, event: LifecycleEvent, *, reason: str, message: str, now: float, **fields: Any
 ) -> TrainingJobStatus:
     """The status one transition further. `fields` are what else this transition changes."""
-    phase = step(Phase(status.phase or Phase.PENDING), event)
+    phase = next_phase(Phase(status.phase or Phase.PENDING), event)
     if phase is None:
         raise UnexpectedEventError(f"{event} in phase {status.phase}")
     changed = status.model_copy(update={"phase": phase, "reason": reason, "message": message, **fields})
@@ -81,7 +81,7 @@ def admitted(
     """The commit of an admission: from here on the job holds its GPUs."""
     return moved(
         status,
-        Event.ADMITTED,
+        LifecycleEvent.ADMITTED,
         reason="Admitted",
         message=message,
         now=now,
@@ -107,7 +107,7 @@ def resized(
     """An elastic job gets other GPUs: the next attempt begins, without ever having waited again."""
     return moved(
         status,
-        Event.RESIZED,
+        LifecycleEvent.RESIZED,
         reason="Resized",
         message=message,
         now=now,
@@ -121,7 +121,7 @@ def resized(
 
 def evicting(
     status: TrainingJobStatus,
-    event: Event,
+    event: LifecycleEvent,
     *,
     kind: str,
     message: str,
@@ -142,7 +142,7 @@ def released(status: TrainingJobStatus, *, milli: int, over_at: float, now: floa
     message = status.message or "the job gave its GPUs back and waits again"
     return moved(
         status,
-        Event.RELEASED,
+        LifecycleEvent.RELEASED,
         reason=reason,
         message=message,
         now=now,
@@ -156,7 +156,7 @@ def released(status: TrainingJobStatus, *, milli: int, over_at: float, now: floa
 
 def finished(
     status: TrainingJobStatus,
-    event: Event,
+    event: LifecycleEvent,
     *,
     reason: str,
     message: str,

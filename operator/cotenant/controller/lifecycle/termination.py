@@ -13,7 +13,7 @@ from cotenant.controller.lifecycle.progress import last_words
 from cotenant.controller.lifecycle.words import exit_message
 from cotenant.controller.settings import Settings
 from cotenant.core.model.formatting import counted
-from cotenant.core.model.lifecycle import Event
+from cotenant.core.model.lifecycle import LifecycleEvent
 
 GRACE_S = 30
 """The grace period of a job whose spec cannot be read any more."""
@@ -35,8 +35,8 @@ def end(s: Situation, ending: Ending, settings: Settings) -> Step:
     out_of_retries = ending.kind is End.HOPELESS or (ending.kind is End.FAILED and failures > retries)
     if out_of_retries or faults > settings.platform_retries:
         why = message if retries == 0 or ending.kind is not End.FAILED else f"{message}; all {retries} retries are used"
-        return give_up(s, Event.GAVE_UP, reason=reason, message=why, **fields)
-    event = Event.EVICTED if ending.kind is End.LEFT else Event.CRASHED
+        return give_up(s, LifecycleEvent.GAVE_UP, reason=reason, message=why, **fields)
+    event = LifecycleEvent.EVICTED if ending.kind is End.LEFT else LifecycleEvent.CRASHED
     return evict(s, event, kind=reason, message=f"{message}; the job will be tried again", **fields)
 
 
@@ -61,7 +61,7 @@ def _complete(s: Situation, ending: Ending) -> Step:
         message += f", at step {told.step} of {told.of}"
     changed = status_transitions.finished(
         s.status,
-        Event.COMPLETED,
+        LifecycleEvent.COMPLETED,
         reason="Completed",
         message=message,
         milli=s.milli,
@@ -74,7 +74,7 @@ def _complete(s: Situation, ending: Ending) -> Step:
     return Step(status=changed, delete=s.held, note=Note(reason="Completed", message=message))
 
 
-def give_up(s: Situation, event: Event, *, reason: str, message: str, **fields: Any) -> Step:
+def give_up(s: Situation, event: LifecycleEvent, *, reason: str, message: str, **fields: Any) -> Step:
     changed = status_transitions.finished(
         s.status,
         event,
@@ -89,10 +89,16 @@ def give_up(s: Situation, event: Event, *, reason: str, message: str, **fields: 
     return Step(status=changed, delete=s.held, note=Note(reason=reason, message=message, warning=True))
 
 
-def evict(s: Situation, event: Event, *, kind: str, message: str, warning: bool = False, **fields: Any) -> Step:
+def evict(
+    s: Situation, event: LifecycleEvent, *, kind: str, message: str, warning: bool = False, **fields: Any
+) -> Step:
     """Asked to leave. When nothing of it runs any more, it has left in the same step."""
     changed = status_transitions.evicting(s.status, event, kind=kind, message=message, now=s.now, **fields)
-    note = Note(reason=kind, message=message, warning=warning or event in {Event.CRASHED, Event.START_TIMED_OUT})
+    note = Note(
+        reason=kind,
+        message=message,
+        warning=warning or event in {LifecycleEvent.CRASHED, LifecycleEvent.START_TIMED_OUT},
+    )
     held = s.held
     if not any(pod.held for pod in s.pods):
         changed = _release(s, changed)
@@ -120,7 +126,7 @@ def _release(s: Situation, status: TrainingJobStatus) -> TrainingJobStatus:
     if s.spec is not None and s.spec.suspend:
         message = "spec.suspend is true: the job waits until it is set to false"
         freed = status_transitions.moved(
-            freed, Event.SUSPENDED, reason="Suspended", message=message, now=s.now, pending=None
+            freed, LifecycleEvent.SUSPENDED, reason="Suspended", message=message, now=s.now, pending=None
         )
     return freed
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cotenant import contract, names
-from cotenant.core.model.objects import GpuGrant, NodePlacement, Placement, RankPlacement
+from cotenant.core.model.objects import GrantedGpu, NodePlacement, Placement, RankPlacement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ def placement_from_json(text: str) -> NodePlacement | None:
                 RankPlacement(
                     rank=int(rank),
                     gpus=tuple(
-                        GpuGrant(uuid=g["uuid"], memory_mib=g["memoryMiB"], compute_milli=g["computeMilli"])
+                        GrantedGpu(uuid=g["uuid"], memory_mib=g["memoryMiB"], compute_milli=g["computeMilli"])
                         for g in grants
                     ),
                 )

@@ -18,7 +18,7 @@ from cotenant.controller.client.kube import Document
 from cotenant.controller.manifests.attempt import Attempt, placement_to_json
 from cotenant.controller.manifests.gpu_isolation import IsolationPath
 from cotenant.controller.settings import Settings
-from cotenant.core.model.objects import WHOLE, GpuGrant
+from cotenant.core.model.objects import WHOLE, GrantedGpu
 
 USER = 65532
 
@@ -105,7 +105,7 @@ def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contrac
     )
 
 
-def _grant(attempt: Attempt, gpu: GpuGrant) -> contract.GpuGrant:
+def _grant(attempt: Attempt, gpu: GrantedGpu) -> contract.GpuGrant:
     facts = attempt.gpus.get(gpu.uuid)
     return contract.GpuGrant(
         uuid=gpu.uuid,

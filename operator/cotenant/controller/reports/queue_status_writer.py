@@ -24,10 +24,10 @@ from cotenant.controller.lifecycle.status_transitions import moment
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.objects import WHOLE, JobKey
 from cotenant.core.model.plan import Plan, Verdict
-from cotenant.core.queueing.fair_share import Shares, borrowed
-from cotenant.core.quota.tree import Line, QueueTree
+from cotenant.core.queueing.fair_share import DominantShares, borrowed
+from cotenant.core.quota.tree import QueueTree, QuotaLine
 from cotenant.core.quota.usage import Usage
-from cotenant.core.snapshot.accounting import Standing
+from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -39,14 +39,14 @@ class Account:
 
     tree: QueueTree
     usage: Usage
-    shares: Shares
+    shares: DominantShares
     pending: Mapping[str, int]
     running: Mapping[str, int]
     past: Mapping[str, PastBorrowing]
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Account:
-        standing = snapshot.standing or Standing.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
+        standing = snapshot.accounting or Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
         pending = Counter(job.queue for job in standing.pending)
         running = Counter(job.queue for job in standing.running.values())
         at = moment(snapshot.now)
@@ -56,21 +56,21 @@ class Account:
             )
             for one in snapshot.usage_history
         }
-        return cls(standing.tree, standing.usage, Shares(standing.tree, {}), pending, running, past)
+        return cls(standing.tree, standing.usage, DominantShares(standing.tree, {}), pending, running, past)
 
     def held(self) -> dict[str, int]:
         """Queue → milli-GPU, descendants included."""
-        return {queue.name: self.usage.held(number) for number, queue in enumerate(self.tree.queues)}
+        return {queue.name: self.usage.held_milli(number) for number, queue in enumerate(self.tree.queues)}
 
 
 def status_of(queue: Queue, account: Account, served: frozenset[str], budgets: Budgets, now: float) -> QueueStatus:
     name = queue.metadata.name or ""
-    number = account.tree.number[name]
+    number = account.tree.index[name]
     over = borrowed(account.usage, number)
-    lines = tuple(_line(account, line) for line in account.tree.lines_of[number])
+    lines = tuple(_line(account, line) for line in account.tree.quotas_of[number])
     below = _below(account.tree, number)
     amounts = {
-        "used": account.usage.held(number),
+        "used": account.usage.held_milli(number),
         "borrowed": over[None] if None in over else sum(over.values()),
         "lent": max((line.lent for line in lines), default=0),
     }
@@ -93,9 +93,9 @@ def worth_a_write(change: Mapping[str, object], written: Mapping[str, object]) -
     return bool(change.keys() - {"pastBorrowing"} or (change and "pastBorrowing" not in written))
 
 
-def _line(account: Account, line: Line) -> QuotaUsage:
+def _line(account: Account, line: QuotaLine) -> QuotaUsage:
     """Lent is what others hold of the idle guarantee: the part of it that is not free any more."""
-    used = account.usage.lines[line.number]
+    used = account.usage.quota_milli[line.index]
     idle = max(0, line.guaranteed - used)
     amounts = {
         "guaranteed": line.quota.guaranteed,
@@ -108,16 +108,16 @@ def _line(account: Account, line: Line) -> QuotaUsage:
     return QuotaUsage(
         gpu_class=line.quota.gpu_class,
         zone=line.quota.zone,
-        memory_used=None if most is None else show_mib(account.usage.memory[line.number]),
+        memory_used=None if most is None else show_mib(account.usage.quota_mib[line.index]),
         memory_limit=None if most is None else show_mib(most),
     ).model_copy(update=amounts)
 
 
-def _free(account: Account, line: Line) -> int:
+def _free(account: Account, line: QuotaLine) -> int:
     """Milli-GPU that nobody holds where the line counts. Zones are not kept apart in the usage of classes."""
     classes = {name for (name, _) in account.tree.capacity if line.quota.gpu_class in (None, name)}
     capacity = sum(milli for bucket, milli in account.tree.capacity.items() if line.matches(bucket))
-    held = sum(account.usage.classes[root].get(name, 0) for root in account.tree.roots for name in classes)
+    held = sum(account.usage.class_milli[root].get(name, 0) for root in account.tree.roots for name in classes)
     return max(0, capacity - held)
 
 
@@ -190,7 +190,7 @@ class QueueBooks:
     async def _write(self, snapshot: Snapshot, account: Account, now: float) -> None:
         served = {queue.name: queue.namespaces for queue in snapshot.queues}
         for name, queue in list(self._mirror.queues.items()):
-            if name not in account.tree.number or not self._leads():
+            if name not in account.tree.index or not self._leads():
                 continue
             status = status_of(queue, account, served.get(name, frozenset()), self._budgets, now)
             written = self._mirror.queue_statuses.get(name, {})
@@ -215,7 +215,7 @@ class QueueBooks:
             metrics.jobs.labels(phase).set(count)
         metrics.gpus.clear()
         for number, one in enumerate(account.tree.queues):
-            for gpu_class, milli in account.usage.classes[number].items():
+            for gpu_class, milli in account.usage.class_milli[number].items():
                 metrics.gpus.labels(one.name, gpu_class).set(milli / WHOLE)
         metrics.capacity.clear()
         for (gpu_class, _), milli in account.tree.capacity.items():

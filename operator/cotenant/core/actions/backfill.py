@@ -11,36 +11,36 @@ one, a job of an hour does not.
 
 from __future__ import annotations
 
-from cotenant.core.allocation.allocation import Holding
+from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
-from cotenant.core.cycle.search import Found, Reservation
+from cotenant.core.cycle.search import PlacementResult, Reservation
 from cotenant.core.explain.forecast import start_of
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason
 from cotenant.core.quota.usage import Charge
 
-_FOR_ROOM = frozenset({Reason.WAITING_FOR_GPUS, Reason.WAITING_FOR_CPU_OR_MEMORY, Reason.WAITING_FOR_TOPOLOGY})
+WAITING_FOR_NODES = frozenset({Reason.WAITING_FOR_GPUS, Reason.WAITING_FOR_CPU_OR_MEMORY, Reason.WAITING_FOR_TOPOLOGY})
 
 
 def reserve(cycle: Cycle, job: Job, request: Request) -> None:
     """Keep the coming place of a job that was just refused, if it is the first in line for its classes."""
     classes = {bucket[0] for option in request.options for bucket in option.buckets}
-    if cycle.refused[request].reason not in _FOR_ROOM or classes & cycle.reservations.keys():
+    if cycle.refused[request].reason not in WAITING_FOR_NODES or classes & cycle.reservations.keys():
         return
     cycle.reservations.update(dict.fromkeys(sorted(classes)))
     coming = start_of(cycle, request)
     if coming is None or coming[0] > cycle.snapshot.now + cycle.policy.reserve_within_s:
         return
     starts_at, found = coming
-    holding = Holding(found.holding.takes, Charge(-1, "", ()))
+    holding = Allocation(found.allocation.nodes, Charge(-1, "", ()))
     kept = Reservation(job.key, starts_at, holding)
-    cycle.hold(Found(found.option, found.placement, holding))
-    for bucket, _, _ in found.holding.charge.amounts:
+    cycle.allocate(PlacementResult(found.option, found.placement, holding))
+    for bucket, _, _ in found.allocation.charge.amounts:
         cycle.reservations[bucket[0]] = kept
 
 
-def find_before(cycle: Cycle, job: Job, request: Request) -> Found | None:
+def backfill(cycle: Cycle, job: Job, request: Request) -> PlacementResult | None:
     """A place on reserved GPUs for a job that has ended in time."""
     runtime = job.max_runtime_s or job.expected_runtime_s
     if runtime is None:
@@ -49,21 +49,21 @@ def find_before(cycle: Cycle, job: Job, request: Request) -> Found | None:
     tried = request, frozenset(kept.job for kept in usable)
     if not usable or tried in cycle.backfilled:
         return None
-    with cycle.now.trial():
+    with cycle.current.trial():
         for kept in usable:
-            cycle.now.release(kept.holding)
-        found = cycle.find(cycle.now, request, request.workers)
+            cycle.current.release(kept.allocation)
+        found = cycle.find(cycle.current, request, request.workers)
     if found is None:
         cycle.backfilled.add(tried)
     return found
 
 
-def lift_reservations(cycle: Cycle) -> None:
+def release_reservations(cycle: Cycle) -> None:
     """All reservations end: what comes after the line-up takes nothing that cannot be taken back."""
     for kept in _distinct(cycle):
-        cycle.now.release(kept.holding)
-        if cycle.later is not None:
-            cycle.later.release(kept.holding)
+        cycle.current.release(kept.allocation)
+        if cycle.after_evictions is not None:
+            cycle.after_evictions.release(kept.allocation)
     cycle.reservations.clear()
 
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from cotenant.core.actions.victims import lost_work, protected
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
-from cotenant.core.cycle.search import Found
+from cotenant.core.cycle.search import PlacementResult
 from cotenant.core.explain.inadmissible import resolve
-from cotenant.core.explain.pending_reason import room_is_made
+from cotenant.core.explain.pending_reason import waiting_for_eviction
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Evict, EvictionKind, Reason, Refusal
 
@@ -51,11 +51,11 @@ def _movable(cycle: Cycle) -> dict[int, list[Job]]:
     """Row → jobs that lie on it alone and may move, least lost work first."""
     rows: dict[int, list[Job]] = {}
     for job in cycle.running.values():
-        number = cycle.tree.number.get(job.queue)
+        number = cycle.tree.index.get(job.queue)
         if number is None or not cycle.tree.queues[number].consolidation or not job.preemptible:
             continue
-        untouched = not job.evicting and job.leaving is None and job.key not in cycle.evicted
-        takes = cycle.held(job).takes
+        untouched = not job.evicting and job.resizing_from is None and job.key not in cycle.evicted
+        takes = cycle.allocation_of(job).nodes
         if untouched and job.key not in cycle.resized and len(takes) == 1 and not protected(cycle, job):
             rows.setdefault(takes[0].row, []).append(job)
     for jobs in rows.values():
@@ -64,7 +64,7 @@ def _movable(cycle: Cycle) -> dict[int, list[Job]]:
 
 
 def _lost(cycle: Cycle, job: Job) -> int:
-    return lost_work(cycle, job, cycle.held(job).charge.milli)
+    return lost_work(cycle, job, cycle.allocation_of(job).charge.milli)
 
 
 def _make_way(cycle: Cycle, job: Job, movable: dict[int, list[Job]], most: int) -> set[JobKey]:
@@ -91,28 +91,28 @@ def _worth(cycle: Cycle, job: Job, moving: Sequence[Job]) -> bool:
     return sum(_lost(cycle, other) for other in moving) < milli * int(start - cycle.snapshot.now)
 
 
-def _places(cycle: Cycle, request: Request, moving: Sequence[Job]) -> list[Found] | None:
+def _places(cycle: Cycle, request: Request, moving: Sequence[Job]) -> list[PlacementResult] | None:
     """Places for the beneficiary and for everybody who moves, or None; nothing is kept."""
     books = cycle.open_later()
-    found: list[Found] = []
+    found: list[PlacementResult] = []
     with books.trial():
         for other in moving:
-            books.release(cycle.held(other))
+            books.release(cycle.allocation_of(other))
         wanted: list[tuple[Request | Refusal, int]] = [(request, request.workers)]
         wanted += [(resolve(cycle, other), other.placement.workers) for other in moving if other.placement is not None]
         for asked, workers in wanted:
             place = None if isinstance(asked, Refusal) else cycle.find(books, asked, workers)
             if place is None:
                 return None
-            books.hold(place.holding)
+            books.allocate(place.allocation)
             found.append(place)
     return found
 
 
-def _carry_out(cycle: Cycle, job: Job, moving: Sequence[Job], places: Sequence[Found]) -> None:
+def _carry_out(cycle: Cycle, job: Job, moving: Sequence[Job], places: Sequence[PlacementResult]) -> None:
     books = cycle.open_later()
     for other in moving:
-        books.release(cycle.held(other))
+        books.release(cycle.allocation_of(other))
         cycle.evicted[other.key] = Evict(
             job=other.key,
             kind=EvictionKind.MOVED,
@@ -120,5 +120,5 @@ def _carry_out(cycle: Cycle, job: Job, moving: Sequence[Job], places: Sequence[F
             message=f"Moves to another place, which is kept for it, so that {job.key} can start.",
         )
     for key, place in zip((job.key, *(other.key for other in moving)), places, strict=True):
-        cycle.promise(key, place)
-    cycle.verdicts[job.key] = room_is_made(places[0].placement).verdict(job.key)
+        cycle.nominate(key, place)
+    cycle.verdicts[job.key] = waiting_for_eviction(places[0].placement).verdict(job.key)

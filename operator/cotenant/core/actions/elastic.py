@@ -11,16 +11,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from cotenant.core.allocation.allocation import holding_of
-from cotenant.core.allocation.placements import joined, placement_of
+from cotenant.core.allocation.allocation import allocation_of
+from cotenant.core.allocation.placements import placement_of, with_more
 from cotenant.core.allocation.request import Option, Request
 from cotenant.core.cycle.cycle import Cycle
-from cotenant.core.cycle.search import Found, headroom
+from cotenant.core.cycle.search import PlacementResult, headroom
 from cotenant.core.explain.inadmissible import resolve
 from cotenant.core.model.formatting import counted
 from cotenant.core.model.objects import Job, Placement, TopologyMode
 from cotenant.core.model.plan import Admit, Refusal, Resize
-from cotenant.core.placement.gang import Ask, most, place
+from cotenant.core.placement.gang import PlacementRequest, max_workers, place_gang
 
 
 def grow(cycle: Cycle) -> None:
@@ -36,7 +36,7 @@ def _current(cycle: Cycle, job: Job) -> Placement | None:
     """The placement that may grow: admitted in this cycle, or running and left in peace by it."""
     if job.key in cycle.admitted:
         return cycle.admitted[job.key].placement
-    if job.evicting or job.leaving is not None or job.key in cycle.evicted or job.key in cycle.shrunk:
+    if job.evicting or job.resizing_from is not None or job.key in cycle.evicted or job.key in cycle.shrunk:
         return None
     return job.placement
 
@@ -48,22 +48,22 @@ def _grow(cycle: Cycle, job: Job, placement: Placement) -> None:
     option = _option_of(cycle, request, placement)
     if option is None:
         return
-    idle = cycle.now.ledger.idle() if cycle.tree.holds_back else None
-    room = headroom(cycle.now.usage, request, option, idle)
+    idle = cycle.current.ledger.idle() if cycle.tree.limits_lending else None
+    room = headroom(cycle.current.usage, request, option, idle)
     ask = _ask(cycle, option, placement)
-    ask = replace(ask, zone_room=room.zones)
-    extra = min(job.workers_max - placement.workers, room.total, most(cycle.now.room, ask))
-    picks = place(cycle.now.room, ask, extra) if extra > 0 else None
+    ask = replace(ask, zone_workers=room.zone_workers)
+    extra = min(job.workers_max - placement.workers, room.workers, max_workers(cycle.current.fit_cache, ask))
+    picks = place_gang(cycle.current.fit_cache, ask, extra) if extra > 0 else None
     if picks is None:
         return
     more = placement_of(picks, ask.shape, cycle.inventory)
-    holding = holding_of(job, more, cycle.inventory, cycle.tree)
-    if job.preemptible or cycle.search.confined(cycle.now, request, holding):
-        _take(cycle, job, joined(placement, more), Found(option, more, holding))
+    holding = allocation_of(job, more, cycle.inventory, cycle.tree)
+    if job.preemptible or cycle.search.within_guarantees(cycle.current, request, holding):
+        _take(cycle, job, with_more(placement, more), PlacementResult(option, more, holding))
 
 
-def _take(cycle: Cycle, job: Job, placement: Placement, found: Found) -> None:
-    cycle.hold(found)
+def _take(cycle: Cycle, job: Job, placement: Placement, found: PlacementResult) -> None:
+    cycle.allocate(found)
     if job.key in cycle.admitted:
         cycle.admitted[job.key] = Admit(job=job.key, placement=placement)
         return
@@ -83,7 +83,7 @@ def _option_of(cycle: Cycle, request: Request, placement: Placement) -> Option |
     return next((option for option in request.options if option.gpu_class in (gpu_class, "")), None)
 
 
-def _ask(cycle: Cycle, option: Option, placement: Placement) -> Ask:
+def _ask(cycle: Cycle, option: Option, placement: Placement) -> PlacementRequest:
     """Growth keeps the topology that is required, other GPUs than the job's own, and none that is suspect: one slow GPU
     would slow down all those that the job has."""
     inventory = cycle.inventory
@@ -94,10 +94,10 @@ def _ask(cycle: Cycle, option: Option, placement: Placement) -> Ask:
         for grant in rank.gpus
         if grant.uuid in inventory.slot_of
     )
-    rows, topology = option.ask.allowed, option.ask.topology
+    rows, topology = option.placement_request.allowed, option.placement_request.topology
     if topology is not None and topology.mode is TopologyMode.REQUIRED:
         row = inventory.row_of[placement.nodes[0].node]
         domain = {"zone": inventory.zone, "rack": inventory.rack}.get(topology.level, np.arange(len(inventory.nodes)))
         rows = rows & (domain == domain[row])
-    avoid = inventory.suspects | (held if option.ask.distinct else frozenset())
-    return replace(option.ask, allowed=rows, everywhere=False, avoid=avoid, topology=None)
+    avoid = inventory.suspects | (held if option.placement_request.distinct else frozenset())
+    return replace(option.placement_request, allowed=rows, unrestricted=False, excluded=avoid, topology=None)

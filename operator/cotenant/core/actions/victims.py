@@ -22,18 +22,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cotenant.core.allocation.allocation import holding_of
-from cotenant.core.allocation.eviction_candidate import Candidates, Unit
-from cotenant.core.allocation.placements import only, without
+from cotenant.core.allocation.allocation import allocation_of
+from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
+from cotenant.core.allocation.placements import single_rank, without_ranks
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.model.objects import Job, JobKey, Placement
 from cotenant.core.model.plan import EvictionKind
-from cotenant.core.queueing.fair_share import entitled
-from cotenant.core.quota.tree import Bucket, Line, QueueTree
+from cotenant.core.queueing.fair_share import within_guarantee
+from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
 
 
-def candidates(cycle: Cycle, request: Request) -> Candidates:
+def candidates(cycle: Cycle, request: Request) -> CandidateList:
     """Drawn up once per queue, priority and standing of the request; see `still_there`."""
     levels = _levels(cycle, request)
     preempts = request.queue in levels or not cycle.entitled_waits
@@ -45,19 +45,19 @@ def candidates(cycle: Cycle, request: Request) -> Candidates:
             if queue != request.queue:
                 units.extend(_from_other_queue(cycle, request, queue, levels))
         units.sort(key=lambda unit: unit.order)
-        known = cycle.candidates[key] = Candidates(
+        known = cycle.candidates[key] = CandidateList(
             [unit for unit in units if unit.rank is not None], [unit for unit in units if unit.rank is None], 0
         )
     if known.stale(len(cycle.evicted) + len(cycle.shrunk)):
-        known = cycle.candidates[key] = Candidates(
-            list(still_there(cycle, known.surplus)),
-            list(still_there(cycle, known.whole)),
+        known = cycle.candidates[key] = CandidateList(
+            list(not_yet_evicted(cycle, known.surplus)),
+            list(not_yet_evicted(cycle, known.whole)),
             len(cycle.evicted) + len(cycle.shrunk),
         )
     return known
 
 
-def still_there(cycle: Cycle, units: Iterable[Unit]) -> Iterator[Unit]:
+def not_yet_evicted(cycle: Cycle, units: Iterable[EvictionCandidate]) -> Iterator[EvictionCandidate]:
     """Without those whom this cycle has already asked to leave."""
     gone, shrunk = cycle.evicted, cycle.shrunk
     for unit in units:
@@ -66,24 +66,26 @@ def still_there(cycle: Cycle, units: Iterable[Unit]) -> Iterator[Unit]:
             yield unit
 
 
-def _from_own_queue(cycle: Cycle, request: Request, preempts: bool) -> Iterator[Unit]:
+def _from_own_queue(cycle: Cycle, request: Request, preempts: bool) -> Iterator[EvictionCandidate]:
     """Surplus of anybody; whole jobs of lower priority."""
     for job in cycle.running_in(request.queue):
-        if job.leaving is None:
+        if job.resizing_from is None:
             yield from _surplus(cycle, job, EvictionKind.PREEMPTED)
             if preempts and job.priority < request.job.priority and job.preemptible and not protected(cycle, job):
                 yield _minimum(cycle, job, EvictionKind.PREEMPTED)
 
 
-def _from_other_queue(cycle: Cycle, request: Request, queue: int, levels: frozenset[int]) -> Iterator[Unit]:
+def _from_other_queue(
+    cycle: Cycle, request: Request, queue: int, levels: frozenset[int]
+) -> Iterator[EvictionCandidate]:
     """What the queue borrows: surplus for anybody, whole jobs for those inside their guarantee."""
-    fork = cycle.tree.fork(request.queue, queue)
+    fork = cycle.tree.below_common_ancestor(request.queue, queue)
     if fork is None:
         return
     owed = fork[0] in levels
     covered_jobs = _covered_at(cycle, fork[1]) if owed or cycle.elastic_in(queue) else frozenset()
     for job in cycle.running_in(queue) if owed else cycle.elastic_in(queue):
-        if job.leaving is not None:
+        if job.resizing_from is not None:
             continue
         may_leave = owed and (job.key, False) not in covered_jobs
         if may_leave or (job.key, True) not in covered_jobs:
@@ -95,11 +97,11 @@ def _from_other_queue(cycle: Cycle, request: Request, queue: int, levels: frozen
 def _levels(cycle: Cycle, request: Request) -> frozenset[int]:
     """Queues on the request's path that stay inside their guarantee with it."""
     usage = cycle.open_later().usage
-    return frozenset(step for step in cycle.tree.paths[request.queue] if entitled(usage, request, step))
+    return frozenset(step for step in cycle.tree.paths[request.queue] if within_guarantee(usage, request, step))
 
 
 def protected(cycle: Cycle, job: Job) -> bool:
-    queue = cycle.tree.queues[cycle.tree.number[job.queue]]
+    queue = cycle.tree.queues[cycle.tree.index[job.queue]]
     least = max(cycle.policy.protected_runtime_s, queue.protected_runtime_s)
     return least > 0 and job.admitted_at is not None and cycle.snapshot.now - job.admitted_at < least
 
@@ -110,38 +112,38 @@ def lost_work(cycle: Cycle, job: Job, milli: int) -> int:
     return milli * (max(0, int(cycle.snapshot.now - since)) + cycle.policy.restart_cost_s)
 
 
-def _surplus(cycle: Cycle, job: Job, kind: EvictionKind) -> Iterable[Unit]:
+def _surplus(cycle: Cycle, job: Job, kind: EvictionKind) -> Iterable[EvictionCandidate]:
     """Workers above the minimum, the last ranks first."""
     placement = job.placement
     if placement is None or job.workers_max <= job.workers_min:
         return
     for rank in range(placement.workers - 1, job.workers_min - 1, -1):
-        holding = holding_of(job, only(placement, rank), cycle.inventory, cycle.tree)
-        yield Unit(job, holding, kind, lost_work(cycle, job, holding.charge.milli), rank)
+        holding = allocation_of(job, single_rank(placement, rank), cycle.inventory, cycle.tree)
+        yield EvictionCandidate(job, holding, kind, lost_work(cycle, job, holding.charge.milli), rank)
 
 
-def _minimum(cycle: Cycle, job: Job, kind: EvictionKind) -> Unit:
+def _minimum(cycle: Cycle, job: Job, kind: EvictionKind) -> EvictionCandidate:
     """The whole job, without the surplus workers, which are units of their own."""
-    holding = cycle.held(job)
+    holding = cycle.allocation_of(job)
     placement = job.placement
     if placement is not None and job.workers_max > job.workers_min:
-        rest = without(placement, range(job.workers_min, placement.workers))
-        holding = holding_of(job, rest, cycle.inventory, cycle.tree)
-    return Unit(job, holding, kind, lost_work(cycle, job, holding.charge.milli))
+        rest = without_ranks(placement, range(job.workers_min, placement.workers))
+        holding = allocation_of(job, rest, cycle.inventory, cycle.tree)
+    return EvictionCandidate(job, holding, kind, lost_work(cycle, job, holding.charge.milli))
 
 
 def _covered_at(cycle: Cycle, queue: int) -> frozenset[tuple[JobKey, bool]]:
     known = cycle.covered.get(queue)
     if known is None:
         inside = [job for below in cycle.tree.subtree(queue) for job in cycle.running_in(below)]
-        known = cycle.covered[queue] = covered(cycle, queue, inside)
+        known = cycle.covered[queue] = covered_by_guarantee(cycle, queue, inside)
     return known
 
 
-def covered(cycle: Cycle, queue: int, jobs: Iterable[Job]) -> frozenset[tuple[JobKey, bool]]:
+def covered_by_guarantee(cycle: Cycle, queue: int, jobs: Iterable[Job]) -> frozenset[tuple[JobKey, bool]]:
     """(job, is this its surplus?) that the queue's guarantee has room for, oldest admission first."""
     tree = cycle.tree
-    room = {line.number: line.guaranteed for line in tree.lines_of[queue] if line.quota.guaranteed}
+    room = {line.index: line.guaranteed for line in tree.quotas_of[queue] if line.quota.guaranteed}
     found: set[tuple[JobKey, bool]] = set()
     if not any(room.values()):
         return frozenset()
@@ -153,7 +155,9 @@ def covered(cycle: Cycle, queue: int, jobs: Iterable[Job]) -> frozenset[tuple[Jo
             part = workers - job.workers_min if extra else min(workers, job.workers_min)
             if part <= 0:
                 continue
-            amounts = {bucket: -(-milli * part // workers) for bucket, milli, _ in cycle.held(job).charge.amounts}
+            amounts = {
+                bucket: -(-milli * part // workers) for bucket, milli, _ in cycle.allocation_of(job).charge.amounts
+            }
             if _claim(tree, queue, room, amounts):
                 found.add((job.key, extra))
     return frozenset(found)
@@ -162,11 +166,11 @@ def covered(cycle: Cycle, queue: int, jobs: Iterable[Job]) -> frozenset[tuple[Jo
 def _claim(tree: QueueTree, queue: int, room: dict[int, int], amounts: dict[Bucket, int]) -> bool:
     needs: dict[int, int] = {}
     for bucket, milli in amounts.items():
-        lines: list[Line] = [line for line in tree.lines_of[queue] if line.number in room and line.matches(bucket)]
+        lines: list[QuotaLine] = [line for line in tree.quotas_of[queue] if line.index in room and line.matches(bucket)]
         if not lines:
             return False
         for line in lines:
-            needs[line.number] = needs.get(line.number, 0) + milli
+            needs[line.index] = needs.get(line.index, 0) + milli
     if any(room[number] < milli for number, milli in needs.items()):
         return False
     for number, milli in needs.items():

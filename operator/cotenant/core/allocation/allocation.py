@@ -11,28 +11,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
-from cotenant.core.gpus.ledger import Ledger, Take
-from cotenant.core.model.objects import WHOLE, GpuGrant, Job, Placement, Sharing
-from cotenant.core.placement.gang import Pick
+from cotenant.core.gpus.ledger import Ledger, NodeAllocation
+from cotenant.core.model.objects import WHOLE, GrantedGpu, Job, Placement, Sharing
+from cotenant.core.placement.gang import NodeAssignment
 from cotenant.core.placement.shapes import Shape
 from cotenant.core.quota.tree import Bucket, QueueTree
 from cotenant.core.quota.usage import Charge
 
-_NOBODY = -1
+_NO_QUEUE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class Allocation:
     """What one placement takes."""
 
-    takes: tuple[Take, ...]
+    nodes: tuple[NodeAllocation, ...]
     charge: Charge
     missing: str = ""
     """The first node or GPU of the placement that no longer exists, in words; it holds nothing."""
 
 
-def holding_of(job: Job, placement: Placement, inventory: Inventory, tree: QueueTree) -> Holding:
-    takes: list[Take] = []
+def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: QueueTree) -> Allocation:
+    takes: list[NodeAllocation] = []
     amounts: dict[Bucket, tuple[int, int]] = {}
     missing = ""
     for part in placement.nodes:
@@ -54,15 +54,17 @@ def holding_of(job: Job, placement: Placement, inventory: Inventory, tree: Queue
                 bucket = (kind.gpu_class, inventory.nodes[row].zone)
                 milli, mib = amounts.get(bucket, (0, 0))
                 amounts[bucket] = (milli + cost_of(grant, kind.memory_mib), mib + grant.memory_mib)
-        takes.append(_take(job, row, (columns, memory, compute), len(part.ranks), tree))
-    return Holding(tuple(takes), _charge(job, amounts, tree), missing)
+        takes.append(_node_allocation(job, row, (columns, memory, compute), len(part.ranks), tree))
+    return Allocation(tuple(takes), _charge(job, amounts, tree), missing)
 
 
-def taken(picks: Sequence[Pick], job: Job, shape: Shape, inventory: Inventory, tree: QueueTree) -> Holding:
+def allocation_of_assignments(
+    picks: Sequence[NodeAssignment], job: Job, shape: Shape, inventory: Inventory, tree: QueueTree
+) -> Allocation:
     """The holding of picks: equal to `holding_of` the placement that is made of them, but for the order of nodes."""
-    takes: list[Take] = []
+    takes: list[NodeAllocation] = []
     amounts: dict[Bucket, tuple[int, int]] = {}
-    needs = [(*shape.need(kind), kind) for kind in inventory.kinds]
+    needs = [(*shape.per_gpu(kind), kind) for kind in inventory.kinds]
     for row, workers in picks:
         columns = [column for worker in workers for column in worker]
         memory, compute = [], []
@@ -74,45 +76,49 @@ def taken(picks: Sequence[Pick], job: Job, shape: Shape, inventory: Inventory, t
             before = amounts.get(bucket, (0, 0))
             cost = max(milli, -(-mib * WHOLE // max(1, kind.memory_mib)))
             amounts[bucket] = (before[0] + cost, before[1] + mib)
-        takes.append(_take(job, row, (columns, memory, compute), len(workers), tree))
-    return Holding(tuple(takes), _charge(job, amounts, tree))
+        takes.append(_node_allocation(job, row, (columns, memory, compute), len(workers), tree))
+    return Allocation(tuple(takes), _charge(job, amounts, tree))
 
 
-def _take(job: Job, row: int, grants: tuple[list[int], list[int], list[int]], workers: int, tree: QueueTree) -> Take:
+def _node_allocation(
+    job: Job, row: int, grants: tuple[list[int], list[int], list[int]], workers: int, tree: QueueTree
+) -> NodeAllocation:
     columns, memory, compute = grants
-    return Take(
+    return NodeAllocation(
         row=row,
         columns=tuple(columns),
-        memory=tuple(memory),
-        compute=tuple(compute),
-        cpu=job.cpu_milli * workers,
-        host=job.memory_mib * workers,
-        tenant=tenant_number(job.queue, tree),
+        memory_mib=tuple(memory),
+        compute_milli=tuple(compute),
+        cpu_milli=job.cpu_milli * workers,
+        host_mib=job.memory_mib * workers,
+        tenant=tenant_of(job.queue, tree),
         sharing=job.gpu.sharing,
     )
 
 
 def _charge(job: Job, amounts: dict[Bucket, tuple[int, int]], tree: QueueTree) -> Charge:
     ordered = amounts.items() if len(amounts) == 1 else sorted(amounts.items())
-    return Charge(tree.number.get(job.queue, _NOBODY), job.user, tuple((bucket, *amount) for bucket, amount in ordered))
+    return Charge(
+        tree.index.get(job.queue, _NO_QUEUE), job.user, tuple((bucket, *amount) for bucket, amount in ordered)
+    )
 
 
-def cost_of(grant: GpuGrant, memory_mib: int) -> int:
+def cost_of(grant: GrantedGpu, memory_mib: int) -> int:
     """Milli-GPU that quotas count for a grant: the larger dimension, rounded up."""
     return max(grant.compute_milli, -(-grant.memory_mib * WHOLE // max(1, memory_mib)))
 
 
-def tenant_number(queue: str, tree: QueueTree) -> int:
+def tenant_of(queue: str, tree: QueueTree) -> int:
     """Equal for equal queues. Queues that are gone get no new jobs, so one number, nobody's, serves them all."""
-    return tree.number.get(queue, len(tree.queues))
+    return tree.index.get(queue, len(tree.queues))
 
 
-class Bulk:
+class AllocationBatch:
     """Many holdings in a row, so that any stretch of them can be moved with a few array operations."""
 
     __slots__ = ("_accounts", "_amounts", "_grants", "_nodes", "amount_ends", "grant_ends", "node_ends")
 
-    def __init__(self, holdings: Iterable[Holding] = ()) -> None:
+    def __init__(self, holdings: Iterable[Allocation] = ()) -> None:
         self.grant_ends, self.node_ends, self.amount_ends = [0], [0], [0]
         self._grants: IntArray = np.zeros((0, 9), dtype=np.int64)
         self._nodes: IntArray = np.zeros((0, 3), dtype=np.int64)
@@ -121,7 +127,7 @@ class Bulk:
         """(queue, user, bucket) → its number in `_amounts`."""
         self.extend(holdings)
 
-    def extend(self, holdings: Iterable[Holding]) -> None:
+    def extend(self, holdings: Iterable[Allocation]) -> None:
         """More of them at the end; stretches that were moved before stay what they are."""
         grants: list[tuple[int, ...]] = []
         nodes: list[tuple[int, int, int]] = []
@@ -129,8 +135,8 @@ class Bulk:
         accounts = self._accounts
         of_grants, of_nodes, of_amounts = self.grant_ends[-1], self.node_ends[-1], self.amount_ends[-1]
         for holding in holdings:
-            for take in holding.takes:
-                nodes.append((take.row, take.cpu, take.host))
+            for take in holding.nodes:
+                nodes.append((take.row, take.cpu_milli, take.host_mib))
                 grants += _grants(take)
             charge = holding.charge
             for bucket, milli, mib in charge.amounts:
@@ -146,19 +152,19 @@ class Bulk:
     def __len__(self) -> int:
         return len(self.grant_ends) - 1
 
-    def move(self, ledger: Ledger, start: int, stop: int, sign: int) -> None:
+    def apply(self, ledger: Ledger, start: int, stop: int, sign: int) -> None:
         """`sign` 1 takes, -1 gives."""
         grants = self._grants[self.grant_ends[start] : self.grant_ends[stop]]
         nodes = self._nodes[self.node_ends[start] : self.node_ends[stop]]
         at = (grants[:, 0], grants[:, 1])
         np.add.at(ledger.free_memory, at, -sign * grants[:, 2])
         np.add.at(ledger.free_compute, at, -sign * grants[:, 3])
-        counted = (ledger.holders, ledger.tenant_sum, ledger.tenant_square, ledger.closed, ledger.reserved)
+        counted = (ledger.holders, ledger.tenant_sum, ledger.tenant_square, ledger.exclusive, ledger.queue_only)
         for place, array in enumerate(counted):
             np.add.at(array, at, sign * grants[:, 4 + place])
         np.add.at(ledger.free_cpu, nodes[:, 0], -sign * nodes[:, 1])
         np.add.at(ledger.free_host, nodes[:, 0], -sign * nodes[:, 2])
-        ledger.changes.extend(sorted(set(nodes[:, 0].tolist())))
+        ledger.changed_rows.extend(sorted(set(nodes[:, 0].tolist())))
 
     def blocked(self, ledger: Ledger) -> BoolArray:
         """[len] some GPU of the holding has not room for it as things stand: it cannot be held, whatever else is."""
@@ -180,7 +186,7 @@ class Bulk:
         ]
 
 
-def _grants(take: Take) -> list[tuple[int, ...]]:
+def _grants(take: NodeAllocation) -> list[tuple[int, ...]]:
     """One row per GPU, as `Bulk.move` adds them up: where, how much, one holder, and whose it is where that matters."""
     row, tenant = take.row, take.tenant
     closed, reserved = int(take.sharing is Sharing.NEVER), int(take.sharing is not Sharing.ANY)
@@ -188,5 +194,5 @@ def _grants(take: Take) -> list[tuple[int, ...]]:
         (row, column, memory, compute, 1, tenant, tenant * tenant, closed, reserved)
         if compute < WHOLE
         else (row, column, memory, compute, 1, 0, 0, 0, 0)
-        for column, memory, compute in zip(take.columns, take.memory, take.compute, strict=True)
+        for column, memory, compute in zip(take.columns, take.memory_mib, take.compute_milli, strict=True)
     ]

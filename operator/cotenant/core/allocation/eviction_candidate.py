@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotenant.core.allocation.allocation import Holding
+from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import EvictionKind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unit:
+class EvictionCandidate:
     """One thing that can leave: a whole job, or one surplus worker of an elastic one."""
 
     job: Job
-    holding: Holding
+    allocation: Allocation
     kind: EvictionKind
-    lost: int
+    lost_work: int
     """Milli-GPU-seconds of work."""
     rank: int | None = None
     """Of the surplus worker; None for the whole job."""
@@ -30,15 +30,15 @@ class Unit:
         """Least lost work, then borrowers before the own queue, lower priority, the newest."""
         own_queue = self.kind is EvictionKind.PREEMPTED
         newest = -(self.job.admitted_at or 0.0)
-        return self.lost, own_queue, self.job.priority, newest, self.job.key, -(self.rank or 0)
+        return self.lost_work, own_queue, self.job.priority, newest, self.job.key, -(self.rank or 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
+class CandidateList:
     """Who may leave for requests of one kind, in order. May name some that were asked in the meantime."""
 
-    surplus: Sequence[Unit]
-    whole: Sequence[Unit]
+    surplus: Sequence[EvictionCandidate]
+    whole: Sequence[EvictionCandidate]
     """Minimum parts of jobs; one that leaves takes its job's surplus with it."""
     asked: int
     """How many had been asked to leave when this was drawn up."""

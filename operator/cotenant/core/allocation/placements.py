@@ -9,15 +9,15 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.objects import GpuGrant, NodePlacement, Placement, RankPlacement
-from cotenant.core.placement.gang import Pick
+from cotenant.core.model.objects import GrantedGpu, NodePlacement, Placement, RankPlacement
+from cotenant.core.placement.gang import NodeAssignment
 from cotenant.core.placement.shapes import Shape
 
 
-def placement_of(picks: Sequence[Pick], shape: Shape, inventory: Inventory) -> Placement:
+def placement_of(picks: Sequence[NodeAssignment], shape: Shape, inventory: Inventory) -> Placement:
     rank = 0
     nodes = []
-    needs = [shape.need(kind) for kind in inventory.kinds]
+    needs = [shape.per_gpu(kind) for kind in inventory.kinds]
     for row, workers in picks if len(picks) == 1 else sorted(picks, key=lambda pick: (-len(pick[1]), pick[0])):
         uuids = inventory.uuids[row]
         ranks = []
@@ -25,36 +25,36 @@ def placement_of(picks: Sequence[Pick], shape: Shape, inventory: Inventory) -> P
             grants = []
             for column in columns:
                 memory, compute = needs[inventory.kind[row, column]]
-                grants.append(GpuGrant(uuid=uuids[column], memory_mib=memory, compute_milli=compute))
+                grants.append(GrantedGpu(uuid=uuids[column], memory_mib=memory, compute_milli=compute))
             ranks.append(RankPlacement(rank=rank, gpus=tuple(grants)))
             rank += 1
         nodes.append(NodePlacement(node=inventory.nodes[row].name, ranks=tuple(ranks)))
     return Placement(nodes=tuple(nodes))
 
 
-def without(placement: Placement, ranks: Collection[int]) -> Placement:
+def without_ranks(placement: Placement, ranks: Collection[int]) -> Placement:
     """The placement after some ranks have left; the others move up."""
-    return renumbered(
+    return renumber(
         [(node.node, [rank.gpus for rank in node.ranks if rank.rank not in ranks]) for node in placement.nodes]
     )
 
 
-def only(placement: Placement, rank: int) -> Placement:
+def single_rank(placement: Placement, rank: int) -> Placement:
     """Just one worker of it."""
-    return renumbered(
+    return renumber(
         [(part.node, [worker.gpus for worker in part.ranks if worker.rank == rank]) for part in placement.nodes]
     )
 
 
-def joined(placement: Placement, more: Placement) -> Placement:
+def with_more(placement: Placement, more: Placement) -> Placement:
     """The placement after workers were added: first those of nodes that it has, then new nodes."""
-    nodes: dict[str, list[tuple[GpuGrant, ...]]] = {}
+    nodes: dict[str, list[tuple[GrantedGpu, ...]]] = {}
     for part in (*placement.nodes, *more.nodes):
         nodes.setdefault(part.node, []).extend(rank.gpus for rank in part.ranks)
-    return renumbered(list(nodes.items()))
+    return renumber(list(nodes.items()))
 
 
-def renumbered(nodes: Sequence[tuple[str, Sequence[tuple[GpuGrant, ...]]]]) -> Placement:
+def renumber(nodes: Sequence[tuple[str, Sequence[tuple[GrantedGpu, ...]]]]) -> Placement:
     rank = 0
     parts = []
     for node, workers in nodes:
@@ -66,16 +66,16 @@ def renumbered(nodes: Sequence[tuple[str, Sequence[tuple[GpuGrant, ...]]]]) -> P
     return Placement(nodes=tuple(parts))
 
 
-def either(placement: Placement, leaving: Placement | None) -> Placement:
+def union_during_resize(placement: Placement, leaving: Placement | None) -> Placement:
     """Everything that is taken while a resize is under way: per node and GPU the larger of before and after."""
     if leaving is None or leaving == placement:
         return placement
     before = Counter((part.node, rank.gpus) for part in leaving.nodes for rank in part.ranks)
     after = Counter((part.node, rank.gpus) for part in placement.nodes for rank in part.ranks)
-    nodes: dict[str, list[tuple[GpuGrant, ...]]] = {}
+    nodes: dict[str, list[tuple[GrantedGpu, ...]]] = {}
     for node, gpus in sorted((before | after).elements(), key=str):
         nodes.setdefault(node, []).append(gpus)
-    return renumbered(list(nodes.items()))
+    return renumber(list(nodes.items()))
 
 
 def workers_on(placement: Placement) -> dict[int, str]:

@@ -12,16 +12,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cotenant.core.allocation.allocation import tenant_number
+from cotenant.core.allocation.allocation import tenant_of
 from cotenant.core.gpus.inventory import BoolArray, Inventory
 from cotenant.core.model.objects import Job
 from cotenant.core.placement.fitting import Tenancy
-from cotenant.core.placement.gang import Ask
+from cotenant.core.placement.gang import PlacementRequest
 from cotenant.core.placement.shapes import worker_shape
 from cotenant.core.quota.tree import Bucket, QueueTree
 
 RequestKey: TypeAlias = tuple[object, ...]
-Claim: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
+GuaranteeTerms: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
 """Alternatives; each a set of (line, what may be used of it already at most)."""
 
 
@@ -30,12 +30,12 @@ class Option:
     """One way to run the job: all workers on GPUs of one class (or of any, where `gpu_class` is empty)."""
 
     gpu_class: str
-    ask: Ask
+    placement_request: PlacementRequest
     milli: int
     """What one worker costs in quotas, at most, over the kinds of GPU that could serve."""
     mib: int
     buckets: tuple[Bucket, ...]
-    bounded: bool
+    limited: bool
     """Some line, user limit or held-back guarantee may say no to it."""
 
 
@@ -48,7 +48,7 @@ class Request:
     """In order of preference."""
     ranked: bool
     """The order is the tenant's. Otherwise the best placement over all options is taken."""
-    claims: dict[int, Claim] = field(default_factory=dict)
+    guarantee_terms: dict[int, GuaranteeTerms] = field(default_factory=dict)
     """Queue on the path → what it takes to stay inside its guarantee; filled on demand."""
 
     @property
@@ -56,7 +56,7 @@ class Request:
         return self.job.workers_min
 
 
-def key_of(job: Job) -> RequestKey:
+def request_key(job: Job) -> RequestKey:
     """Equal for jobs that no rule of the scheduler tells apart, but for age and name."""
     return (
         job.queue,
@@ -76,7 +76,7 @@ def key_of(job: Job) -> RequestKey:
 
 def options_of(job: Job, inventory: Inventory, tree: QueueTree) -> tuple[Option, ...]:
     """Every way to run the job that its queue's lines cover at all, whatever is free or used now."""
-    queue = tree.number[job.queue]
+    queue = tree.index[job.queue]
     present = sorted({kind.gpu_class for kind in inventory.kinds})
     classes = [name for name in (job.gpu.classes or present) if name in present]
     options = []
@@ -97,29 +97,29 @@ def _option(job: Job, queue: int, classes: Sequence[str], inventory: Inventory, 
         zone
         for zone in inventory.zones
         if (not job.gpu.zones or zone in job.gpu.zones)
-        and all(tree.path_lines(queue, (gpu_class, zone)) is not None for gpu_class in classes)
+        and all(tree.path_quotas(queue, (gpu_class, zone)) is not None for gpu_class in classes)
     ]
     shape = worker_shape(job)
     if len(classes) == 1:
-        shape = replace(shape, within=classes[0])
+        shape = replace(shape, only_class=classes[0])
     kinds = [kind for kind in inventory.kinds if kind.gpu_class in classes and shape.allows(kind)]
     if not zones or not kinds:
         return None
     allowed = _allowed(job, zones, inventory)
     return Option(
         gpu_class=classes[0] if len(classes) == 1 else "",
-        ask=Ask(
+        placement_request=PlacementRequest(
             shape=shape,
-            tenancy=Tenancy(tenant_number(job.queue, tree), job.gpu.sharing),
+            tenancy=Tenancy(tenant_of(job.queue, tree), job.gpu.sharing),
             allowed=allowed,
-            everywhere=bool(allowed.all()),
+            unrestricted=bool(allowed.all()),
             distinct=job.distinct_gpus,
             topology=job.topology,
         ),
         milli=max(shape.cost(kind) for kind in kinds),
-        mib=max(shape.need(kind)[0] for kind in kinds) * shape.count,
+        mib=max(shape.per_gpu(kind)[0] for kind in kinds) * shape.count,
         buckets=tuple((gpu_class, zone) for gpu_class in classes for zone in zones),
-        bounded=tree.bounds(queue),
+        limited=tree.has_limits(queue),
     )
 
 
@@ -134,4 +134,4 @@ def _allowed(job: Job, zones: Sequence[str], inventory: Inventory) -> BoolArray:
 
 
 def _names_classes(tree: QueueTree, queue: int) -> bool:
-    return any(line.quota.gpu_class is not None for step in tree.paths[queue] for line in tree.lines_of[step])
+    return any(line.quota.gpu_class is not None for step in tree.paths[queue] for line in tree.quotas_of[step])

@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cotenant.core.allocation.allocation import Holding, holding_of
-from cotenant.core.allocation.books import Books
-from cotenant.core.allocation.eviction_candidate import Candidates
-from cotenant.core.allocation.placements import without
+from cotenant.core.allocation.allocation import Allocation, allocation_of
+from cotenant.core.allocation.eviction_candidate import CandidateList
+from cotenant.core.allocation.occupancy import Occupancy
+from cotenant.core.allocation.placements import without_ranks
 from cotenant.core.allocation.request import Request, RequestKey
-from cotenant.core.cycle.search import Found, Reservation, Search
+from cotenant.core.cycle.search import PlacementResult, Reservation, Search
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Job, JobKey, Placement
 from cotenant.core.model.plan import Admit, Evict, Plan, Refusal, Resize, Verdict
 from cotenant.core.placement import BestFit
-from cotenant.core.placement.fit_cache import Room
+from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.policy import Policy
-from cotenant.core.queueing.fair_share import Shares, past_shares
+from cotenant.core.queueing.fair_share import DominantShares, past_shares
 from cotenant.core.quota.tree import QueueTree
-from cotenant.core.snapshot.accounting import Standing
+from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
 
 
@@ -36,14 +36,14 @@ class Cycle:
     inventory: Inventory
     tree: QueueTree
     search: Search
-    shares: Shares
-    now: Books
+    shares: DominantShares
+    current: Occupancy
     running: Mapping[JobKey, Job]
     """Jobs that hold a placement."""
     pending: Sequence[Job]
     leaving: list[Job]
     """Jobs whose eviction or resize is under way."""
-    holdings: Mapping[JobKey, Holding]
+    allocations: Mapping[JobKey, Allocation]
     requests: dict[RequestKey, Request | Refusal] = field(default_factory=dict)
     asked: dict[JobKey, Request] = field(default_factory=dict)
     """Pending jobs that could ever start."""
@@ -54,27 +54,27 @@ class Cycle:
     evicted: dict[JobKey, Evict] = field(default_factory=dict)
     resized: dict[JobKey, Resize] = field(default_factory=dict)
     verdicts: dict[JobKey, Verdict] = field(default_factory=dict)
-    promises: dict[JobKey, Placement] = field(default_factory=dict)
+    nominations: dict[JobKey, Placement] = field(default_factory=dict)
     shrunk: dict[JobKey, frozenset[int]] = field(default_factory=dict)
     """Elastic job → ranks that this cycle asked to leave."""
     covered: dict[int, frozenset[tuple[JobKey, bool]]] = field(default_factory=dict)
-    candidates: dict[tuple[object, ...], Candidates] = field(default_factory=dict)
+    candidates: dict[tuple[object, ...], CandidateList] = field(default_factory=dict)
     reservations: dict[str, Reservation | None] = field(default_factory=dict)
     """GPU class → the place that is kept for the first job that waits there, if its start could be told."""
     backfilled: set[tuple[Request, frozenset[JobKey]]] = field(default_factory=set)
     """Requests that found no place although the reservations of these jobs were open to them."""
-    started: list[tuple[Job, Holding]] = field(default_factory=list)
+    started: list[tuple[Job, Allocation]] = field(default_factory=list)
     """Jobs that this cycle admitted, with what they hold."""
     entitled_waits: bool = False
     """A job inside its guarantee found no place in this cycle."""
-    _later: Books | None = None
+    _after_evictions: Occupancy | None = None
     _by_queue: dict[int, list[Job]] | None = None
     _elastic: dict[int, list[Job]] = field(default_factory=dict)
-    _empty: Room | None = None
+    _empty: FitCache | None = None
 
     @classmethod
     def open(cls, snapshot: Snapshot, policy: Policy) -> Cycle:
-        standing = snapshot.standing or Standing.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
+        standing = snapshot.accounting or Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
         placer = policy.placer if standing.inventory.kinds else BestFit()  # without GPUs there is no mix to learn
         scorer = placer.prepare(standing.ledger, standing.demands(snapshot.demand_history))
         return cls(
@@ -83,24 +83,24 @@ class Cycle:
             inventory=standing.inventory,
             tree=standing.tree,
             search=Search(standing.inventory, standing.tree),
-            shares=Shares(standing.tree, past_shares(snapshot, policy)),
-            now=Books(standing.ledger.copy(), standing.usage.copy(), scorer),
+            shares=DominantShares(standing.tree, past_shares(snapshot, policy)),
+            current=Occupancy(standing.ledger.copy(), standing.usage.copy(), scorer),
             running=standing.running,
             pending=standing.pending,
-            leaving=[job for job in standing.running.values() if job.evicting or job.leaving is not None],
-            holdings=standing.holdings,
+            leaving=[job for job in standing.running.values() if job.evicting or job.resizing_from is not None],
+            allocations=standing.allocations,
         )
 
-    def held(self, job: Job) -> Holding:
+    def allocation_of(self, job: Job) -> Allocation:
         """Everything the job holds today, what it is leaving included."""
-        return self.holdings[job.key]
+        return self.allocations[job.key]
 
     def running_in(self, queue: int) -> Sequence[Job]:
         """Jobs of this very queue that hold a placement and were not asked to leave before this cycle."""
         if self._by_queue is None:
             self._by_queue = {}
             for job in self.running.values():
-                number = self.tree.number.get(job.queue)
+                number = self.tree.index.get(job.queue)
                 if number is not None and not job.evicting:
                     self._by_queue.setdefault(number, []).append(job)
         return self._by_queue.get(queue, ())
@@ -117,67 +117,67 @@ class Cycle:
         return known
 
     @property
-    def empty(self) -> Room:
+    def empty(self) -> FitCache:
         """The nodes as they would be if nobody held anything."""
         if self._empty is None:
-            self._empty = Room(Ledger(self.inventory), BestFit())
+            self._empty = FitCache(Ledger(self.inventory), BestFit())
         return self._empty
 
     @property
-    def later(self) -> Books | None:
+    def after_evictions(self) -> Occupancy | None:
         """None while nobody is leaving."""
-        if self._later is None and self.leaving:
+        if self._after_evictions is None and self.leaving:
             self.open_later()
-        return self._later
+        return self._after_evictions
 
-    def open_later(self) -> Books:
+    def open_later(self) -> Occupancy:
         """The books without those who leave."""
-        if self._later is None:
-            self._later = self.now.copy()
+        if self._after_evictions is None:
+            self._after_evictions = self.current.copy()
             for job in self.leaving:
-                self._later.release(self.held(job))
+                self._after_evictions.release(self.allocation_of(job))
                 if not job.evicting and job.placement is not None:
-                    self._later.hold(holding_of(job, job.placement, self.inventory, self.tree))
-        return self._later
+                    self._after_evictions.allocate(allocation_of(job, job.placement, self.inventory, self.tree))
+        return self._after_evictions
 
-    def fits(self, books: Books, request: Request) -> bool:
+    def fits(self, books: Occupancy, request: Request) -> bool:
         """Whether `find` would find a place, without choosing one."""
         return self.search.fits(books, request)
 
-    def find(self, books: Books, request: Request, workers: int) -> Found | None:
+    def find(self, books: Occupancy, request: Request, workers: int) -> PlacementResult | None:
         """The best place for the gang in these books, under every rule; nothing is taken."""
         return self.search.find(books, request, workers)
 
-    def find_later(self, request: Request) -> Found | None:
+    def find_later(self, request: Request) -> PlacementResult | None:
         """A place that is free once those who are already leaving have left."""
-        return None if self.later is None else self.find(self.later, request, request.workers)
+        return None if self.after_evictions is None else self.find(self.after_evictions, request, request.workers)
 
-    def hold(self, found: Found) -> None:
+    def allocate(self, found: PlacementResult) -> None:
         """Take room that is free now."""
-        self.now.hold(found.holding)
-        if self._later is not None:
-            self._later.hold(found.holding)
+        self.current.allocate(found.allocation)
+        if self._after_evictions is not None:
+            self._after_evictions.allocate(found.allocation)
 
-    def admit(self, job: Job, found: Found) -> None:
-        self.hold(found)
-        self.started.append((job, found.holding))
+    def admit(self, job: Job, found: PlacementResult) -> None:
+        self.allocate(found)
+        self.started.append((job, found.allocation))
         self.admitted[job.key] = Admit(job=job.key, placement=found.placement)
 
-    def promise(self, job: JobKey, found: Found) -> None:
+    def nominate(self, job: JobKey, found: PlacementResult) -> None:
         """Hold a place that becomes free when those who leave have left."""
-        self.now.hold(found.holding)
-        self.open_later().hold(found.holding)
-        self.promises[job] = found.placement
+        self.current.allocate(found.allocation)
+        self.open_later().allocate(found.allocation)
+        self.nominations[job] = found.placement
 
     def shrunk_placement(self, job: Job) -> Placement:
         """The job's placement without the workers that this cycle asked to leave."""
         if job.placement is None:
             raise ValueError(f"job {job.key} holds nothing")
-        return without(job.placement, self.shrunk.get(job.key, frozenset()))
+        return without_ranks(job.placement, self.shrunk.get(job.key, frozenset()))
 
     def plan(self) -> Plan:
         for job in self.waiting:
-            if job.key not in self.promises:
+            if job.key not in self.nominations:
                 self.verdicts[job.key] = self.refused[self.asked[job.key]].verdict(job.key)
         return Plan(
             actions=(
@@ -186,5 +186,5 @@ class Cycle:
                 *(self.admitted[key] for key in sorted(self.admitted)),
             ),
             verdicts={key: self.verdicts[key] for key in sorted(self.verdicts)},
-            promises={key: self.promises[key] for key in sorted(self.promises)},
+            nominations={key: self.nominations[key] for key in sorted(self.nominations)},
         )

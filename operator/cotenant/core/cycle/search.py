@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cotenant.core.allocation.allocation import Holding, taken
-from cotenant.core.allocation.books import Books
+from cotenant.core.allocation.allocation import Allocation, allocation_of_assignments
+from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.placements import placement_of
 from cotenant.core.allocation.request import Option, Request
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import JobKey, Placement
-from cotenant.core.placement.gang import Ask, Pick, most, place
-from cotenant.core.queueing.fair_share import charge_entitled
+from cotenant.core.placement.gang import NodeAssignment, PlacementRequest, max_workers, place_gang
+from cotenant.core.queueing.fair_share import charge_within_guarantee
 from cotenant.core.quota.tree import Bucket, QueueTree
 from cotenant.core.quota.usage import Headroom, Usage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class PlacementResult:
     """A place for a whole gang, not yet taken."""
 
     option: Option
     placement: Placement
-    holding: Holding
+    allocation: Allocation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class Reservation:
 
     job: JobKey
     starts_at: float
-    holding: Holding
+    allocation: Allocation
     """GPUs, CPU and memory; nothing of the queue's quota."""
 
 
@@ -45,20 +45,21 @@ class Search:
     inventory: Inventory
     tree: QueueTree
 
-    def fits(self, books: Books, request: Request) -> bool:
+    def fits(self, books: Occupancy, request: Request) -> bool:
         """Whether `find` would find a place, without choosing one."""
         return any(
-            most(books.room, ask) >= request.workers for _, ask in self._allowed(books, request, request.workers)
+            max_workers(books.fit_cache, ask) >= request.workers
+            for _, ask in self._allowed_options(books, request, request.workers)
         )
 
-    def find(self, books: Books, request: Request, workers: int) -> Found | None:
+    def find(self, books: Occupancy, request: Request, workers: int) -> PlacementResult | None:
         """The best place for the gang. The tenant's order of classes decides; without one the fewest nodes do, then the
         scores."""
-        best: tuple[tuple[int, int, int], Found] | None = None
-        for index, (option, ask) in enumerate(self._allowed(books, request, workers)):
+        best: tuple[tuple[int, int, int], PlacementResult] | None = None
+        for index, (option, ask) in enumerate(self._allowed_options(books, request, workers)):
             if best is not None and not option.gpu_class:
                 break  # a mix of classes is the last way
-            picks = place(books.room, ask, workers)
+            picks = place_gang(books.fit_cache, ask, workers)
             found = None if picks is None else self._found(books, request, option, picks)
             if picks is None or found is None:
                 continue
@@ -69,28 +70,39 @@ class Search:
                 best = rank, found
         return None if best is None else best[1]
 
-    def confined(self, books: Books, request: Request, holding: Holding) -> bool:
+    def within_guarantees(self, books: Occupancy, request: Request, holding: Allocation) -> bool:
         """Inside every guarantee on the path: what cannot be taken back is never lent."""
-        return all(charge_entitled(books.usage, step, holding.charge) for step in self.tree.paths[request.queue])
+        return all(
+            charge_within_guarantee(books.usage, step, holding.charge) for step in self.tree.paths[request.queue]
+        )
 
-    def _allowed(self, books: Books, request: Request, workers: int) -> Iterator[tuple[Option, Ask]]:
+    def _allowed_options(
+        self, books: Occupancy, request: Request, workers: int
+    ) -> Iterator[tuple[Option, PlacementRequest]]:
         """Ways to run that quotas leave room for, with what they leave in each zone."""
-        idle = books.ledger.idle() if self.tree.holds_back else None
+        idle = books.ledger.idle() if self.tree.limits_lending else None
         for option in request.options:
             room = headroom(books.usage, request, option, idle)
-            if room.total >= workers:
-                yield option, replace(option.ask, zone_room=room.zones) if room.zones else option.ask
+            if room.workers >= workers:
+                yield (
+                    option,
+                    replace(option.placement_request, zone_workers=room.zone_workers)
+                    if room.zone_workers
+                    else option.placement_request,
+                )
 
-    def _found(self, books: Books, request: Request, option: Option, picks: tuple[Pick, ...]) -> Found | None:
-        shape = option.ask.shape
-        holding = taken(picks, request.job, shape, self.inventory, self.tree)
-        if not request.job.preemptible and not self.confined(books, request, holding):
+    def _found(
+        self, books: Occupancy, request: Request, option: Option, picks: tuple[NodeAssignment, ...]
+    ) -> PlacementResult | None:
+        shape = option.placement_request.shape
+        holding = allocation_of_assignments(picks, request.job, shape, self.inventory, self.tree)
+        if not request.job.preemptible and not self.within_guarantees(books, request, holding):
             return None
-        return Found(option, placement_of(picks, shape, self.inventory), holding)
+        return PlacementResult(option, placement_of(picks, shape, self.inventory), holding)
 
 
-def _score(books: Books, ask: Ask, picks: tuple[Pick, ...]) -> int:
-    score = books.room.view(ask.shape, ask.tenancy, distinct=ask.distinct).open
+def _score(books: Occupancy, ask: PlacementRequest, picks: tuple[NodeAssignment, ...]) -> int:
+    score = books.fit_cache.shape_fit(ask.shape, ask.tenancy, distinct=ask.distinct).node_scores
     return sum(int(score[row]) for row, _ in picks)
 
 
@@ -98,7 +110,7 @@ _ENDLESS = Headroom()
 
 
 def headroom(usage: Usage, request: Request, option: Option, idle: Mapping[Bucket, int] | None) -> Headroom:
-    if not option.bounded:
+    if not option.limited:
         return _ENDLESS
     return usage.headroom(
         request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib, idle=idle

@@ -13,19 +13,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from cotenant.core.allocation.allocation import Bulk, Holding
-from cotenant.core.allocation.books import Books
+from cotenant.core.allocation.allocation import Allocation, AllocationBatch
+from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request, options_of
 from cotenant.core.cycle.cycle import Cycle
-from cotenant.core.cycle.search import Found
-from cotenant.core.model.formatting import counted, gpus, mebibytes
+from cotenant.core.cycle.search import PlacementResult
+from cotenant.core.model.formatting import counted, format_gpus, format_mib
 from cotenant.core.model.objects import Job, JobKey, TopologyMode
 from cotenant.core.model.plan import Reason, Refusal
-from cotenant.core.placement.gang import Ask, most
+from cotenant.core.placement.gang import PlacementRequest, max_workers
 from cotenant.core.placement.shapes import Shape
 
 _HORIZON = 512
-Ending: TypeAlias = tuple[float, JobKey, Holding]
+Ending: TypeAlias = tuple[float, JobKey, Allocation]
 _FOR_ROOM = frozenset(
     {Reason.WAITING_FOR_GPUS, Reason.WAITING_FOR_CPU_OR_MEMORY, Reason.WAITING_FOR_TOPOLOGY, Reason.WAITING_FOR_QUOTA}
 )
@@ -36,7 +36,7 @@ class _Reserved:
     """A job ahead in the line: starts after so many endings."""
 
     endings: int
-    found: Found
+    found: PlacementResult
 
 
 def forecast(cycle: Cycle) -> None:
@@ -46,7 +46,7 @@ def forecast(cycle: Cycle) -> None:
     if not wanted:
         return
     ends = _endings(cycle)
-    endings = Bulk([holding for _, _, holding in ends])
+    endings = AllocationBatch([holding for _, _, holding in ends])
     reserved: list[_Reserved] = []
     for request in wanted:
         count = _first_fit(cycle, request, endings, reserved) if ends else None
@@ -57,11 +57,11 @@ def forecast(cycle: Cycle) -> None:
         )
 
 
-def start_of(cycle: Cycle, request: Request) -> tuple[float, Found] | None:
+def start_of(cycle: Cycle, request: Request) -> tuple[float, PlacementResult] | None:
     """When and where the gang could start, if nobody else came."""
     ends = _endings(cycle)
     reserved: list[_Reserved] = []
-    count = _first_fit(cycle, request, Bulk([holding for _, _, holding in ends]), reserved) if ends else None
+    count = _first_fit(cycle, request, AllocationBatch([holding for _, _, holding in ends]), reserved) if ends else None
     return None if count is None else (max(cycle.snapshot.now, ends[count - 1][0]), reserved[0].found)
 
 
@@ -69,11 +69,11 @@ def _endings(cycle: Cycle) -> list[Ending]:
     """Who ends when, soonest first, as far as that is known and not yet over; those that start now included."""
     now, found = cycle.snapshot.now, []
     for job in cycle.running.values():
-        if job.evicting or job.key in cycle.evicted or job.leaving is not None or job.key in cycle.resized:
+        if job.evicting or job.key in cycle.evicted or job.resizing_from is not None or job.key in cycle.resized:
             continue
         end = ends_at(job, now)
         if end is not None:
-            found.append((end, job.key, cycle.held(job)))
+            found.append((end, job.key, cycle.allocation_of(job)))
     for job, holding in cycle.started:
         end = ends_at(replace(job, admitted_at=now), now)
         if end is not None:
@@ -91,9 +91,9 @@ def ends_at(job: Job, now: float) -> float | None:
     return None
 
 
-def _first_fit(cycle: Cycle, request: Request, endings: Bulk, reserved: list[_Reserved]) -> int | None:
+def _first_fit(cycle: Cycle, request: Request, endings: AllocationBatch, reserved: list[_Reserved]) -> int | None:
     """Endings after which the gang fits; its place is added to what is reserved."""
-    books = cycle.later or cycle.now
+    books = cycle.after_evictions or cycle.current
 
     def fits(count: int) -> bool:
         with _at(books, endings, reserved, count):
@@ -119,16 +119,16 @@ def _first_fit(cycle: Cycle, request: Request, endings: Bulk, reserved: list[_Re
 class _at:  # noqa: N801 - reads as a preposition: with _at(books, …)
     """The books after so many endings, with those ahead in the line at their places."""
 
-    def __init__(self, books: Books, endings: Bulk, reserved: list[_Reserved], count: int) -> None:
+    def __init__(self, books: Occupancy, endings: AllocationBatch, reserved: list[_Reserved], count: int) -> None:
         self._trial = books.trial()
         self._books, self._endings, self._reserved, self._count = books, endings, reserved, count
 
     def __enter__(self) -> None:
         self._trial.__enter__()
-        self._books.release_many(self._endings, 0, self._count)
+        self._books.release_batch(self._endings, 0, self._count)
         for ahead in self._reserved:
             if ahead.endings <= self._count:
-                self._books.hold(ahead.found.holding)
+                self._books.allocate(ahead.found.allocation)
 
     def __exit__(self, *_: object) -> None:
         self._trial.__exit__(None, None, None)
@@ -146,20 +146,26 @@ def _smallest_change(cycle: Cycle, request: Request, refusal: Refusal) -> str:
 
 
 def _more_quota(cycle: Cycle, request: Request, refusal: Refusal) -> str:
-    if all(most(cycle.now.room, option.ask) < request.workers for option in request.options):
+    if all(
+        max_workers(cycle.current.fit_cache, option.placement_request) < request.workers for option in request.options
+    ):
         return ""
     facts = dict(refusal.evidence)
     missing = int(facts["asked"]) - int(facts["available"])
-    amount = mebibytes(missing) if facts["metric"] == "GPU memory" else f"{gpus(missing)} GPU"
+    amount = format_mib(missing) if facts["metric"] == "GPU memory" else f"{format_gpus(missing)} GPU"
     return f"{facts['scope']} had {amount} more"
 
 
-def _fits(cycle: Cycle, request: Request, change: Callable[[Ask], Ask]) -> bool:
+def _fits(cycle: Cycle, request: Request, change: Callable[[PlacementRequest], PlacementRequest]) -> bool:
     """The queue allows the gang (asked before), and the changed ask has room for it."""
     changed = replace(
-        request, options=tuple(replace(option, ask=change(option.ask)) for option in request.options), claims={}
+        request,
+        options=tuple(
+            replace(option, placement_request=change(option.placement_request)) for option in request.options
+        ),
+        guarantee_terms={},
     )
-    return cycle.fits(cycle.now, changed)
+    return cycle.fits(cycle.current, changed)
 
 
 def _softer_topology(cycle: Cycle, request: Request) -> str:
@@ -177,25 +183,27 @@ def _other_class(cycle: Cycle, request: Request) -> str:
     others = {kind.gpu_class for kind in cycle.inventory.kinds} - set(job.gpu.classes)
     for name in sorted(others):
         wider = replace(job, gpu=replace(job.gpu, classes=(name,)))
-        other = replace(request, options=options_of(wider, cycle.inventory, cycle.tree), claims={})
-        if cycle.fits(cycle.now, other):
+        other = replace(request, options=options_of(wider, cycle.inventory, cycle.tree), guarantee_terms={})
+        if cycle.fits(cycle.current, other):
             return f"it also allowed class {name}"
     return ""
 
 
 def _fewer_workers(cycle: Cycle, request: Request) -> str:
-    fits = max((most(cycle.now.room, option.ask) for option in request.options), default=0)
+    fits = max(
+        (max_workers(cycle.current.fit_cache, option.placement_request) for option in request.options), default=0
+    )
     return f"it asked for {counted(fits, 'worker')}" if 0 < fits < request.workers else ""
 
 
 def _smaller_share(cycle: Cycle, request: Request) -> str:
-    shape = request.options[0].ask.shape
+    shape = request.options[0].placement_request.shape
     if shape.whole or shape.compute_milli:
         return ""
     field, full = ("memory_mib", shape.memory_mib) if shape.memory_mib else ("memory_milli", shape.memory_milli)
     step = 256 if field == "memory_mib" else 10
 
-    def shrunk(ask: Ask, size: int) -> Ask:
+    def shrunk(ask: PlacementRequest, size: int) -> PlacementRequest:
         small: Shape = replace(
             ask.shape,
             memory_mib=size if field == "memory_mib" else 0,
@@ -212,7 +220,7 @@ def _smaller_share(cycle: Cycle, request: Request) -> str:
             high = middle
     if not low:
         return ""
-    largest = mebibytes(low * step) if field == "memory_mib" else f"{gpus(low * step)} GPU"
+    largest = format_mib(low * step) if field == "memory_mib" else f"{format_gpus(low * step)} GPU"
     return f"its share were at most {largest}"
 
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cotenant.core.allocation.request import Option, Request, key_of, options_of
+from cotenant.core.allocation.request import Option, Request, options_of, request_key
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.explain import unsatisfiable
-from cotenant.core.model.formatting import asked, gpus, mebibytes, one_of
-from cotenant.core.model.objects import Job, Queue
+from cotenant.core.model.formatting import describe_request, format_gpus, format_mib, join_or
+from cotenant.core.model.objects import Job, TenantQueue
 from cotenant.core.model.plan import Reason, Refusal
-from cotenant.core.queueing.fair_share import entitled
-from cotenant.core.quota.usage import UNLIMITED, Bound, Usage
+from cotenant.core.queueing.fair_share import within_guarantee
+from cotenant.core.quota.usage import UNLIMITED, BindingLimit, Usage
 
 
 def resolve(cycle: Cycle, job: Job) -> Request | Refusal:
     """The request behind a job, or the reason why it can never start; judged once for equal jobs."""
-    key = key_of(job)
+    key = request_key(job)
     known = cycle.requests.get(key)
     if known is None:
         known = cycle.requests[key] = _resolve(cycle, job)
@@ -35,7 +35,7 @@ def _resolve(cycle: Cycle, job: Job) -> Request | Refusal:
     options = options_of(job, cycle.inventory, cycle.tree)
     if not options:
         return _no_quota(cycle, job)
-    request = Request(job, cycle.tree.number[job.queue], options, ranked=bool(job.gpu.classes))
+    request = Request(job, cycle.tree.index[job.queue], options, ranked=bool(job.gpu.classes))
     never = (
         _exceeds_limit(cycle, request)
         or _exceeds_guarantee(cycle, request)
@@ -50,10 +50,10 @@ def _queue(cycle: Cycle, job: Job) -> Refusal | None:
         return Refusal(
             reason=Reason.QUEUE_NOT_FOUND, message=f"Queue {job.queue} cannot be used: {tree.broken[job.queue]}."
         )
-    if job.queue in tree.number:
+    if job.queue in tree.index:
         return None
     serving = [queue.name for queue in tree.queues if job.namespace in queue.namespaces]
-    hint = f"namespace {job.namespace} is served by {one_of(serving)}" if serving else _nobody(job.namespace)
+    hint = f"namespace {job.namespace} is served by {join_or(serving)}" if serving else _nobody(job.namespace)
     return Refusal(
         reason=Reason.QUEUE_NOT_FOUND,
         message=f"There is no queue {job.queue or '(none named)'}; {hint}.",
@@ -67,10 +67,10 @@ def _nobody(namespace: str) -> str:
 
 def _namespace(cycle: Cycle, job: Job) -> Refusal | None:
     tree = cycle.tree
-    if job.namespace in tree.queues[tree.number[job.queue]].namespaces:
+    if job.namespace in tree.queues[tree.index[job.queue]].namespaces:
         return None
     serving = [queue.name for queue in tree.queues if job.namespace in queue.namespaces]
-    hint = f"it is served by {one_of(serving)}" if serving else _nobody(job.namespace)
+    hint = f"it is served by {join_or(serving)}" if serving else _nobody(job.namespace)
     return Refusal(
         reason=Reason.NAMESPACE_NOT_SERVED,
         message=f"Queue {job.queue} does not serve namespace {job.namespace}; {hint}.",
@@ -79,8 +79,8 @@ def _namespace(cycle: Cycle, job: Job) -> Refusal | None:
 
 
 def _budget(cycle: Cycle, job: Job) -> Refusal | None:
-    for step in cycle.tree.paths[cycle.tree.number[job.queue]]:
-        queue: Queue = cycle.tree.queues[step]
+    for step in cycle.tree.paths[cycle.tree.index[job.queue]]:
+        queue: TenantQueue = cycle.tree.queues[step]
         if queue.budget_left is not None and queue.budget_left <= 0:
             return Refusal(
                 reason=Reason.BUDGET_SPENT,
@@ -90,20 +90,20 @@ def _budget(cycle: Cycle, job: Job) -> Refusal | None:
     return None
 
 
-_CHECKS: tuple[Callable[[Cycle, Job], Refusal | None], ...] = (_queue, _namespace, unsatisfiable.missing, _budget)
+_CHECKS: tuple[Callable[[Cycle, Job], Refusal | None], ...] = (_queue, _namespace, unsatisfiable.no_such_gpus, _budget)
 
 
 def _no_quota(cycle: Cycle, job: Job) -> Refusal:
     tree = cycle.tree
-    queue = tree.number[job.queue]
+    queue = tree.index[job.queue]
     without = next(
-        (tree.queues[step].name for step in tree.paths[queue] if not tree.lines_of[step] and step == queue), None
+        (tree.queues[step].name for step in tree.paths[queue] if not tree.quotas_of[step] and step == queue), None
     )
-    wanted = f"class {one_of(job.gpu.classes)}" if job.gpu.classes else "any class"
-    zones = f" in zone {one_of(job.gpu.zones)}" if job.gpu.zones else ""
+    wanted = f"class {join_or(job.gpu.classes)}" if job.gpu.classes else "any class"
+    zones = f" in zone {join_or(job.gpu.zones)}" if job.gpu.zones else ""
     why = f"queue {without} has no quota line at all" if without else f"no quota line of queue {job.queue} covers it"
     granted = sorted(
-        {line.quota.gpu_class or "any class" for step in tree.paths[queue] for line in tree.lines_of[step]}
+        {line.quota.gpu_class or "any class" for step in tree.paths[queue] for line in tree.quotas_of[step]}
     )
     covers = f"; its lines cover {', '.join(granted)}" if granted else ""
     return Refusal(
@@ -116,15 +116,15 @@ def _no_quota(cycle: Cycle, job: Job) -> Refusal:
 def _exceeds_limit(cycle: Cycle, request: Request) -> Refusal | None:
     """No line moves by waiting: a gang above an empty queue's limit never starts."""
     unused = Usage(cycle.tree)
-    tightest: tuple[int, Option, Bound] | None = None
+    tightest: tuple[int, Option, BindingLimit] | None = None
     for option in request.options:
         room = unused.headroom(request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib)
         zones = sorted({zone for _, zone in option.buckets})
-        by_zone = sum(room.zones.get(zone, UNLIMITED) for zone in zones)
-        workers = min(room.total, by_zone)
+        by_zone = sum(room.zone_workers.get(zone, UNLIMITED) for zone in zones)
+        workers = min(room.workers, by_zone)
         if workers >= request.workers:
             return None
-        bound = room.bound if room.total <= by_zone else room.zone_bounds[zones[0]]
+        bound = room.binding if room.workers <= by_zone else room.zone_binding[zones[0]]
         if bound is not None and (tightest is None or workers > tightest[0]):
             tightest = workers, option, bound
     if tightest is None:
@@ -138,13 +138,13 @@ def _exceeds_guarantee(cycle: Cycle, request: Request) -> Refusal | None:
         return None
     unused = Usage(cycle.tree)
     for step in cycle.tree.paths[request.queue]:
-        if not entitled(unused, request, step):
+        if not within_guarantee(unused, request, step):
             name = cycle.tree.queues[step].name
             need = request.workers * min(option.milli for option in request.options)
             return Refusal(
                 reason=Reason.EXCEEDS_LIMIT,
                 message=(
-                    f"Needs {asked(request.job)}, together {gpus(need)} GPU, and may not be evicted; "
+                    f"Needs {describe_request(request.job)}, together {format_gpus(need)} GPU, and may not be evicted; "
                     f"such jobs run only inside a guarantee, and queue {name} is guaranteed less."
                 ),
                 evidence=(("metric", "GPU"), ("scope", f"guarantee of queue {name}"), ("asked", need)),
@@ -152,18 +152,18 @@ def _exceeds_guarantee(cycle: Cycle, request: Request) -> Refusal | None:
     return None
 
 
-def exceeded(reason: Reason, request: Request, option: Option, bound: Bound) -> Refusal:
+def exceeded(reason: Reason, request: Request, option: Option, bound: BindingLimit) -> Refusal:
     """A quota says no: metric, scope, limit, used, asked, available."""
     memory = bound.metric == "GPU memory"
     need = request.workers * (option.mib if memory else option.milli)
-    say: Callable[[int], str] = mebibytes if memory else lambda milli: f"{gpus(milli)} GPU"
+    say: Callable[[int], str] = format_mib if memory else lambda milli: f"{format_gpus(milli)} GPU"
     if reason is Reason.EXCEEDS_LIMIT:
         rule = f"{bound.scope} allows at most {say(bound.limit)} at any time"
     else:
         rule = f"{bound.scope}: limit {say(bound.limit)}, used {say(bound.used)}, available {say(bound.available)}"
     return Refusal(
         reason=reason,
-        message=f"Needs {asked(request.job)}, together {say(need)}; {rule}.",
+        message=f"Needs {describe_request(request.job)}, together {say(need)}; {rule}.",
         evidence=(
             ("metric", bound.metric),
             ("scope", bound.scope),

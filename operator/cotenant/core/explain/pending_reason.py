@@ -15,34 +15,34 @@ from cotenant.core.allocation.request import Option, Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.search import headroom
 from cotenant.core.explain.inadmissible import exceeded
-from cotenant.core.model.formatting import asked, counted, gpus
+from cotenant.core.model.formatting import counted, describe_request, format_gpus
 from cotenant.core.model.objects import WHOLE, Placement
 from cotenant.core.model.plan import Reason, Refusal
-from cotenant.core.placement.gang import most
-from cotenant.core.quota.usage import Bound
+from cotenant.core.placement.gang import max_workers
+from cotenant.core.quota.usage import BindingLimit
 
 
 def explain(cycle: Cycle, request: Request) -> Refusal:
     """The dominant reason: the rule or resource that is nearest to letting the job start."""
-    idle = cycle.now.ledger.idle() if cycle.tree.holds_back else None
-    blocked: tuple[int, Option, Bound] | None = None
+    idle = cycle.current.ledger.idle() if cycle.tree.limits_lending else None
+    blocked: tuple[int, Option, BindingLimit] | None = None
     for option in request.options:
-        room = headroom(cycle.now.usage, request, option, idle)
-        if room.total < request.workers and room.bound is not None:
-            if blocked is None or room.total > blocked[0]:
-                blocked = room.total, option, room.bound
+        room = headroom(cycle.current.usage, request, option, idle)
+        if room.workers < request.workers and room.binding is not None:
+            if blocked is None or room.workers > blocked[0]:
+                blocked = room.workers, option, room.binding
             continue
-        zone_bound = _zones_short(request, room.zones, option)
+        zone_bound = _zones_short(request, room.zone_workers, option)
         if zone_bound is not None:
-            blocked = blocked or (0, option, room.zone_bounds[zone_bound])
+            blocked = blocked or (0, option, room.zone_binding[zone_bound])
             continue
-        return _no_room(cycle, request, option)
+        return _no_space(cycle, request, option)
     if blocked is None:
-        return _no_room(cycle, request, request.options[0])
+        return _no_space(cycle, request, request.options[0])
     return exceeded(Reason.WAITING_FOR_QUOTA, request, blocked[1], blocked[2])
 
 
-def room_is_made(placement: Placement) -> Refusal:
+def waiting_for_eviction(placement: Placement) -> Refusal:
     """A place is promised, and those who hold it were asked to leave."""
     nodes = ", ".join(part.node for part in placement.nodes[:3])
     more = f" and {len(placement.nodes) - 3} more" if len(placement.nodes) > 3 else ""
@@ -60,21 +60,21 @@ def _zones_short(request: Request, zones: dict[str, int], option: Option) -> str
     return None
 
 
-def _no_room(cycle: Cycle, request: Request, option: Option) -> Refusal:
-    room, ask = cycle.now.room, option.ask
-    fits = most(room, ask)
+def _no_space(cycle: Cycle, request: Request, option: Option) -> Refusal:
+    room, ask = cycle.current.fit_cache, option.placement_request
+    fits = max_workers(room, ask)
     bare = replace(ask, shape=replace(ask.shape, cpu_milli=0, host_mib=0))
     anywhere = replace(ask, topology=None)
     job = request.job
-    start = f"Needs {asked(job)}. Queue {job.queue} allows it, but {_only(fits, request.workers)}"
+    start = f"Needs {describe_request(job)}. Queue {job.queue} allows it, but {_only(fits, request.workers)}"
     evidence: tuple[tuple[str, str | int], ...] = (("asked", request.workers), ("available", fits))
-    if ask.topology is not None and most(room, anywhere) >= request.workers:
+    if ask.topology is not None and max_workers(room, anywhere) >= request.workers:
         return Refusal(
             reason=Reason.WAITING_FOR_TOPOLOGY,
             message=f"{start} inside one {ask.topology.level}; spread over several there would be room.",
             evidence=(*evidence, ("level", ask.topology.level)),
         )
-    if most(room, bare) >= request.workers:
+    if max_workers(room, bare) >= request.workers:
         return Refusal(
             reason=Reason.WAITING_FOR_CPU_OR_MEMORY,
             message=(
@@ -100,11 +100,13 @@ def _only(fits: int, workers: int) -> str:
 
 def _standing(cycle: Cycle, option: Option) -> str:
     """How the GPUs that could serve stand: `on 2 GPUs 0.8 is taken and 0.2 left`."""
-    ledger, inventory, ask = cycle.now.ledger, cycle.inventory, option.ask
-    memory, compute, allowed = ask.shape.needs(inventory)
+    ledger, inventory, ask = cycle.current.ledger, cycle.inventory, option.placement_request
+    memory, compute, allowed = ask.shape.per_kind(inventory)
     kind = inventory.kind
     serve = inventory.usable & allowed[kind] & (kind >= 0) & ask.allowed[:, None]
-    left = np.minimum(ledger.free_compute, ledger.free_memory * WHOLE // np.maximum(inventory.memory, 1)).clip(min=0)
+    left = np.minimum(ledger.free_compute, ledger.free_memory * WHOLE // np.maximum(inventory.memory_mib, 1)).clip(
+        min=0
+    )
     total = int(serve.sum())
     if ask.shape.whole:
         free = serve & (ledger.holders == 0)
@@ -112,11 +114,13 @@ def _standing(cycle: Cycle, option: Option) -> str:
         together = f", at most {best} of them on one node" if ask.shape.count > 1 else ""
         return f"{int(free.sum())} of {counted(total, 'GPU')} are free{together}"
     enough = (ledger.free_memory >= memory[kind]) & (ledger.free_compute >= compute[kind])
-    fits = cycle.now.room.view(ask.shape, ask.tenancy, distinct=ask.distinct).all_fits()
+    fits = cycle.current.fit_cache.shape_fit(ask.shape, ask.tenancy, distinct=ask.distinct).all_fits()
     parts = []
     foreign = int((serve & enough & ~fits).sum())
     for amount, number in sorted(Counter(left[serve & ~enough].tolist()).items(), reverse=True)[:3]:
-        taken = f"{gpus(WHOLE - amount)} is taken and {gpus(amount)} left" if amount else "nothing is left"
+        taken = (
+            f"{format_gpus(WHOLE - amount)} is taken and {format_gpus(amount)} left" if amount else "nothing is left"
+        )
         parts.append(f"on {counted(number, 'GPU')} {taken}")
     if foreign:
         parts.append(f"{counted(foreign, 'GPU')} with room {'is' if foreign == 1 else 'are'} not shared with this job")

@@ -21,7 +21,7 @@ _Label = TypeVar("_Label", str, tuple[str, str])
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Kind:
+class GpuKind:
     """GPUs that are the same to a request: equal class and equal memory."""
 
     gpu_class: str
@@ -37,10 +37,10 @@ class Inventory:
     """GPU UUID → (row, column)."""
     uuids: tuple[tuple[str, ...], ...]
     """Row → UUIDs by column."""
-    kinds: tuple[Kind, ...]
+    kinds: tuple[GpuKind, ...]
     kind: IntArray
     """[N, G] index into `kinds`; -1 where there is no GPU."""
-    memory: IntArray
+    memory_mib: IntArray
     """[N, G] MiB that each GPU has; 0 where there is none."""
     usable: BoolArray
     """[N, G] the GPU is healthy and its node takes new work."""
@@ -56,18 +56,18 @@ class Inventory:
     racks: tuple[tuple[str, str], ...]
     """(zone, rack): two zones may use the same rack name, and a node without the label is a rack of its own."""
     rack: IntArray
-    peers: IntArray
+    nvlink_group: IntArray
     """[N, G] number of the NVLink group on the node; GPUs that reach each other share it."""
-    alike: IntArray
+    equivalence: IntArray
     """[N] equal numbers for nodes that differ in nothing but their name and place."""
-    cpu: IntArray
-    host: IntArray
+    cpu_milli: IntArray
+    host_mib: IntArray
 
     @classmethod
     def of(cls, nodes: Iterable[Node]) -> Inventory:
         ordered = tuple(sorted(nodes, key=lambda node: node.name))
         height, width = len(ordered), max((len(node.gpus) for node in ordered), default=0)
-        kinds = tuple(sorted({Kind(gpu.gpu_class, gpu.memory_mib) for node in ordered for gpu in node.gpus}))
+        kinds = tuple(sorted({GpuKind(gpu.gpu_class, gpu.memory_mib) for node in ordered for gpu in node.gpus}))
         kind_of = {kind: number for number, kind in enumerate(kinds)}
         zones, zone = _numbered([node.zone for node in ordered])
         racks, rack = _numbered([(node.zone, node.rack or f"(node {node.name})") for node in ordered])
@@ -78,11 +78,11 @@ class Inventory:
         slot_of: dict[str, tuple[int, int]] = {}
         for row, node in enumerate(ordered):
             for column, gpu in enumerate(_by_index(node)):
-                kind[row, column] = kind_of[Kind(gpu.gpu_class, gpu.memory_mib)]
+                kind[row, column] = kind_of[GpuKind(gpu.gpu_class, gpu.memory_mib)]
                 memory[row, column] = gpu.memory_mib
                 usable[row, column] = gpu.healthy and node.ready
                 slot_of[gpu.uuid] = (row, column)
-            peers[row, : len(node.gpus)] = _peer_groups(_by_index(node))
+            peers[row, : len(node.gpus)] = _nvlink_groups(_by_index(node))
         shared = np.array([node.shared_by_queues for node in ordered], dtype=np.bool_)
         ready = np.array([node.ready for node in ordered], dtype=np.bool_)
         return cls(
@@ -92,7 +92,7 @@ class Inventory:
             uuids=tuple(tuple(gpu.uuid for gpu in _by_index(node)) for node in ordered),
             kinds=kinds,
             kind=kind,
-            memory=memory,
+            memory_mib=memory,
             usable=usable,
             suspects=frozenset(place for row, node in enumerate(ordered) for place in _suspects(row, node)),
             ready=ready,
@@ -101,17 +101,17 @@ class Inventory:
             zone=zone,
             racks=racks,
             rack=rack,
-            peers=peers,
-            alike=_alike(np.hstack([kind, usable, peers, ready[:, None], shared[:, None]])),
-            cpu=np.array([node.cpu_milli for node in ordered], dtype=np.int64),
-            host=np.array([node.memory_mib for node in ordered], dtype=np.int64),
+            nvlink_group=peers,
+            equivalence=_equivalence(np.hstack([kind, usable, peers, ready[:, None], shared[:, None]])),
+            cpu_milli=np.array([node.cpu_milli for node in ordered], dtype=np.int64),
+            host_mib=np.array([node.memory_mib for node in ordered], dtype=np.int64),
         )
 
     def patched(self, nodes: Iterable[Node]) -> Inventory:
         """The same GPUs with other free amounts, health, readiness or sharing."""
         ordered, usable = list(self.nodes), self.usable.copy()
         ready, shared = self.ready.copy(), self.shared.copy()
-        cpu, host = self.cpu.copy(), self.host.copy()
+        cpu, host = self.cpu_milli.copy(), self.host_mib.copy()
         suspects = set(self.suspects)
         for node in nodes:
             row = self.row_of[node.name]
@@ -129,9 +129,11 @@ class Inventory:
             suspects=frozenset(suspects),
             ready=ready,
             shared=shared,
-            alike=_alike(np.hstack([self.kind, usable, self.peers, ready[:, None], shared[:, None]])),
-            cpu=cpu,
-            host=host,
+            equivalence=_equivalence(
+                np.hstack([self.kind, usable, self.nvlink_group, ready[:, None], shared[:, None]])
+            ),
+            cpu_milli=cpu,
+            host_mib=host,
         )
 
 
@@ -143,13 +145,13 @@ def _suspects(row: int, node: Node) -> list[tuple[int, int]]:
     return [(row, column) for column, gpu in enumerate(_by_index(node)) if gpu.suspect]
 
 
-def _alike(fixed: IntArray) -> IntArray:
+def _equivalence(fixed: IntArray) -> IntArray:
     """A number per row, equal for equal rows, in order of first appearance."""
     numbers: dict[bytes, int] = {}
     return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in fixed], dtype=np.int64)
 
 
-def _peer_groups(gpus: Sequence[Gpu]) -> list[int]:
+def _nvlink_groups(gpus: Sequence[Gpu]) -> list[int]:
     """A number per GPU, equal for those that are connected by NVLink, directly or through others."""
     group = list(range(len(gpus)))
     place = {gpu.uuid: index for index, gpu in enumerate(gpus)}

@@ -21,17 +21,17 @@ from cotenant.core.model.objects import WHOLE, Node, Sharing
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class NodeAllocation:
     """What one job holds on one node, in the ledger's coordinates. The same GPU may appear more than once."""
 
     row: int
     columns: tuple[int, ...]
-    memory: tuple[int, ...]
+    memory_mib: tuple[int, ...]
     """MiB, parallel to `columns`."""
-    compute: tuple[int, ...]
+    compute_milli: tuple[int, ...]
     """Milli, parallel to `columns`."""
-    cpu: int
-    host: int
+    cpu_milli: int
+    host_mib: int
     tenant: int
     """Number of the queue: any integer, equal for equal queues."""
     sharing: Sharing = Sharing.QUEUE
@@ -46,8 +46,8 @@ class Ledger:
     """
 
     __slots__ = (
-        "changes",
-        "closed",
+        "changed_rows",
+        "exclusive",
         "free_compute",
         "free_cpu",
         "free_host",
@@ -55,7 +55,7 @@ class Ledger:
         "holders",
         "inventory",
         "packed",
-        "reserved",
+        "queue_only",
         "tenant_square",
         "tenant_sum",
     )
@@ -63,7 +63,7 @@ class Ledger:
     def __init__(self, inventory: Inventory, packed: IntArray | None = None) -> None:
         height, width = inventory.kind.shape
         self.inventory = inventory
-        self.changes: list[int] = []
+        self.changed_rows: list[int] = []
         """Rows in the order in which they were written; append-only while the ledger lives."""
         self.packed: IntArray = np.zeros((height, 3 + 7 * width), dtype=np.int64) if packed is None else packed
         columns = [self.packed[:, 3 + place * width : 3 + (place + 1) * width] for place in range(7)]
@@ -75,15 +75,15 @@ class Ledger:
         """[N, G] how many grants lie on each GPU."""
         self.tenant_sum: IntArray = columns[3]
         self.tenant_square: IntArray = columns[4]
-        self.closed: IntArray = columns[5]
+        self.exclusive: IntArray = columns[5]
         """[N, G] grants that share with nobody."""
-        self.reserved: IntArray = columns[6]
+        self.queue_only: IntArray = columns[6]
         """[N, G] grants that do not share with other queues."""
         if packed is None:
-            self.packed[:, 0] = inventory.alike
-            self.free_cpu[:] = inventory.cpu
-            self.free_host[:] = inventory.host
-            self.free_memory[:] = inventory.memory
+            self.packed[:, 0] = inventory.equivalence
+            self.free_cpu[:] = inventory.cpu_milli
+            self.free_host[:] = inventory.host_mib
+            self.free_memory[:] = inventory.memory_mib
             self.free_compute[:] = np.where(inventory.kind >= 0, WHOLE, 0)
 
     @classmethod
@@ -93,24 +93,24 @@ class Ledger:
     def copy(self) -> Ledger:
         return Ledger(self.inventory, self.packed.copy())
 
-    def on(self, inventory: Inventory) -> Ledger:
+    def with_inventory(self, inventory: Inventory) -> Ledger:
         """The same holders on nodes whose amounts have changed (`Inventory.patched`)."""
         twin = self.copy()
         twin.inventory = inventory
-        twin.packed[:, 0] = inventory.alike
-        twin.free_cpu += inventory.cpu - self.inventory.cpu
-        twin.free_host += inventory.host - self.inventory.host
+        twin.packed[:, 0] = inventory.equivalence
+        twin.free_cpu += inventory.cpu_milli - self.inventory.cpu_milli
+        twin.free_host += inventory.host_mib - self.inventory.host_mib
         return twin
 
-    def take(self, take: Take) -> None:
+    def allocate(self, take: NodeAllocation) -> None:
         self._move(take, 1)
 
-    def give(self, take: Take) -> None:
+    def release(self, take: NodeAllocation) -> None:
         self._move(take, -1)
 
-    def _move(self, take: Take, sign: int) -> None:
+    def _move(self, take: NodeAllocation, sign: int) -> None:
         row, tenant = take.row, take.tenant
-        for column, memory, compute in zip(take.columns, take.memory, take.compute, strict=True):
+        for column, memory, compute in zip(take.columns, take.memory_mib, take.compute_milli, strict=True):
             at = (row, column)
             self.free_memory[at] -= sign * memory
             self.free_compute[at] -= sign * compute
@@ -120,12 +120,12 @@ class Ledger:
             self.tenant_sum[at] += sign * tenant
             self.tenant_square[at] += sign * tenant * tenant
             if take.sharing is not Sharing.ANY:
-                self.reserved[at] += sign
+                self.queue_only[at] += sign
                 if take.sharing is Sharing.NEVER:
-                    self.closed[at] += sign
-        self.free_cpu[row] -= sign * take.cpu
-        self.free_host[row] -= sign * take.host
-        self.changes.append(row)
+                    self.exclusive[at] += sign
+        self.free_cpu[row] -= sign * take.cpu_milli
+        self.free_host[row] -= sign * take.host_mib
+        self.changed_rows.append(row)
 
     def empty(self, rows: IntArray) -> BoolArray:
         """[len(rows), G] nobody holds anything of the GPU."""

@@ -13,7 +13,7 @@ from cotenant.core.model.objects import Job, JobKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PastBorrowing:
+class BorrowingRecord:
     """Decayed borrowing of one queue, as it stood at one moment; since then it has held `rate_milli` beyond its own."""
 
     queue: str
@@ -26,9 +26,9 @@ class PastBorrowing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
-    borrowing: tuple[PastBorrowing, ...] = ()
+class FailoverState:
+    borrowing: tuple[BorrowingRecord, ...] = ()
     ended: tuple[tuple[Job, float], ...] = ()
     """Jobs that are over, and since when: jobs like them may come again."""
-    owed: tuple[JobKey, ...] = ()
+    nominated: tuple[JobKey, ...] = ()
     """Waiting jobs for which room was being made. Where, is found again before anybody else has a turn."""

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from cotenant.core.model.objects import WHOLE, GpuRequest, Job
 
 
-def gpus(milli: int) -> str:
+def format_gpus(milli: int) -> str:
     """1500 → `1.5`."""
     return f"{milli / WHOLE:.3f}".rstrip("0").rstrip(".")
 
 
-def mebibytes(mib: int) -> str:
+def format_mib(mib: int) -> str:
     return f"{mib // 1024} GiB" if mib % 1024 == 0 and mib else f"{mib} MiB"
 
 
@@ -23,31 +23,33 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def one_of(names: Sequence[str]) -> str:
+def join_or(names: Sequence[str]) -> str:
     return " or ".join(names)
 
 
-def per_worker(request: GpuRequest) -> str:
+def describe_worker(request: GpuRequest) -> str:
     if not request.is_share:
         return counted(request.count, "GPU")
     if request.memory_mib is not None:
-        compute = "" if request.compute_milli is None else f" and {gpus(request.compute_milli)} of its compute"
-        return f"{mebibytes(request.memory_mib)} of a GPU{compute}"
+        compute = "" if request.compute_milli is None else f" and {format_gpus(request.compute_milli)} of its compute"
+        return f"{format_mib(request.memory_mib)} of a GPU{compute}"
     memory = request.memory_milli if request.memory_milli is not None else request.compute_milli or 0
     compute = ""
     if request.compute_milli is not None and request.compute_milli != memory:
-        compute = f" ({gpus(request.compute_milli)} of its compute)"
-    return f"{gpus(memory)} GPU{compute}"
+        compute = f" ({format_gpus(request.compute_milli)} of its compute)"
+    return f"{format_gpus(memory)} GPU{compute}"
 
 
-def asked(job: Job) -> str:
+def describe_request(job: Job) -> str:
     """`2 workers × 0.4 GPU of class H100, each on a GPU of its own`."""
     request = job.gpu
-    text = per_worker(request) if job.workers_min == 1 else f"{job.workers_min} workers × {per_worker(request)}"
+    text = (
+        describe_worker(request) if job.workers_min == 1 else f"{job.workers_min} workers × {describe_worker(request)}"
+    )
     if request.classes:
-        text += f" of class {one_of(request.classes)}"
+        text += f" of class {join_or(request.classes)}"
     if request.zones:
-        text += f" in zone {one_of(request.zones)}"
+        text += f" in zone {join_or(request.zones)}"
     if job.workers_min > 1 and request.is_share and job.distinct_gpus:
         text += ", each on a GPU of its own"
     return text

@@ -26,7 +26,7 @@ class Phase(StrEnum):
     """Cannot be understood as written. An edit brings it back."""
 
 
-class Event(StrEnum):
+class LifecycleEvent(StrEnum):
     ADMITTED = "Admitted"
     """The placement was committed."""
     WORKERS_READY = "WorkersReady"
@@ -57,34 +57,34 @@ class Event(StrEnum):
     """An edit made a refused document good."""
 
 
-TRANSITIONS: Final[Mapping[tuple[Phase, Event], Phase]] = {
-    (Phase.PENDING, Event.ADMITTED): Phase.STARTING,
-    (Phase.PENDING, Event.SUSPENDED): Phase.SUSPENDED,
-    (Phase.PENDING, Event.REFUSED): Phase.INVALID,
-    (Phase.STARTING, Event.WORKERS_READY): Phase.RUNNING,
-    (Phase.STARTING, Event.COMPLETED): Phase.SUCCEEDED,
-    (Phase.STARTING, Event.CRASHED): Phase.EVICTING,
-    (Phase.STARTING, Event.GAVE_UP): Phase.FAILED,
-    (Phase.STARTING, Event.START_TIMED_OUT): Phase.EVICTING,
-    (Phase.STARTING, Event.DEADLINE): Phase.FAILED,
-    (Phase.STARTING, Event.EVICTED): Phase.EVICTING,
-    (Phase.STARTING, Event.SUSPENDED): Phase.EVICTING,
-    (Phase.STARTING, Event.RESIZED): Phase.STARTING,
-    (Phase.RUNNING, Event.RESIZED): Phase.STARTING,
-    (Phase.RUNNING, Event.COMPLETED): Phase.SUCCEEDED,
-    (Phase.RUNNING, Event.CRASHED): Phase.EVICTING,
-    (Phase.RUNNING, Event.GAVE_UP): Phase.FAILED,
-    (Phase.RUNNING, Event.DEADLINE): Phase.FAILED,
-    (Phase.RUNNING, Event.EVICTED): Phase.EVICTING,
-    (Phase.RUNNING, Event.SUSPENDED): Phase.EVICTING,
-    (Phase.EVICTING, Event.RELEASED): Phase.PENDING,
-    (Phase.EVICTING, Event.COMPLETED): Phase.SUCCEEDED,
-    (Phase.EVICTING, Event.GAVE_UP): Phase.FAILED,
-    (Phase.EVICTING, Event.DEADLINE): Phase.FAILED,
-    (Phase.SUSPENDED, Event.RESUMED): Phase.PENDING,
-    (Phase.SUSPENDED, Event.REFUSED): Phase.INVALID,
-    (Phase.INVALID, Event.ACCEPTED): Phase.PENDING,
-    (Phase.INVALID, Event.SUSPENDED): Phase.SUSPENDED,
+TRANSITIONS: Final[Mapping[tuple[Phase, LifecycleEvent], Phase]] = {
+    (Phase.PENDING, LifecycleEvent.ADMITTED): Phase.STARTING,
+    (Phase.PENDING, LifecycleEvent.SUSPENDED): Phase.SUSPENDED,
+    (Phase.PENDING, LifecycleEvent.REFUSED): Phase.INVALID,
+    (Phase.STARTING, LifecycleEvent.WORKERS_READY): Phase.RUNNING,
+    (Phase.STARTING, LifecycleEvent.COMPLETED): Phase.SUCCEEDED,
+    (Phase.STARTING, LifecycleEvent.CRASHED): Phase.EVICTING,
+    (Phase.STARTING, LifecycleEvent.GAVE_UP): Phase.FAILED,
+    (Phase.STARTING, LifecycleEvent.START_TIMED_OUT): Phase.EVICTING,
+    (Phase.STARTING, LifecycleEvent.DEADLINE): Phase.FAILED,
+    (Phase.STARTING, LifecycleEvent.EVICTED): Phase.EVICTING,
+    (Phase.STARTING, LifecycleEvent.SUSPENDED): Phase.EVICTING,
+    (Phase.STARTING, LifecycleEvent.RESIZED): Phase.STARTING,
+    (Phase.RUNNING, LifecycleEvent.RESIZED): Phase.STARTING,
+    (Phase.RUNNING, LifecycleEvent.COMPLETED): Phase.SUCCEEDED,
+    (Phase.RUNNING, LifecycleEvent.CRASHED): Phase.EVICTING,
+    (Phase.RUNNING, LifecycleEvent.GAVE_UP): Phase.FAILED,
+    (Phase.RUNNING, LifecycleEvent.DEADLINE): Phase.FAILED,
+    (Phase.RUNNING, LifecycleEvent.EVICTED): Phase.EVICTING,
+    (Phase.RUNNING, LifecycleEvent.SUSPENDED): Phase.EVICTING,
+    (Phase.EVICTING, LifecycleEvent.RELEASED): Phase.PENDING,
+    (Phase.EVICTING, LifecycleEvent.COMPLETED): Phase.SUCCEEDED,
+    (Phase.EVICTING, LifecycleEvent.GAVE_UP): Phase.FAILED,
+    (Phase.EVICTING, LifecycleEvent.DEADLINE): Phase.FAILED,
+    (Phase.SUSPENDED, LifecycleEvent.RESUMED): Phase.PENDING,
+    (Phase.SUSPENDED, LifecycleEvent.REFUSED): Phase.INVALID,
+    (Phase.INVALID, LifecycleEvent.ACCEPTED): Phase.PENDING,
+    (Phase.INVALID, LifecycleEvent.SUSPENDED): Phase.SUSPENDED,
 }
 
 TERMINAL: Final[frozenset[Phase]] = frozenset(Phase) - {phase for phase, _ in TRANSITIONS}
@@ -94,6 +94,6 @@ HOLDING: Final[frozenset[Phase]] = frozenset({Phase.STARTING, Phase.RUNNING, Pha
 """Phases in which the job holds its placement."""
 
 
-def step(phase: Phase, event: Event) -> Phase | None:
+def next_phase(phase: Phase, event: LifecycleEvent) -> Phase | None:
     """The phase after the event, or None when the event means nothing in this phase."""
     return TRANSITIONS.get((phase, event))

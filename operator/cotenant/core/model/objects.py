@@ -71,7 +71,7 @@ class Gpu:
     """UUIDs on the same node that this GPU reaches by NVLink."""
     suspect: bool = False
     """A job found it far slower than its other GPUs. It serves, after all others that are as good a place."""
-    unseen_since: float | None = None
+    missing_since: float | None = None
     """Its node does not list it any more, since then. Not healthy; who holds it keeps it until it is given up."""
 
 
@@ -88,12 +88,12 @@ class Node:
     """Node Ready, agent heartbeat fresh, not cordoned."""
     shared_by_queues: bool = False
     """The administrator lets jobs of different queues that say `sharing: Any` share one GPU here."""
-    gone: bool = False
+    deleted: bool = False
     """Kubernetes does not know it any more. Who holds something here has lost it, and is counted until it is let go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuGrant:
+class GrantedGpu:
     """Part of one GPU that one rank holds. A whole GPU is all of both dimensions."""
 
     uuid: str
@@ -104,7 +104,7 @@ class GpuGrant:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankPlacement:
     rank: int
-    gpus: tuple[GpuGrant, ...]
+    gpus: tuple[GrantedGpu, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ class Job:
     """Nodes that failed to start this job lately."""
     evicting: bool = False
     """Still holds its placement, but its eviction is under way."""
-    leaving: Placement | None = None
+    resizing_from: Placement | None = None
     """While a resize is under way: the placement before it. Its GPUs stay taken until the workers have left them."""
 
 
@@ -179,7 +179,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
+class TenantQueue:
     name: str
     parent: str | None = None
     namespaces: frozenset[str] = frozenset()

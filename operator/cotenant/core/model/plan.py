@@ -33,7 +33,7 @@ class Reason(StrEnum):
     NODES_NOT_READY = "NodesNotReady"
 
     @property
-    def needs_somebody(self) -> bool:
+    def needs_change(self) -> bool:
         """Waiting alone does not help: the job, its queue or the cluster has to be changed."""
         return self in _NOT_BY_WAITING
 
@@ -129,6 +129,6 @@ class Plan:
     actions: tuple[Action, ...] = ()
     verdicts: Mapping[JobKey, Verdict] = field(default_factory=dict)
     """Exactly one for every job that is pending and not admitted by this plan."""
-    promises: Mapping[JobKey, Placement] = field(default_factory=dict)
+    nominations: Mapping[JobKey, Placement] = field(default_factory=dict)
     """Waiting jobs whose place is being made free. `ClusterState.assume` keeps them for the next snapshot, so that
     nobody else is given what was evicted for them."""

@@ -28,7 +28,7 @@ _ANYBODY = Tenancy(-1, Sharing.NEVER)
 """Whole GPUs must be empty, so they look the same to every tenant."""
 
 
-class View:
+class ShapeFit:
     """One shape, for one tenant, over all rows. Arrays are read-only outside this module."""
 
     __slots__ = (
@@ -40,7 +40,7 @@ class View:
         "_tenancy",
         "capacity",
         "distinct",
-        "open",
+        "node_scores",
         "seen",
     )
 
@@ -53,7 +53,7 @@ class View:
         self._answers = _Answers(width)
         self.capacity: IntArray = np.zeros(len(states), dtype=np.int64)
         """[N] how many of the shape each row takes."""
-        self.open: IntArray = np.full(len(states), LOWEST, dtype=np.int64)
+        self.node_scores: IntArray = np.full(len(states), LOWEST, dtype=np.int64)
         """[N] score of each row that takes at least one, else LOWEST."""
         self.seen = 0
 
@@ -62,7 +62,7 @@ class View:
         found: BoolArray = self._answers.fits[self._slots[self._states[row]]]
         return found
 
-    def gpu(self, row: int) -> IntArray:
+    def gpu_scores(self, row: int) -> IntArray:
         """[G] how good each GPU of the row is."""
         found: IntArray = self._answers.gpu[self._slots[self._states[row]]]
         return found
@@ -81,12 +81,12 @@ class View:
         new = slots == _UNKNOWN
         if new.any():
             unknown, first = np.unique(states[new], return_index=True)
-            self._judge(ledger, scorer, rows[new][first], unknown)
+            self._score_states(ledger, scorer, rows[new][first], unknown)
             slots = self._slots[states]
         self.capacity[rows] = self._answers.capacity[slots]
-        self.open[rows] = self._answers.open[slots]
+        self.node_scores[rows] = self._answers.open[slots]
 
-    def _judge(self, ledger: Ledger, scorer: Scorer, rows: IntArray, states: IntArray) -> None:
+    def _score_states(self, ledger: Ledger, scorer: Scorer, rows: IntArray, states: IntArray) -> None:
         fits = fit(ledger, self._shape, rows, self._tenancy)
         room = capacity(ledger, self._shape, rows, fits, distinct=self.distinct)
         scores = scorer.score(ledger, self._shape, rows, fits)
@@ -128,28 +128,28 @@ class _Answers:
             setattr(self, name, _longer(old, height, 0))
 
 
-class Room:
+class FitCache:
     def __init__(self, ledger: Ledger, scorer: Scorer) -> None:
         self.ledger = ledger
         self.scorer = scorer
-        self._views: dict[tuple[Shape, Tenancy, bool], View] = {}
+        self._shape_fits: dict[tuple[Shape, Tenancy, bool], ShapeFit] = {}
         self._numbers: dict[bytes, int] = {}
         self._states: IntArray = np.zeros(len(ledger.packed), dtype=np.int64)
         """[N] number of the state that each row is in."""
-        self._seen = len(ledger.changes)
-        self._number(range(len(ledger.packed)))
+        self._seen = len(ledger.changed_rows)
+        self._number_states(range(len(ledger.packed)))
 
-    def view(self, shape: Shape, tenancy: Tenancy, *, distinct: bool = True) -> View:
+    def shape_fit(self, shape: Shape, tenancy: Tenancy, *, distinct: bool = True) -> ShapeFit:
         """The shape's view, up to date."""
-        changes = self.ledger.changes
+        changes = self.ledger.changed_rows
         if self._seen < len(changes):
-            self._number(changes[self._seen :])
+            self._number_states(changes[self._seen :])
             self._seen = len(changes)
         key = (shape, _ANYBODY if shape.whole else tenancy, distinct)
-        view = self._views.get(key)
+        view = self._shape_fits.get(key)
         if view is None:
             width = self.ledger.inventory.kind.shape[1]
-            view = self._views[key] = View(shape, key[1], distinct=distinct, states=self._states, width=width)
+            view = self._shape_fits[key] = ShapeFit(shape, key[1], distinct=distinct, states=self._states, width=width)
             view.refresh(self.ledger, self.scorer, np.arange(len(self._states), dtype=np.int64), len(self._numbers))
         elif view.seen < len(changes):
             changed = changes[view.seen :]
@@ -158,7 +158,7 @@ class Room:
         view.seen = len(changes)
         return view
 
-    def _number(self, rows: Sequence[int]) -> None:
+    def _number_states(self, rows: Sequence[int]) -> None:
         packed, numbers = self.ledger.packed, self._numbers
         for row in rows:
             self._states[row] = numbers.setdefault(packed[row].tobytes(), len(numbers))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
-from cotenant.core.gpus.ledger import Ledger, Take
+from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import Sharing
 from cotenant.core.placement.shapes import Shape
 
@@ -33,7 +33,7 @@ def fit(ledger: Ledger, shape: Shape, rows: IntArray, tenancy: Tenancy) -> BoolA
     inventory = ledger.inventory
     if not inventory.kinds:
         return np.zeros((len(rows), inventory.kind.shape[1]), dtype=np.bool_)
-    memory, compute, allowed = shape.needs(inventory)
+    memory, compute, allowed = shape.per_kind(inventory)
     kind = inventory.kind[rows]
     good = inventory.usable[rows] & allowed[kind] & (kind >= 0)
     holders = ledger.holders[rows]
@@ -51,8 +51,8 @@ def _may_share(ledger: Ledger, rows: IntArray, holders: IntArray, tenancy: Tenan
     sums = ledger.tenant_sum[rows]
     ours = (sums == holders * tenancy.tenant) & (ledger.tenant_square[rows] == sums * tenancy.tenant)
     if tenancy.sharing is Sharing.ANY:
-        ours |= ledger.inventory.shared[rows][:, None] & (ledger.reserved[rows] == 0)
-    shareable: BoolArray = free | (ours & (ledger.closed[rows] == 0))
+        ours |= ledger.inventory.shared[rows][:, None] & (ledger.queue_only[rows] == 0)
+    shareable: BoolArray = free | (ours & (ledger.exclusive[rows] == 0))
     return shareable
 
 
@@ -63,7 +63,7 @@ def capacity(ledger: Ledger, shape: Shape, rows: IntArray, fits: BoolArray, *, d
     elif distinct or shape.whole:
         room = fits.sum(axis=1) // shape.count
     else:
-        room = np.where(fits, per_gpu(ledger, shape, rows), 0).sum(axis=1)
+        room = np.where(fits, shares_per_gpu(ledger, shape, rows), 0).sum(axis=1)
     if shape.cpu_milli:
         room = np.minimum(room, ledger.free_cpu[rows] // shape.cpu_milli)
     if shape.host_mib:
@@ -71,13 +71,13 @@ def capacity(ledger: Ledger, shape: Shape, rows: IntArray, fits: BoolArray, *, d
     return np.maximum(room, 0).astype(np.int64)
 
 
-def fits_exactly(ledger: Ledger, take: Take, *, whole: bool) -> bool:
+def fits_exactly(ledger: Ledger, take: NodeAllocation, *, whole: bool) -> bool:
     """Exactly these amounts on exactly these GPUs: is there room, and may they be shared so?"""
     row, inventory = take.row, ledger.inventory
-    if not inventory.ready[row] or ledger.free_cpu[row] < take.cpu or ledger.free_host[row] < take.host:
+    if not inventory.ready[row] or ledger.free_cpu[row] < take.cpu_milli or ledger.free_host[row] < take.host_mib:
         return False
     wanted: dict[int, tuple[int, int]] = {}
-    for column, memory, compute in zip(take.columns, take.memory, take.compute, strict=True):
+    for column, memory, compute in zip(take.columns, take.memory_mib, take.compute_milli, strict=True):
         before = wanted.get(column, (0, 0))
         wanted[column] = before[0] + memory, before[1] + compute
     if whole:
@@ -93,9 +93,9 @@ def fits_exactly(ledger: Ledger, take: Take, *, whole: bool) -> bool:
     return True
 
 
-def per_gpu(ledger: Ledger, shape: Shape, rows: IntArray) -> IntArray:
+def shares_per_gpu(ledger: Ledger, shape: Shape, rows: IntArray) -> IntArray:
     """[R, G] how many shares of this size each GPU still takes (sharing rules aside)."""
-    memory, compute, _ = shape.needs(ledger.inventory)
+    memory, compute, _ = shape.per_kind(ledger.inventory)
     kind = ledger.inventory.kind[rows]
     room: IntArray = np.minimum(
         ledger.free_memory[rows] // np.maximum(memory[kind], 1),

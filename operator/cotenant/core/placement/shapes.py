@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory, Kind
+from cotenant.core.gpus.inventory import BoolArray, GpuKind, IntArray, Inventory
 from cotenant.core.model.objects import WHOLE, GpuRequest, Job
 
 
@@ -33,7 +33,7 @@ class Shape:
     host_mib: int = 0
     classes: tuple[str, ...] = ()
     """What the job asked for, sorted. Empty: any class."""
-    within: str = ""
+    only_class: str = ""
     """Narrows this attempt to one class, whatever the job asked for (quota, or one class per gang). Scores about
     scarcity look at `classes`; what fits looks at both."""
 
@@ -43,7 +43,7 @@ class Shape:
             self, count=self.count * workers, cpu_milli=self.cpu_milli * workers, host_mib=self.host_mib * workers
         )
 
-    def need(self, kind: Kind) -> tuple[int, int]:
+    def per_gpu(self, kind: GpuKind) -> tuple[int, int]:
         """(MiB, milli) that one GPU of this kind gives. Shares round down: n equal n-ths always fit on one GPU."""
         if self.whole:
             return kind.memory_mib, WHOLE
@@ -54,28 +54,28 @@ class Shape:
         compute = self.compute_milli or self.memory_milli or max(1, memory * WHOLE // max(1, kind.memory_mib))
         return memory, compute
 
-    def cost(self, kind: Kind) -> int:
+    def cost(self, kind: GpuKind) -> int:
         """Milli-GPU that quotas count: the larger dimension, rounded up, over all `count` GPUs."""
-        memory, compute = self.need(kind)
+        memory, compute = self.per_gpu(kind)
         return self.count * max(compute, min(WHOLE, self.memory_milli) or -(-memory * WHOLE // max(1, kind.memory_mib)))
 
-    def allows(self, kind: Kind) -> bool:
+    def allows(self, kind: GpuKind) -> bool:
         if self.classes and kind.gpu_class not in self.classes:
             return False
-        if self.within and kind.gpu_class != self.within:
+        if self.only_class and kind.gpu_class != self.only_class:
             return False
-        memory, compute = self.need(kind)
+        memory, compute = self.per_gpu(kind)
         return memory <= kind.memory_mib and compute <= WHOLE
 
-    def needs(self, inventory: Inventory) -> tuple[IntArray, IntArray, BoolArray]:
+    def per_kind(self, inventory: Inventory) -> tuple[IntArray, IntArray, BoolArray]:
         """Per kind of the inventory: MiB, milli, and whether the kind may serve at all."""
-        return _needs(self, inventory.kinds)
+        return _per_kind(self, inventory.kinds)
 
 
 @lru_cache(maxsize=4096)
-def _needs(shape: Shape, kinds: tuple[Kind, ...]) -> tuple[IntArray, IntArray, BoolArray]:
+def _per_kind(shape: Shape, kinds: tuple[GpuKind, ...]) -> tuple[IntArray, IntArray, BoolArray]:
     """Asked for at every judgement of every row, so kept; read-only."""
-    pairs = [shape.need(kind) for kind in kinds]
+    pairs = [shape.per_gpu(kind) for kind in kinds]
     memory = np.array([memory for memory, _ in pairs], dtype=np.int64)
     compute = np.array([compute for _, compute in pairs], dtype=np.int64)
     serves = np.array([shape.allows(kind) for kind in kinds], dtype=np.bool_)

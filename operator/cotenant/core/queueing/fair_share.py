@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from math import log
 from typing import TypeAlias
 
-from cotenant.core.allocation.request import Claim, Request
+from cotenant.core.allocation.request import GuaranteeTerms, Request
 from cotenant.core.model.objects import WHOLE
 from cotenant.core.policy import Policy
 from cotenant.core.quota.tree import QueueTree
@@ -27,56 +27,58 @@ LN_2 = log(2)
 _LAST = 1 << 50
 
 
-def entitled(usage: Usage, request: Request, queue: int) -> bool:
+def within_guarantee(usage: Usage, request: Request, queue: int) -> bool:
     """With the whole gang on top, this queue of its path stays inside what it is guaranteed."""
-    claim = request.claims.get(queue)
+    claim = request.guarantee_terms.get(queue)
     if claim is None:
-        claim = request.claims[queue] = _claim(usage.tree, request, queue)
-    held = usage.lines
+        claim = request.guarantee_terms[queue] = _guarantee_terms(usage.tree, request, queue)
+    held = usage.quota_milli
     return any(all(held[line] <= most for line, most in alternative) for alternative in claim)
 
 
-def _claim(tree: QueueTree, request: Request, queue: int) -> Claim:
+def _guarantee_terms(tree: QueueTree, request: Request, queue: int) -> GuaranteeTerms:
     """One alternative per bucket that the gang could lie in: every line that promises something there has room."""
     found: set[tuple[tuple[int, int], ...]] = set()
     for option in request.options:
         milli = request.workers * option.milli
         for bucket in option.buckets:
-            promising = [line for line in tree.lines_of[queue] if line.quota.guaranteed and line.matches(bucket)]
+            promising = [line for line in tree.quotas_of[queue] if line.quota.guaranteed and line.matches(bucket)]
             if promising:
-                found.add(tuple((line.number, line.guaranteed - milli) for line in promising))
+                found.add(tuple((line.index, line.guaranteed - milli) for line in promising))
     return tuple(sorted(found))
 
 
-def charge_entitled(usage: Usage, queue: int, charge: Charge) -> bool:
+def charge_within_guarantee(usage: Usage, queue: int, charge: Charge) -> bool:
     """The whole charge on top of what is used lies inside the queue's guarantees."""
-    return _inside(usage, queue, charge, counted=False)
+    return _sums_within_guarantee(usage, queue, charge, counted=False)
 
 
-def held_entitled(usage: Usage, queue: int, charge: Charge) -> bool:
+def held_within_guarantee(usage: Usage, queue: int, charge: Charge) -> bool:
     """The same for a charge that is part of what is used."""
-    return _inside(usage, queue, charge, counted=True)
+    return _sums_within_guarantee(usage, queue, charge, counted=True)
 
 
-def _inside(usage: Usage, queue: int, charge: Charge, *, counted: bool) -> bool:
+def _sums_within_guarantee(usage: Usage, queue: int, charge: Charge, *, counted: bool) -> bool:
     added: dict[int, int] = {}
     for bucket, milli, _ in charge.amounts:
-        lines = [line for line in usage.tree.lines_of[queue] if line.matches(bucket) and line.quota.guaranteed]
+        lines = [line for line in usage.tree.quotas_of[queue] if line.matches(bucket) and line.quota.guaranteed]
         if not lines:
             return False
         for line in lines:
-            added[line.number] = added.get(line.number, 0) + (0 if counted else milli)
-    return all(usage.lines[number] + more <= usage.tree.lines[number].guaranteed for number, more in added.items())
+            added[line.index] = added.get(line.index, 0) + (0 if counted else milli)
+    return all(
+        usage.quota_milli[number] + more <= usage.tree.quotas[number].guaranteed for number, more in added.items()
+    )
 
 
-Promised: TypeAlias = tuple[int, dict[str, int]]
+GuaranteesByClass: TypeAlias = tuple[int, dict[str, int]]
 """(guaranteed by lines that name no class, class → guaranteed)."""
 
 
-def promised(tree: QueueTree, queue: int) -> Promised:
+def guarantees_of(tree: QueueTree, queue: int) -> GuaranteesByClass:
     by_class: dict[str, int] = {}
     overall = 0
-    for line in tree.lines_of[queue]:
+    for line in tree.quotas_of[queue]:
         if line.quota.gpu_class is not None:
             by_class[line.quota.gpu_class] = by_class.get(line.quota.gpu_class, 0) + line.guaranteed
         else:
@@ -86,10 +88,10 @@ def promised(tree: QueueTree, queue: int) -> Promised:
 
 def borrowed(usage: Usage, queue: int) -> dict[str | None, int]:
     """Scope (a class, or None for all) → milli-GPU above the guarantee."""
-    return _above(usage.classes[queue], promised(usage.tree, queue))
+    return _above_guarantee(usage.class_milli[queue], guarantees_of(usage.tree, queue))
 
 
-def _above(held: Mapping[str, int], guarantees: Promised) -> dict[str | None, int]:
+def _above_guarantee(held: Mapping[str, int], guarantees: GuaranteesByClass) -> dict[str | None, int]:
     overall, by_class = guarantees
     found: dict[str | None, int] = {}
     if overall:
@@ -104,12 +106,12 @@ def _above(held: Mapping[str, int], guarantees: Promised) -> dict[str | None, in
     return found
 
 
-class Shares:
+class DominantShares:
     """Comparable shares of queues at one moment of the books; cheap enough to ask after every decision."""
 
     def __init__(self, tree: QueueTree, past: Mapping[str, int]) -> None:
         self._tree = tree
-        self._promised = [promised(tree, queue) for queue in range(len(tree.queues))]
+        self._guarantees = [guarantees_of(tree, queue) for queue in range(len(tree.queues))]
         self._past = [past.get(queue.name, 0) for queue in tree.queues]
         self._capacity: dict[str | None, int] = {None: max(1, sum(tree.capacity.values()))}
         for gpu_class, _ in tree.capacity:
@@ -120,7 +122,7 @@ class Shares:
 
     def share(self, usage: Usage, queue: int) -> int:
         """Parts per million, divided by the weight; lower goes first."""
-        above = _above(usage.classes[queue], self._promised[queue])
+        above = _above_guarantee(usage.class_milli[queue], self._guarantees[queue])
         total = self._past[queue]
         if above:
             total += max(milli * PPM // self._capacity.get(scope, 1) for scope, milli in above.items())

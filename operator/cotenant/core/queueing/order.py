@@ -13,40 +13,47 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from cotenant.core.model.objects import Job
-from cotenant.core.queueing.fair_share import Shares
+from cotenant.core.queueing.fair_share import DominantShares
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
 
 _Key: TypeAlias = tuple[bool, int, int, float, str]
-Entitled: TypeAlias = Callable[[int, Job], bool]
+WithinGuarantee: TypeAlias = Callable[[int, Job], bool]
 """(queue on the job's path, job) → the job would stay inside that queue's guarantee."""
 
 _ROOT = -1
-_ALONE: _Key = (False, 0, 0, 0.0, "")
+_ONLY_CHILD: _Key = (False, 0, 0, 0.0, "")
 """A queue without children competes with nobody below itself."""
 
 
-class Lineup:
+class QueueOrder:
     """Pending jobs of queues that exist, one by one, as an iterator: who is next is looked up in the books when it is
     asked for, after the decision on the one before."""
 
-    def __init__(self, tree: QueueTree, usage: Usage, shares: Shares, entitled: Entitled, jobs: Iterable[Job]) -> None:
-        self._tree, self._usage, self._shares, self._entitled = tree, usage, shares, entitled
+    def __init__(
+        self,
+        tree: QueueTree,
+        usage: Usage,
+        shares: DominantShares,
+        within_guarantee: WithinGuarantee,
+        jobs: Iterable[Job],
+    ) -> None:
+        self._tree, self._usage, self._shares, self._within_guarantee = tree, usage, shares, within_guarantee
         self._jobs: list[list[Job]] = [[] for _ in tree.queues]
         self._children: dict[int, list[tuple[_Key, int]]] = {}
         for job in jobs:
-            self._jobs[tree.number[job.queue]].append(job)
+            self._jobs[tree.index[job.queue]].append(job)
         for own in self._jobs:
-            own.sort(key=own_order, reverse=True)
+            own.sort(key=order_in_queue, reverse=True)
         self._build(_ROOT)
 
     def __iter__(self) -> Iterator[Job]:
         while self._children[_ROOT]:
-            path = self._take_path()
+            path = self._pop_path()
             yield self._jobs[path[-1]].pop()
-            self._settle(path)
+            self._push_path(path)
 
-    def _take_path(self) -> list[int]:
+    def _pop_path(self) -> list[int]:
         """From a root to the queue whose job is next, which ends it twice; all of them leave their places."""
         path: list[int] = []
         at = _ROOT
@@ -57,7 +64,7 @@ class Lineup:
                 return path
             at = child
 
-    def _settle(self, steps: list[int]) -> None:
+    def _push_path(self, steps: list[int]) -> None:
         """After a decision: the queues on its path take their places again."""
         at = steps.pop()
         if steps and steps[-1] == at:
@@ -77,7 +84,9 @@ class Lineup:
     def _push_own(self, node: int) -> None:
         if self._jobs[node]:
             alone = not self._tree.children[node]
-            heapq.heappush(self._children[node], (_ALONE if alone else self._key(node, self._jobs[node][-1]), node))
+            heapq.heappush(
+                self._children[node], (_ONLY_CHILD if alone else self._key(node, self._jobs[node][-1]), node)
+            )
 
     def _push(self, node: int, child: int) -> None:
         head = self._head(child)
@@ -94,7 +103,7 @@ class Lineup:
 
     def _key(self, queue: int, job: Job) -> _Key:
         return (
-            not self._entitled(queue, job),
+            not self._within_guarantee(queue, job),
             self._shares.share(self._usage, queue),
             -job.priority,
             job.submitted_at,
@@ -102,6 +111,6 @@ class Lineup:
         )
 
 
-def own_order(job: Job) -> tuple[int, float, str]:
+def order_in_queue(job: Job) -> tuple[int, float, str]:
     """Inside one queue: priority → age → key."""
     return -job.priority, job.submitted_at, job.key

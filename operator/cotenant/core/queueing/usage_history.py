@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cotenant.core.model.failover import PastBorrowing
+from cotenant.core.model.failover import BorrowingRecord
 from cotenant.core.model.objects import Job
 from cotenant.core.placement.shapes import Shape, worker_shape
 from cotenant.core.queueing.fair_share import LN_2, borrowed
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
-from cotenant.core.snapshot.snapshot import Remembered
+from cotenant.core.snapshot.snapshot import DecayedBorrowing
 
 HALF_LIFE_S = 86_400
 """Where nobody says otherwise."""
@@ -29,7 +29,7 @@ _SHAPES = 256
 """So many different shapes are remembered; the lightest are forgotten first."""
 
 
-class History:
+class UsageHistory:
     def __init__(self, half_life_s: float) -> None:
         """`half_life_s`: of the shapes, and of trees that say nothing."""
         self._half_life_s = half_life_s
@@ -43,7 +43,7 @@ class History:
 
     def advance(self, now: float, usage: Usage) -> None:
         """Time has passed with these holdings."""
-        self._follow(usage.tree)
+        self._update_half_lives(usage.tree)
         passed = 0.0 if self._at is None else max(0.0, now - self._at)
         self._at = now
         if not passed:
@@ -58,7 +58,7 @@ class History:
         kept, _ = _decay(passed, self._half_life_s)
         self._shapes = {shape: weight * kept for shape, weight in self._shapes.items() if weight * kept >= 0.01}
 
-    def _follow(self, tree: QueueTree) -> None:
+    def _update_half_lives(self, tree: QueueTree) -> None:
         """Half-lives as the tree has them now."""
         before = self._half_lives
         self._half_lives = {
@@ -69,7 +69,7 @@ class History:
             if now is not None and before.get(name, now) != now:
                 self._borrowed[name] = held * now / before[name]
 
-    def take_over(self, borrowing: Iterable[PastBorrowing], ended: Iterable[tuple[Job, float]], now: float) -> None:
+    def restore(self, borrowing: Iterable[BorrowingRecord], ended: Iterable[tuple[Job, float]], now: float) -> None:
         """Go on from what another history had come to, carried forward to now."""
         self._borrowed, self._half_lives, self._penalties, self._shapes, self._at = {}, {}, {}, {}, now
         for past in borrowing:
@@ -77,36 +77,36 @@ class History:
             kept, gained = _decay(max(0.0, now - past.at), half_life_s)
             self._borrowed[past.queue] = past.milli_seconds * kept + past.rate_milli * gained
         for job, at in sorted(ended, key=lambda one: (one[1], one[0].key)):
-            self._remember(job, _decay(max(0.0, now - at), self._half_life_s)[0])
+            self._remember_shape(job, _decay(max(0.0, now - at), self._half_life_s)[0])
 
-    def admitted(self, job: Job, milli: int, usage: Usage) -> None:
+    def charge_penalty(self, job: Job, milli: int, usage: Usage) -> None:
         """An admission was assumed: the queues of its path that borrow are charged at once."""
-        number = usage.tree.number.get(job.queue)
+        number = usage.tree.index.get(job.queue)
         steps = () if number is None else usage.tree.paths[number]
         charged = tuple((usage.tree.queues[step].name, milli * _PENALTY_S) for step in steps if _borrowed(usage, step))
         for name, amount in charged:
             self._borrowed[name] = self._borrowed.get(name, 0.0) + amount
         self._penalties[job.key] = charged
 
-    def taken_back(self, key: str) -> None:
+    def refund_penalty(self, key: str) -> None:
         """The admission did not happen."""
         for name, amount in self._penalties.pop(key, ()):
             self._borrowed[name] = max(0.0, self._borrowed.get(name, 0.0) - amount)
 
-    def left(self, job: Job) -> None:
+    def job_left(self, job: Job) -> None:
         """A job is gone; jobs like it may come again."""
         self._penalties.pop(job.key, None)
-        self._remember(job, 1.0)
+        self._remember_shape(job, 1.0)
 
-    def _remember(self, job: Job, weight: float) -> None:
+    def _remember_shape(self, job: Job, weight: float) -> None:
         shape = worker_shape(job)
         self._shapes[shape] = self._shapes.get(shape, 0.0) + job.workers_min * weight
         if len(self._shapes) > _SHAPES:
             del self._shapes[min(self._shapes, key=lambda one: (self._shapes[one], one))]
 
-    def usage(self) -> tuple[Remembered, ...]:
+    def borrowing(self) -> tuple[DecayedBorrowing, ...]:
         return tuple(
-            Remembered(queue=name, milli_seconds=held, half_life_s=self._half_lives[name])
+            DecayedBorrowing(queue=name, milli_seconds=held, half_life_s=self._half_lives[name])
             for name, held in sorted(self._borrowed.items())
         )
 

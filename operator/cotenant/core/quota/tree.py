@@ -18,17 +18,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.objects import WHOLE, Queue, Quota
+from cotenant.core.model.objects import WHOLE, Quota, TenantQueue
 
 Bucket = tuple[str, str]
 """(GPU class, zone)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class QuotaLine:
     """One quota of one queue, with its guarantee as it is today."""
 
-    number: int
+    index: int
     queue: int
     quota: Quota
     guaranteed: int
@@ -46,9 +46,9 @@ class Line:
 class QueueTree:
     """Built once per set of queues and inventory; never written."""
 
-    queues: tuple[Queue, ...]
+    queues: tuple[TenantQueue, ...]
     """In order of name; a queue's number is its index."""
-    number: Mapping[str, int]
+    index: Mapping[str, int]
     parent: tuple[int, ...]
     """-1: a root."""
     children: tuple[tuple[int, ...], ...]
@@ -57,16 +57,16 @@ class QueueTree:
     """Queue → itself, its parent, … its root."""
     broken: Mapping[str, str]
     """Queues that cannot be used, and why: their parent is missing, or they are their own ancestor."""
-    lines: tuple[Line, ...]
-    lines_of: tuple[tuple[Line, ...], ...]
+    quotas: tuple[QuotaLine, ...]
+    quotas_of: tuple[tuple[QuotaLine, ...], ...]
     capacity: Mapping[Bucket, int]
     """Milli-GPU that take work today."""
-    holds_back: bool
-    _path_lines: dict[tuple[int, Bucket], tuple[Line, ...] | None] = field(default_factory=dict)
-    _covering: dict[tuple[int, Bucket], tuple[int, ...]] = field(default_factory=dict)
+    limits_lending: bool
+    _path_quotas: dict[tuple[int, Bucket], tuple[QuotaLine, ...] | None] = field(default_factory=dict)
+    _matching: dict[tuple[int, Bucket], tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, queues: Iterable[Queue], inventory: Inventory) -> QueueTree:
+    def of(cls, queues: Iterable[TenantQueue], inventory: Inventory) -> QueueTree:
         ordered = tuple(sorted(queues, key=lambda queue: queue.name))
         number = {queue.name: index for index, queue in enumerate(ordered)}
         broken = _broken(ordered, number)
@@ -79,28 +79,28 @@ class QueueTree:
                 children[above].append(index)
         roots = tuple(index for index, queue in enumerate(ordered) if parent[index] < 0 and queue.name not in broken)
         capacity = capacities(inventory)
-        guaranteed = _scaled(ordered, children, roots, capacity)
-        lines: list[Line] = []
-        lines_of: list[tuple[Line, ...]] = []
+        guaranteed = _scaled_guarantees(ordered, children, roots, capacity)
+        lines: list[QuotaLine] = []
+        lines_of: list[tuple[QuotaLine, ...]] = []
         for index, queue in enumerate(ordered):
             own = tuple(
-                Line(len(lines) + place, index, quota, guaranteed.get((index, place), 0))
+                QuotaLine(len(lines) + place, index, quota, guaranteed.get((index, place), 0))
                 for place, quota in enumerate(queue.quotas)
             )
             lines.extend(own)
             lines_of.append(own)
         return cls(
             queues=ordered,
-            number=number,
+            index=number,
             parent=parent,
             children=tuple(tuple(below) for below in children),
             roots=roots,
             paths=tuple(_path(index, parent) for index in range(len(ordered))),
             broken=broken,
-            lines=tuple(lines),
-            lines_of=tuple(lines_of),
+            quotas=tuple(lines),
+            quotas_of=tuple(lines_of),
             capacity=capacity,
-            holds_back=any(
+            limits_lending=any(
                 quota.lendable is not None and quota.lendable < quota.guaranteed
                 for queue in ordered
                 for quota in queue.quotas
@@ -115,17 +115,17 @@ class QueueTree:
         """The queue and all below it."""
         return (queue, *(step for child in self.children[queue] for step in self.subtree(child)))
 
-    def bounds(self, queue: int) -> bool:
+    def has_limits(self, queue: int) -> bool:
         """Whether anything but free GPUs can say no on the way from this queue to its root."""
-        return self.holds_back or any(
+        return self.limits_lending or any(
             self.queues[step].user_limit is not None
             or any(
-                line.quota.limit is not None or line.quota.memory_limit_mib is not None for line in self.lines_of[step]
+                line.quota.limit is not None or line.quota.memory_limit_mib is not None for line in self.quotas_of[step]
             )
             for step in self.paths[queue]
         )
 
-    def fork(self, asking: int, holding: int) -> tuple[int, int] | None:
+    def below_common_ancestor(self, asking: int, holding: int) -> tuple[int, int] | None:
         """The children of the lowest common ancestor on either path; None where one queue is above the other."""
         mine, theirs = self.paths[asking], self.paths[holding]
         common = 0
@@ -135,28 +135,28 @@ class QueueTree:
             return None
         return mine[-1 - common], theirs[-1 - common]
 
-    def covering(self, queue: int, bucket: Bucket) -> tuple[int, ...]:
+    def matching(self, queue: int, bucket: Bucket) -> tuple[int, ...]:
         """Numbers of all lines from the queue to its root that count what lies in the bucket."""
         key = (queue, bucket)
-        found = self._covering.get(key)
+        found = self._matching.get(key)
         if found is None:
-            found = self._covering[key] = tuple(
-                line.number for step in self.paths[queue] for line in self.lines_of[step] if line.matches(bucket)
+            found = self._matching[key] = tuple(
+                line.index for step in self.paths[queue] for line in self.quotas_of[step] if line.matches(bucket)
             )
         return found
 
-    def path_lines(self, queue: int, bucket: Bucket) -> tuple[Line, ...] | None:
+    def path_quotas(self, queue: int, bucket: Bucket) -> tuple[QuotaLine, ...] | None:
         """Lines from the queue to its root that cover the bucket; None where one of them grants nothing there."""
         key = (queue, bucket)
-        if key not in self._path_lines:
-            self._path_lines[key] = self._collect(queue, bucket)
-        return self._path_lines[key]
+        if key not in self._path_quotas:
+            self._path_quotas[key] = self._collect_path_quotas(queue, bucket)
+        return self._path_quotas[key]
 
-    def _collect(self, queue: int, bucket: Bucket) -> tuple[Line, ...] | None:
-        found: list[Line] = []
+    def _collect_path_quotas(self, queue: int, bucket: Bucket) -> tuple[QuotaLine, ...] | None:
+        found: list[QuotaLine] = []
         for step in self.paths[queue]:
-            matching = [line for line in self.lines_of[step] if line.matches(bucket)]
-            if not matching and (self.lines_of[step] or step == queue):
+            matching = [line for line in self.quotas_of[step] if line.matches(bucket)]
+            if not matching and (self.quotas_of[step] or step == queue):
                 return None
             found.extend(matching)
         return tuple(found)
@@ -175,7 +175,7 @@ def capacities(inventory: Inventory) -> dict[Bucket, int]:
     return found
 
 
-def covered(capacity: Mapping[Bucket, int], quota: Quota) -> int:
+def capacity_matching(capacity: Mapping[Bucket, int], quota: Quota) -> int:
     """Milli-GPU of the cluster that a line covers."""
     return sum(
         amount
@@ -191,7 +191,7 @@ def _path(queue: int, parent: Sequence[int]) -> tuple[int, ...]:
     return tuple(path)
 
 
-def _broken(queues: Sequence[Queue], number: Mapping[str, int]) -> dict[str, str]:
+def _broken(queues: Sequence[TenantQueue], number: Mapping[str, int]) -> dict[str, str]:
     broken: dict[str, str] = {}
     for queue in queues:
         seen = [queue.name]
@@ -208,8 +208,8 @@ def _broken(queues: Sequence[Queue], number: Mapping[str, int]) -> dict[str, str
     return broken
 
 
-def _scaled(
-    queues: Sequence[Queue],
+def _scaled_guarantees(
+    queues: Sequence[TenantQueue],
     children: Sequence[Sequence[int]],
     roots: Sequence[int],
     capacity: Mapping[Bucket, int],
@@ -227,7 +227,7 @@ def _scaled(
             own: dict[tuple[str | None, str | None], int] = {}
             for place, quota in enumerate(queues[index].quotas):
                 scope = (quota.gpu_class, quota.zone)
-                ceiling = min(above.get(scope, covered(capacity, quota)), covered(capacity, quota))
+                ceiling = min(above.get(scope, capacity_matching(capacity, quota)), capacity_matching(capacity, quota))
                 total = promised[scope]
                 amount = quota.guaranteed if total <= ceiling else quota.guaranteed * ceiling // total
                 scaled[index, place] = amount

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cotenant.core.quota.tree import Bucket, Line, QueueTree
+from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
 
 UNLIMITED = 1 << 60
 
@@ -28,7 +28,7 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BindingLimit:
     """The rule that binds, with the numbers of the refusal."""
 
     metric: str
@@ -46,48 +46,48 @@ class Bound:
 class Headroom:
     """How many more workers of one cost fit under the rules: in all, and per zone where a line names one."""
 
-    total: int = UNLIMITED
-    zones: dict[str, int] = field(default_factory=dict)
-    bound: Bound | None = None
-    zone_bounds: dict[str, Bound] = field(default_factory=dict)
+    workers: int = UNLIMITED
+    zone_workers: dict[str, int] = field(default_factory=dict)
+    binding: BindingLimit | None = None
+    zone_binding: dict[str, BindingLimit] = field(default_factory=dict)
 
-    def tighten(self, workers: int, bound: Bound, zone: str | None = None) -> None:
+    def tighten(self, workers: int, bound: BindingLimit, zone: str | None = None) -> None:
         workers = max(0, workers)
         if zone is not None:
-            if workers < self.zones.get(zone, UNLIMITED):
-                self.zones[zone] = workers
-                self.zone_bounds[zone] = bound
-        elif workers < self.total:
-            self.total, self.bound = workers, bound
+            if workers < self.zone_workers.get(zone, UNLIMITED):
+                self.zone_workers[zone] = workers
+                self.zone_binding[zone] = bound
+        elif workers < self.workers:
+            self.workers, self.binding = workers, bound
 
 
 class Usage:
-    __slots__ = ("classes", "lines", "memory", "tree", "users")
+    __slots__ = ("class_milli", "quota_mib", "quota_milli", "tree", "user_milli")
 
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
-        self.lines: list[int] = [0] * len(tree.lines)
+        self.quota_milli: list[int] = [0] * len(tree.quotas)
         """Milli-GPU held under each line, by the whole subtree."""
-        self.memory: list[int] = [0] * len(tree.lines)
-        self.classes: list[dict[str, int]] = [{} for _ in tree.queues]
+        self.quota_mib: list[int] = [0] * len(tree.quotas)
+        self.class_milli: list[dict[str, int]] = [{} for _ in tree.queues]
         """Queue → class → milli-GPU held by the subtree."""
-        self.users: dict[tuple[int, str], int] = {}
+        self.user_milli: dict[tuple[int, str], int] = {}
 
     def copy(self) -> Usage:
         twin = Usage.__new__(Usage)
         twin.tree = self.tree
-        twin.lines, twin.memory = self.lines.copy(), self.memory.copy()
-        twin.classes = [held.copy() for held in self.classes]
-        twin.users = self.users.copy()
+        twin.quota_milli, twin.quota_mib = self.quota_milli.copy(), self.quota_mib.copy()
+        twin.class_milli = [held.copy() for held in self.class_milli]
+        twin.user_milli = self.user_milli.copy()
         return twin
 
-    def under(self, tree: QueueTree) -> Usage:
+    def with_tree(self, tree: QueueTree) -> Usage:
         """The same holders under a tree of the same queues whose guarantees have changed."""
         twin = self.copy()
         twin.tree = tree
         return twin
 
-    def charge(self, charge: Charge, sign: int = 1) -> None:
+    def add(self, charge: Charge, sign: int = 1) -> None:
         if charge.queue < 0:
             return
         path = self.tree.paths[charge.queue]
@@ -95,15 +95,15 @@ class Usage:
         for bucket, milli, mib in charge.amounts:
             total += milli
             for step in path:
-                held = self.classes[step]
+                held = self.class_milli[step]
                 held[bucket[0]] = held.get(bucket[0], 0) + sign * milli
-            for number in self.tree.covering(charge.queue, bucket):
-                self.lines[number] += sign * milli
-                self.memory[number] += sign * mib
+            for number in self.tree.matching(charge.queue, bucket):
+                self.quota_milli[number] += sign * milli
+                self.quota_mib[number] += sign * mib
         for step in path:
             if self.tree.queues[step].user_limit is not None:
                 key = (step, charge.user)
-                self.users[key] = self.users.get(key, 0) + sign * total
+                self.user_milli[key] = self.user_milli.get(key, 0) + sign * total
 
     def within_limits(self, charge: Charge) -> bool:
         """Whether the charge, on top of what is held, breaks no limit of any line or user."""
@@ -111,35 +111,35 @@ class Usage:
             return False
         added: dict[int, tuple[int, int]] = {}
         for bucket, milli, mib in charge.amounts:
-            lines = self.tree.path_lines(charge.queue, bucket)
+            lines = self.tree.path_quotas(charge.queue, bucket)
             if lines is None:
                 return False
             for line in lines:
-                before = added.get(line.number, (0, 0))
-                added[line.number] = before[0] + milli, before[1] + mib
+                before = added.get(line.index, (0, 0))
+                added[line.index] = before[0] + milli, before[1] + mib
         for number, (milli, mib) in added.items():
-            quota = self.tree.lines[number].quota
-            if quota.limit is not None and self.lines[number] + milli > quota.limit:
+            quota = self.tree.quotas[number].quota
+            if quota.limit is not None and self.quota_milli[number] + milli > quota.limit:
                 return False
-            if quota.memory_limit_mib is not None and self.memory[number] + mib > quota.memory_limit_mib:
+            if quota.memory_limit_mib is not None and self.quota_mib[number] + mib > quota.memory_limit_mib:
                 return False
         for step in self.tree.paths[charge.queue]:
             limit = self.tree.queues[step].user_limit
-            if limit is not None and self.users.get((step, charge.user), 0) + charge.milli > limit:
+            if limit is not None and self.user_milli.get((step, charge.user), 0) + charge.milli > limit:
                 return False
         return True
 
-    def held(self, queue: int) -> int:
-        return sum(self.classes[queue].values())
+    def held_milli(self, queue: int) -> int:
+        return sum(self.class_milli[queue].values())
 
     def same(self, other: Usage) -> bool:
         return (
-            self.lines == other.lines
-            and self.memory == other.memory
-            and [{key: held for key, held in one.items() if held} for one in self.classes]
-            == [{key: held for key, held in one.items() if held} for one in other.classes]
-            and {key: held for key, held in self.users.items() if held}
-            == {key: held for key, held in other.users.items() if held}
+            self.quota_milli == other.quota_milli
+            and self.quota_mib == other.quota_mib
+            and [{key: held for key, held in one.items() if held} for one in self.class_milli]
+            == [{key: held for key, held in one.items() if held} for one in other.class_milli]
+            and {key: held for key, held in self.user_milli.items() if held}
+            == {key: held for key, held in other.user_milli.items() if held}
         )
 
     def headroom(
@@ -148,80 +148,88 @@ class Usage:
         """Workers of `milli` and `mib` each, on GPUs of one class. `idle` is needed where queues hold back."""
         room = Headroom()
         for step in self.tree.paths[queue]:
-            for line in self.tree.lines_of[step]:
+            for line in self.tree.quotas_of[step]:
                 if line.quota.gpu_class in (None, gpu_class):
-                    self._line(room, line, milli, mib)
+                    self._limit_by_quota(room, line, milli, mib)
             limit = self.tree.queues[step].user_limit
             if limit is not None:
-                used = self.users.get((step, user), 0)
-                bound = Bound(
+                used = self.user_milli.get((step, user), 0)
+                bound = BindingLimit(
                     "GPU per user", f"user {user or '(none)'} in queue {self.tree.queues[step].name}", limit, used
                 )
                 room.tighten((limit - used) // max(1, milli), bound)
         if idle is not None:
-            self._held_back(room, queue, gpu_class, milli, idle)
+            self._limit_by_lending(room, queue, gpu_class, milli, idle)
         return room
 
-    def _line(self, room: Headroom, line: Line, milli: int, mib: int) -> None:
+    def _limit_by_quota(self, room: Headroom, line: QuotaLine, milli: int, mib: int) -> None:
         quota, zone = line.quota, line.quota.zone
         if quota.limit is not None:
-            used = self.lines[line.number]
-            room.tighten((quota.limit - used) // max(1, milli), Bound("GPU", self.scope(line), quota.limit, used), zone)
+            used = self.quota_milli[line.index]
+            room.tighten(
+                (quota.limit - used) // max(1, milli),
+                BindingLimit("GPU", self.scope_text(line), quota.limit, used),
+                zone,
+            )
         if quota.memory_limit_mib is not None:
-            used, limit = self.memory[line.number], quota.memory_limit_mib
-            room.tighten((limit - used) // max(1, mib), Bound("GPU memory", self.scope(line), limit, used), zone)
+            used, limit = self.quota_mib[line.index], quota.memory_limit_mib
+            room.tighten(
+                (limit - used) // max(1, mib), BindingLimit("GPU memory", self.scope_text(line), limit, used), zone
+            )
 
-    def lends(self, charge: Charge, idle: Mapping[Bucket, int]) -> bool:
+    def within_lending_limits(self, charge: Charge, idle: Mapping[Bucket, int]) -> bool:
         """With the whole charge taken from what is idle, other queues still find what they do not lend."""
         path = self.tree.paths[charge.queue]
-        for scope in {line.scope for line in self.tree.lines if line.quota.lendable is not None}:
-            asked = sum(milli for bucket, milli, _ in charge.amounts if _inside(bucket, scope))
-            kept = sum(self._kept(root, path, scope) for root in self.tree.roots) if asked else 0
-            if kept and sum(milli for bucket, milli in idle.items() if _inside(bucket, scope)) - kept < asked:
+        for scope in {line.scope for line in self.tree.quotas if line.quota.lendable is not None}:
+            asked = sum(milli for bucket, milli, _ in charge.amounts if _in_scope(bucket, scope))
+            kept = sum(self._withheld(root, path, scope) for root in self.tree.roots) if asked else 0
+            if kept and sum(milli for bucket, milli in idle.items() if _in_scope(bucket, scope)) - kept < asked:
                 return False
         return True
 
-    def _held_back(self, room: Headroom, queue: int, gpu_class: str, milli: int, idle: Mapping[Bucket, int]) -> None:
+    def _limit_by_lending(
+        self, room: Headroom, queue: int, gpu_class: str, milli: int, idle: Mapping[Bucket, int]
+    ) -> None:
         path = self.tree.paths[queue]
-        scopes = {line.scope for line in self.tree.lines if line.quota.lendable is not None}
+        scopes = {line.scope for line in self.tree.quotas if line.quota.lendable is not None}
         for scope in sorted(scopes, key=str):
             if scope[0] not in (None, gpu_class):
                 continue
-            kept = sum(self._kept(root, path, scope) for root in self.tree.roots)
+            kept = sum(self._withheld(root, path, scope) for root in self.tree.roots)
             if not kept:
                 continue
-            free = sum(amount for bucket, amount in idle.items() if _inside(bucket, scope))
-            where = _scope_words(scope)
+            free = sum(amount for bucket, amount in idle.items() if _in_scope(bucket, scope))
+            where = _scope_text(scope)
             room.tighten(
                 (free - kept) // max(1, milli),
-                Bound("GPU", f"what other queues lend, {where}", free - kept, 0),
+                BindingLimit("GPU", f"what other queues lend, {where}", free - kept, 0),
                 scope[1],
             )
 
-    def _kept(self, queue: int, path: tuple[int, ...], scope: tuple[str | None, str | None]) -> int:
+    def _withheld(self, queue: int, path: tuple[int, ...], scope: tuple[str | None, str | None]) -> int:
         """Milli-GPU inside the scope that this subtree does not lend; the asking path keeps nothing from itself."""
-        below = sum(self._kept(child, path, scope) for child in self.tree.children[queue])
+        below = sum(self._withheld(child, path, scope) for child in self.tree.children[queue])
         if queue in path:
             return below
         equal = narrower = 0
-        for line in self.tree.lines_of[queue]:
+        for line in self.tree.quotas_of[queue]:
             if line.quota.lendable is None:
                 continue
-            kept = max(0, line.guaranteed - line.quota.lendable - self.lines[line.number])
+            kept = max(0, line.guaranteed - line.quota.lendable - self.quota_milli[line.index])
             if line.scope == scope:
                 equal = max(equal, kept)
             elif all(mine is None or mine == theirs for mine, theirs in zip(scope, line.scope, strict=True)):
                 narrower += kept
         return max(equal, narrower, below)
 
-    def scope(self, line: Line) -> str:
-        return f"queue {self.tree.queues[line.queue].name}, {_scope_words(line.scope)}"
+    def scope_text(self, line: QuotaLine) -> str:
+        return f"queue {self.tree.queues[line.queue].name}, {_scope_text(line.scope)}"
 
 
-def _inside(bucket: Bucket, scope: tuple[str | None, str | None]) -> bool:
+def _in_scope(bucket: Bucket, scope: tuple[str | None, str | None]) -> bool:
     return scope[0] in (None, bucket[0]) and scope[1] in (None, bucket[1])
 
 
-def _scope_words(scope: tuple[str | None, str | None]) -> str:
+def _scope_text(scope: tuple[str | None, str | None]) -> str:
     gpu_class, zone = scope
     return f"class {gpu_class or 'any'}, zone {zone or 'any'}"

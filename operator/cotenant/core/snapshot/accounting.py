@@ -10,33 +10,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cotenant.core.allocation.allocation import Holding, holding_of
-from cotenant.core.allocation.placements import either
+from cotenant.core.allocation.allocation import Allocation, allocation_of
+from cotenant.core.allocation.placements import union_during_resize
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.model.objects import Job, JobKey, Node, Queue
+from cotenant.core.model.objects import Job, JobKey, Node, TenantQueue
 from cotenant.core.placement.shapes import Demand, Shape, worker_shape
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class Accounting:
     """Who holds what, counted. Nobody writes into it: a cycle works on copies."""
 
     inventory: Inventory
     tree: QueueTree
     ledger: Ledger
     usage: Usage
-    holdings: Mapping[JobKey, Holding]
+    allocations: Mapping[JobKey, Allocation]
     running: Mapping[JobKey, Job]
     pending: tuple[Job, ...]
     shapes: Mapping[Shape, int]
     """Workers of each shape that wait or run."""
 
     @classmethod
-    def of(cls, nodes: Iterable[Node], queues: Iterable[Queue], jobs: Iterable[Job]) -> Standing:
-        return Mirror().standing(tuple(nodes), tuple(queues), tuple(jobs))
+    def of(cls, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job]) -> Accounting:
+        return AccountingCache().accounting(tuple(nodes), tuple(queues), tuple(jobs))
 
     def demands(self, history: Iterable[Demand]) -> Sequence[Demand]:
         """Shapes of what is queued, what runs and what ran lately, weighed by workers: what a placer may learn from."""
@@ -46,13 +46,13 @@ class Standing:
         return sorted(weights.items())
 
 
-class Mirror:
+class AccountingCache:
     def __init__(self) -> None:
         self._inventory = Inventory.of(())
         self._tree = QueueTree.of((), self._inventory)
         self._ledger = Ledger(self._inventory)
         self._usage = Usage(self._tree)
-        self._holdings: dict[JobKey, Holding] = {}
+        self._allocations: dict[JobKey, Allocation] = {}
         self._running: dict[JobKey, Job] = {}
         self._pending: dict[JobKey, Job] = {}
         self._shapes: dict[Shape, int] = {}
@@ -64,21 +64,21 @@ class Mirror:
         """What is held now; read it, do not keep it."""
         return self._usage
 
-    def holding(self, key: JobKey) -> Holding | None:
-        return self._holdings.get(key)
+    def allocation(self, key: JobKey) -> Allocation | None:
+        return self._allocations.get(key)
 
-    def node(self, node: Node | None, before: Node | None) -> None:
+    def update_node(self, node: Node | None, before: Node | None) -> None:
         if node == before:
             return
-        if node is None or before is None or not _same_frame(node, before):
+        if node is None or before is None or not _same_gpus(node, before):
             self._stale = True
         else:
             self._changed_nodes[node.name] = node
 
-    def queues_changed(self) -> None:
+    def invalidate(self) -> None:
         self._stale = True
 
-    def job(self, job: Job | None, before: Job | None) -> None:
+    def update_job(self, job: Job | None, before: Job | None) -> None:
         """A job changed, appeared (no `before`) or went away (no `job`)."""
         if self._stale or job == before:
             return
@@ -87,40 +87,40 @@ class Mirror:
         if job is not None:
             self._add(job)
 
-    def standing(self, nodes: Iterable[Node], queues: Iterable[Queue], jobs: Iterable[Job]) -> Standing:
+    def accounting(self, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job]) -> Accounting:
         if self._stale:
-            self._count(nodes, queues, jobs)
+            self._recount(nodes, queues, jobs)
         elif self._changed_nodes:
-            self._patch(queues)
-        return Standing(
+            self._patch_nodes(queues)
+        return Accounting(
             inventory=self._inventory,
             tree=self._tree,
             ledger=self._ledger.copy(),
             usage=self._usage.copy(),
-            holdings=self._holdings.copy(),
+            allocations=self._allocations.copy(),
             running=self._running.copy(),
             pending=tuple(self._pending.values()),
             shapes=self._shapes.copy(),
         )
 
-    def _count(self, nodes: Iterable[Node], queues: Iterable[Queue], jobs: Iterable[Job]) -> None:
+    def _recount(self, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job]) -> None:
         self._inventory = Inventory.of(nodes)
         self._tree = QueueTree.of(queues, self._inventory)
         self._ledger, self._usage = Ledger(self._inventory), Usage(self._tree)
-        self._holdings, self._running, self._pending, self._shapes = {}, {}, {}, {}
+        self._allocations, self._running, self._pending, self._shapes = {}, {}, {}, {}
         self._changed_nodes, self._stale = {}, False
         for job in jobs:
             self._add(job)
 
-    def _patch(self, queues: Iterable[Queue]) -> None:
+    def _patch_nodes(self, queues: Iterable[TenantQueue]) -> None:
         """Same GPUs, other amounts: the ledger moves by the difference."""
         before = self._inventory
         self._inventory = before.patched(self._changed_nodes.values())
-        self._ledger = self._ledger.on(self._inventory)
+        self._ledger = self._ledger.with_inventory(self._inventory)
         self._changed_nodes = {}
         if (before.usable != self._inventory.usable).any():
             self._tree = QueueTree.of(queues, self._inventory)
-            self._usage = self._usage.under(self._tree)
+            self._usage = self._usage.with_tree(self._tree)
 
     def _add(self, job: Job) -> None:
         shape = worker_shape(job)
@@ -129,12 +129,12 @@ class Mirror:
             self._pending[job.key] = job
             return
         self._running[job.key] = job
-        holding = holding_of(job, either(job.placement, job.leaving), self._inventory, self._tree)
-        self._holdings[job.key] = holding
-        for take in holding.takes:
-            self._ledger.take(take)
-        self._usage.charge(holding.charge)
-        self._ledger.changes.clear()
+        holding = allocation_of(job, union_during_resize(job.placement, job.resizing_from), self._inventory, self._tree)
+        self._allocations[job.key] = holding
+        for take in holding.nodes:
+            self._ledger.allocate(take)
+        self._usage.add(holding.charge)
+        self._ledger.changed_rows.clear()
 
     def _drop(self, job: Job) -> None:
         shape = worker_shape(job)
@@ -145,15 +145,15 @@ class Mirror:
             self._shapes.pop(shape, None)
         self._pending.pop(job.key, None)
         self._running.pop(job.key, None)
-        holding = self._holdings.pop(job.key, None)
+        holding = self._allocations.pop(job.key, None)
         if holding is not None:
-            for take in holding.takes:
-                self._ledger.give(take)
-            self._usage.charge(holding.charge, -1)
-            self._ledger.changes.clear()
+            for take in holding.nodes:
+                self._ledger.release(take)
+            self._usage.add(holding.charge, -1)
+            self._ledger.changed_rows.clear()
 
 
-def _same_frame(node: Node, other: Node) -> bool:
+def _same_gpus(node: Node, other: Node) -> bool:
     """Equal GPUs at equal places: only amounts and health differ."""
     return (node.zone, node.rack) == (other.zone, other.rack) and [
         (gpu.uuid, gpu.index, gpu.gpu_class, gpu.memory_mib, gpu.peers) for gpu in node.gpus

@@ -12,17 +12,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cotenant.core.model.failover import Handover
-from cotenant.core.model.objects import Job, JobKey, Node, Placement, Queue
+from cotenant.core.model.failover import FailoverState
+from cotenant.core.model.objects import Job, JobKey, Node, Placement, TenantQueue
 from cotenant.core.model.plan import Action, Admit, Evict, Plan
-from cotenant.core.queueing.usage_history import HALF_LIFE_S, History
-from cotenant.core.snapshot.accounting import Mirror
+from cotenant.core.queueing.usage_history import HALF_LIFE_S, UsageHistory
+from cotenant.core.snapshot.accounting import AccountingCache
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.core.state.events import ClusterEvent, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen
+from cotenant.core.state.facts import (
+    ClusterFact,
+    JobGone,
+    JobObserved,
+    NodeGone,
+    NodeObserved,
+    QueueGone,
+    QueueObserved,
+)
 
 
 @dataclass(slots=True)
-class _Assumed:
+class _Assumption:
     action: Action
     since: float
     version: int | None = None
@@ -32,48 +40,48 @@ class _Assumed:
 class ClusterState:
     def __init__(self, *, history_half_life_s: int = HALF_LIFE_S) -> None:
         self._nodes: dict[str, Node] = {}
-        self._queues: dict[str, Queue] = {}
+        self._queues: dict[str, TenantQueue] = {}
         self._observed: dict[JobKey, Job] = {}
-        self._assumed: dict[JobKey, _Assumed] = {}
+        self._assumed: dict[JobKey, _Assumption] = {}
         self._effective: dict[JobKey, Job] = {}
-        self._promises: dict[JobKey, Placement] = {}
-        self._owed: tuple[JobKey, ...] = ()
-        self._mirror = Mirror()
-        self._history = History(history_half_life_s)
+        self._nominations: dict[JobKey, Placement] = {}
+        self._nominated_earlier: tuple[JobKey, ...] = ()
+        self._accounting = AccountingCache()
+        self._history = UsageHistory(history_half_life_s)
         self._now = 0.0
 
-    def observe(self, event: ClusterEvent) -> None:
+    def observe(self, event: ClusterFact) -> None:
         match event:
-            case NodeSeen(node):
-                self._mirror.node(node, self._nodes.get(node.name))
+            case NodeObserved(node):
+                self._accounting.update_node(node, self._nodes.get(node.name))
                 self._nodes[node.name] = node
             case NodeGone(name):
-                self._mirror.node(None, self._nodes.pop(name, None))
-            case QueueSeen(queue):
-                self._queue(queue.name, queue)
+                self._accounting.update_node(None, self._nodes.pop(name, None))
+            case QueueObserved(queue):
+                self._update_queue(queue.name, queue)
             case QueueGone(name):
-                self._queue(name, None)
-            case JobSeen(job, version):
-                self._job_seen(job, version)
+                self._update_queue(name, None)
+            case JobObserved(job, version):
+                self._observe_job(job, version)
             case JobGone(key):
                 self._observed.pop(key, None)
                 self._assumed.pop(key, None)
-                self._gone(self._effective.pop(key, None))
+                self._drop(self._effective.pop(key, None))
 
-    def take_over(self, handover: Handover, now: float) -> None:
+    def restore(self, handover: FailoverState, now: float) -> None:
         """Go on where another leader stopped: instead of what was remembered here, what it left in writing."""
-        self._history.take_over(handover.borrowing, handover.ended, now)
-        self._promises, self._owed = {}, handover.owed
+        self._history.restore(handover.borrowing, handover.ended, now)
+        self._nominations, self._nominated_earlier = {}, handover.nominated
 
     def assume(self, plan: Plan) -> None:
         """Note every action as if it were done; facts that follow confirm it."""
-        self._promises, self._owed = dict(plan.promises), ()
+        self._nominations, self._nominated_earlier = dict(plan.nominations), ()
         for action in plan.actions:
             if action.job in self._observed:
-                self._assumed[action.job] = _Assumed(action, since=self._now)
+                self._assumed[action.job] = _Assumption(action, since=self._now)
                 self._refresh(action.job)
                 if isinstance(action, Admit):
-                    self._charge_entry(action.job)
+                    self._charge_admission(action.job)
 
     def confirm(self, action: Action, version: int) -> None:
         """The action was written; facts from this version on are newer than it."""
@@ -86,7 +94,7 @@ class ClusterState:
         assumed = self._assumed.get(action.job)
         if assumed is not None and assumed.action == action:
             del self._assumed[action.job]
-            self._history.taken_back(action.job)
+            self._history.refund_penalty(action.job)
             self._refresh(action.job)
 
     def job(self, key: JobKey) -> Job | None:
@@ -97,40 +105,42 @@ class ClusterState:
         self._now = now
         nodes, queues = tuple(self._nodes.values()), tuple(self._queues.values())
         jobs = tuple(self._effective.values())
-        standing = self._mirror.standing(nodes, queues, jobs)
+        standing = self._accounting.accounting(nodes, queues, jobs)
         self._history.advance(now, standing.usage)
         return Snapshot(
             now=now,
             nodes=nodes,
             queues=queues,
             jobs=jobs,
-            usage_history=self._history.usage(),
+            usage_history=self._history.borrowing(),
             demand_history=self._history.demand(),
-            standing=standing,
-            promises=tuple(sorted((key, place) for key, place in self._promises.items() if key in self._effective)),
-            owed=tuple(sorted(key for key in self._owed if key in self._effective)),
+            accounting=standing,
+            nominations=tuple(
+                sorted((key, place) for key, place in self._nominations.items() if key in self._effective)
+            ),
+            nominated_earlier=tuple(sorted(key for key in self._nominated_earlier if key in self._effective)),
         )
 
-    def _gone(self, job: Job | None) -> None:
+    def _drop(self, job: Job | None) -> None:
         if job is not None:
-            self._mirror.job(None, job)
-            self._history.left(job)
+            self._accounting.update_job(None, job)
+            self._history.job_left(job)
 
-    def _charge_entry(self, key: JobKey) -> None:
-        holding = self._mirror.holding(key)
+    def _charge_admission(self, key: JobKey) -> None:
+        holding = self._accounting.allocation(key)
         if holding is not None:
-            self._history.admitted(self._effective[key], holding.charge.milli, self._mirror.usage)
+            self._history.charge_penalty(self._effective[key], holding.charge.milli, self._accounting.usage)
 
-    def _queue(self, name: str, queue: Queue | None) -> None:
+    def _update_queue(self, name: str, queue: TenantQueue | None) -> None:
         if self._queues.get(name) == queue:
             return
         if queue is None:
             del self._queues[name]
         else:
             self._queues[name] = queue
-        self._mirror.queues_changed()
+        self._accounting.invalidate()
 
-    def _job_seen(self, job: Job, version: int) -> None:
+    def _observe_job(self, job: Job, version: int) -> None:
         self._observed[job.key] = job
         assumed = self._assumed.get(job.key)
         if assumed is not None and (job.uid != self._effective[job.key].uid or _caught_up(assumed, job, version)):
@@ -141,11 +151,11 @@ class ClusterState:
         job = self._observed[key]
         assumed = self._assumed.get(key)
         effective = job if assumed is None else _overlay(job, assumed)
-        self._mirror.job(effective, self._effective.get(key))
+        self._accounting.update_job(effective, self._effective.get(key))
         self._effective[key] = effective
 
 
-def _caught_up(assumed: _Assumed, job: Job, version: int) -> bool:
+def _caught_up(assumed: _Assumption, job: Job, version: int) -> bool:
     if assumed.version is not None and version >= assumed.version:
         return True
     action = assumed.action
@@ -154,10 +164,10 @@ def _caught_up(assumed: _Assumed, job: Job, version: int) -> bool:
     return job.placement == action.placement
 
 
-def _overlay(job: Job, assumed: _Assumed) -> Job:
+def _overlay(job: Job, assumed: _Assumption) -> Job:
     action = assumed.action
     if isinstance(action, Evict):
         return replace(job, evicting=job.placement is not None)
     if isinstance(action, Admit):
         return replace(job, placement=action.placement, admitted_at=assumed.since, evicting=False)
-    return replace(job, placement=action.placement, leaving=job.leaving or job.placement)
+    return replace(job, placement=action.placement, resizing_from=job.resizing_from or job.placement)

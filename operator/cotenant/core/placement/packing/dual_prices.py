@@ -33,7 +33,7 @@ _PIVOTS = 400
 
 
 @lru_cache(maxsize=64)
-def prices(demand: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
+def dual_prices(demand: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
     """Dual price in UNIT for each (size in milli, weight > 0); sizes are distinct and at most WHOLE."""
     sizes = np.array([size for size, _ in demand], dtype=np.int64)
     inverse = np.diag(1.0 / (WHOLE // sizes))
@@ -62,7 +62,7 @@ def _best_pattern(dual: FloatArray, sizes: IntArray) -> tuple[float, FloatArray]
     best = np.zeros(WHOLE + 1)
     chosen = np.full(WHOLE + 1, -1, dtype=np.int64)
     for index in np.argsort(-dual / sizes, kind="stable"):
-        better = fill(best, int(sizes[index]), dual[index])
+        better = add_item(best, int(sizes[index]), dual[index])
         chosen[better > best + _TOLERANCE] = index
         best = better
     pattern = np.zeros(len(sizes))
@@ -73,7 +73,7 @@ def _best_pattern(dual: FloatArray, sizes: IntArray) -> tuple[float, FloatArray]
     return float((pattern * dual).sum()), pattern
 
 
-def fill(best: FloatArray, size: int, value: FloatArray | float) -> FloatArray:
+def add_item(best: FloatArray, size: int, value: FloatArray | float) -> FloatArray:
     """One step of the unbounded knapsack over the last axis: `best`, with any number of items of `size` besides.
 
     `best'[r] = max_k best[r − k·size] + k·value`: along each residue class of `size`, take k·value off, run the

@@ -27,9 +27,9 @@ from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import WHOLE
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.packing.dual_prices import UNIT, FloatArray
-from cotenant.core.placement.packing.scarcity import place_worth
-from cotenant.core.placement.packing.value_tables import LEVELS, Tables
-from cotenant.core.placement.packing.workload_mix import Mix
+from cotenant.core.placement.packing.scarcity import slot_value
+from cotenant.core.placement.packing.value_tables import LEVELS, ValueTables
+from cotenant.core.placement.packing.workload_mix import WorkloadMix
 from cotenant.core.placement.scoring import Scorer, Scores
 from cotenant.core.placement.shapes import Demand, Shape
 
@@ -42,7 +42,7 @@ TIE_BITS = _CPU_BITS + _GPU_BITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _State:
+class _NodeStates:
     """Rows to judge, as they are. `level` has one number per (kind, memory, compute) that a GPU can have free."""
 
     kind: IntArray
@@ -54,8 +54,8 @@ class _State:
     cpu: IntArray
     host: IntArray
 
-    def take(self, rows: IntArray) -> _State:
-        return _State(self.kind[rows], self.memory[rows], self.compute[rows], self.cpu[rows], self.host[rows])
+    def rows(self, rows: IntArray) -> _NodeStates:
+        return _NodeStates(self.kind[rows], self.memory[rows], self.compute[rows], self.cpu[rows], self.host[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Packing:
     def prepare(self, ledger: Ledger, demands: Sequence[Demand]) -> Scorer:
         if not ledger.inventory.kinds:
             return BestFit()  # without a GPU there is nothing to learn about
-        return PackingScorer(ledger, Mix.of(demands, ledger.inventory))
+        return PackingScorer(ledger, WorkloadMix.of(demands, ledger.inventory))
 
 
 class PackingScorer:
@@ -74,13 +74,13 @@ class PackingScorer:
     Tables and sums hold integers as float64, far below 2^53: exact, and several times faster than int64.
     """
 
-    def __init__(self, ledger: Ledger, mix: Mix) -> None:
+    def __init__(self, ledger: Ledger, mix: WorkloadMix) -> None:
         self._mix = mix
         self._kinds = np.array([max(1, kind.memory_mib) for kind in ledger.inventory.kinds], dtype=np.int64)
         gpus = max(1, int((ledger.inventory.kind >= 0).sum()))
-        per_gpu = max(1, int(ledger.inventory.cpu.sum()) // gpus)
-        self._q = np.array([percent * UNIT // (100 * per_gpu) for percent in CPU_PRICES], dtype=np.float64)
-        self._tables = Tables(mix, ledger.inventory, self._q)
+        per_gpu = max(1, int(ledger.inventory.cpu_milli.sum()) // gpus)
+        self._cpu_prices = np.array([percent * UNIT // (100 * per_gpu) for percent in CPU_PRICES], dtype=np.float64)
+        self._tables = ValueTables(mix, ledger.inventory, self._cpu_prices)
         kind = ledger.inventory.kind
         self._plain = bool(((kind == kind[:, :1]) | (kind < 0)).all())
         """No node mixes kinds, so any of its whole GPUs is as good as another."""
@@ -89,24 +89,24 @@ class PackingScorer:
         self._host = np.maximum(mix.host, 1).astype(np.float64)
         state = self._read(ledger, np.arange(len(ledger.inventory.nodes), dtype=np.int64))
         _, first, alike = np.unique(_rows_as_bytes(ledger.packed), return_index=True, return_counts=True)
-        one = state.take(first)
-        places = alike @ self._places(self._features(one).sum(axis=1), self._bounds(one.cpu, one.host))
+        one = state.rows(first)
+        places = alike @ self._slots(self._features(one).sum(axis=1), self._bounds(one.cpu, one.host))
         free = int(np.minimum(state.memory, state.compute).sum())
-        self._place_worth = place_worth(mix, places.astype(np.int64), free).astype(np.float64)
+        self._slot_value = slot_value(mix, places.astype(np.int64), free).astype(np.float64)
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         able = (fit.sum(axis=1) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
         able &= ledger.free_host[rows] >= shape.host_mib
         if able.all():
-            return self._judge(ledger, shape, self._read(ledger, rows), fit)
+            return self._score_rows(ledger, shape, self._read(ledger, rows), fit)
         node = np.full(len(rows), _NEVER, dtype=np.int64)
         gpu = np.zeros(fit.shape, dtype=np.int64)
         if able.any():
-            judged = self._judge(ledger, shape, self._read(ledger, rows[able]), fit[able])
+            judged = self._score_rows(ledger, shape, self._read(ledger, rows[able]), fit[able])
             node[able], gpu[able] = judged.node, judged.gpu
         return Scores(node=node, gpu=gpu)
 
-    def _judge(self, ledger: Ledger, shape: Shape, state: _State, fit: BoolArray) -> Scores:
+    def _score_rows(self, ledger: Ledger, shape: Shape, state: _NodeStates, fit: BoolArray) -> Scores:
         """All rows can take the shape. Before and every way after are worked out in one go."""
         features = self._features(state)
         held = features.sum(axis=1)
@@ -129,23 +129,23 @@ class PackingScorer:
         np.subtract.at(left, row[inside], loss[inside])
         return Scores(node=self._gains(held, left, every, state, shape), gpu=preference.astype(np.int64))
 
-    def _gains(self, held: FloatArray, left: FloatArray, row: IntArray, state: _State, shape: Shape) -> IntArray:
+    def _gains(self, held: FloatArray, left: FloatArray, row: IntArray, state: _NodeStates, shape: Shape) -> IntArray:
         """[P] the score of each way: its gain, then least compute left, then least CPU left. `row`: of which row."""
         cpu = np.concatenate([state.cpu, state.cpu - shape.cpu_milli])
         host = np.concatenate([state.host, state.host - shape.host_mib])
         of = np.concatenate([np.arange(len(held)), len(held) + row])
-        worth = self._worth(np.concatenate([held, left]), cpu[of], self._bounds(cpu, host)[of])
+        worth = self._value(np.concatenate([held, left]), cpu[of], self._bounds(cpu, host)[of])
         gain = worth[len(held) :] - worth[: len(held)][row]
         little = (state.compute.sum(axis=1) << _CPU_BITS) + state.cpu // WHOLE
         scored: IntArray = (gain.astype(np.int64) << TIE_BITS) - little[row]
         return scored
 
-    def _read(self, ledger: Ledger, rows: IntArray) -> _State:
+    def _read(self, ledger: Ledger, rows: IntArray) -> _NodeStates:
         inventory = ledger.inventory
         kind, usable = inventory.kind[rows], inventory.usable[rows]
         memory = np.where(usable, ledger.free_memory[rows], 0) * WHOLE // self._kinds[kind]
         compute = np.where(usable, ledger.free_compute[rows], 0)
-        return _State(
+        return _NodeStates(
             kind=kind * LEVELS,
             memory=np.maximum(memory, 0),
             compute=np.maximum(compute, 0),
@@ -153,15 +153,15 @@ class PackingScorer:
             host=ledger.free_host[rows],
         )
 
-    def _features(self, state: _State) -> FloatArray:
+    def _features(self, state: _NodeStates) -> FloatArray:
         """[R, G, Q + M] of each GPU: packed worth for each q, then workers of each shape."""
         return self._tables.at(state.kind, state.memory, state.compute)
 
-    def _left(self, ledger: Ledger, shape: Shape, state: _State, row: IntArray, column: IntArray) -> FloatArray:
+    def _left(self, ledger: Ledger, shape: Shape, state: _NodeStates, row: IntArray, column: IntArray) -> FloatArray:
         """[P, Q + M] features of GPUs once the shape lies on them."""
         if shape.whole:
-            return np.zeros((len(row), len(self._q) + len(self._mix.shapes)))
-        mib, milli, _ = shape.needs(ledger.inventory)
+            return np.zeros((len(row), len(self._cpu_prices) + len(self._mix.shapes)))
+        mib, milli, _ = shape.per_kind(ledger.inventory)
         kind = state.kind[row, column]
         number = kind // LEVELS
         memory = state.memory[row, column] - -(-mib * WHOLE // self._kinds)[number]
@@ -173,13 +173,13 @@ class PackingScorer:
         bounds: FloatArray = np.minimum(cpu[:, None] / self._cpu, host[:, None] / self._host)
         return np.maximum(np.floor(bounds), 0)
 
-    def _places(self, held: FloatArray, bounds: FloatArray) -> FloatArray:
-        places: FloatArray = np.minimum(np.floor(held[:, len(self._q) :] / self._count), bounds)
+    def _slots(self, held: FloatArray, bounds: FloatArray) -> FloatArray:
+        places: FloatArray = np.minimum(np.floor(held[:, len(self._cpu_prices) :] / self._count), bounds)
         return places
 
-    def _worth(self, held: FloatArray, cpu: IntArray, bounds: FloatArray) -> FloatArray:
-        packed = (held[:, : len(self._q)] + cpu[:, None] * self._q).min(axis=1)
-        worth: FloatArray = packed + self._places(held, bounds) @ self._place_worth
+    def _value(self, held: FloatArray, cpu: IntArray, bounds: FloatArray) -> FloatArray:
+        packed = (held[:, : len(self._cpu_prices)] + cpu[:, None] * self._cpu_prices).min(axis=1)
+        worth: FloatArray = packed + self._slots(held, bounds) @ self._slot_value
         return worth
 
 

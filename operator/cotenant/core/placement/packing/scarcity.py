@@ -21,7 +21,7 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import IntArray
 from cotenant.core.model.objects import WHOLE
-from cotenant.core.placement.packing.workload_mix import Mix
+from cotenant.core.placement.packing.workload_mix import WorkloadMix
 
 TRUST = 10
 """Percent."""
@@ -33,7 +33,7 @@ MOST = 1500
 """Percent. With very little left, one shape must not drown the others."""
 
 
-def place_worth(mix: Mix, room: IntArray, free_milli: int) -> IntArray:
+def slot_value(mix: WorkloadMix, room: IntArray, free_milli: int) -> IntArray:
     """[M] worth of one place per shape, in millionths of a GPU, as weights are. `room`: [M] places in the cluster."""
     size = mix.size * mix.count
     ratio = (free_milli + WHOLE) * 100 // (room * size + WHOLE)

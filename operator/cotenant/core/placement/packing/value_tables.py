@@ -14,8 +14,8 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
 from cotenant.core.model.objects import WHOLE
-from cotenant.core.placement.packing.dual_prices import FloatArray, fill, prices
-from cotenant.core.placement.packing.workload_mix import Mix, sizes, smallest
+from cotenant.core.placement.packing.dual_prices import FloatArray, add_item, dual_prices
+from cotenant.core.placement.packing.workload_mix import WorkloadMix, sizes, smallest
 
 LEVELS = WHOLE + 1
 
@@ -23,10 +23,10 @@ _Part: TypeAlias = tuple[int, int, int]
 """(size in milli, price, CPU) of what is asked of one GPU of a kind."""
 
 
-class Tables:
+class ValueTables:
     """Per kind and milli free: [K · LEVELS, Q + M]. `at` looks up what GPUs with so much free are good for."""
 
-    def __init__(self, mix: Mix, inventory: Inventory, q: FloatArray) -> None:
+    def __init__(self, mix: WorkloadMix, inventory: Inventory, q: FloatArray) -> None:
         memory, compute, allowed = sizes(mix.parts, inventory)
         price = _prices(smallest(memory, compute, allowed).tolist(), mix.part_weight)
         cpu = [part.cpu_milli for part in mix.parts]
@@ -79,7 +79,7 @@ def _packed(parts: tuple[_Part, ...], q: tuple[float, ...]) -> FloatArray:
     for size in sorted({size for size, _, _ in parts}):
         alike = np.array([(price, cpu) for other, price, cpu in parts if other == size], dtype=np.float64)
         net = np.maximum(alike[:, :1] - alike[:, 1:] * np.array(q), 0.0)
-        best = fill(best, size, net.max(axis=0))
+        best = add_item(best, size, net.max(axis=0))
     return best.T
 
 
@@ -96,7 +96,7 @@ def _prices(size: list[int], weights: tuple[int, ...]) -> list[int]:
     for milli, weight in zip(size, weights, strict=True):
         demand[milli] = demand.get(milli, 0) + weight
     ordered = tuple(sorted(((milli, _rough(weight)) for milli, weight in demand.items()), reverse=True))
-    by_size = dict(zip((milli for milli, _ in ordered), prices(ordered), strict=True))
+    by_size = dict(zip((milli for milli, _ in ordered), dual_prices(ordered), strict=True))
     return [by_size[milli] for milli in size]
 
 

@@ -36,7 +36,7 @@ _PRIOR_SHARES = (WHOLE, 500, 333, 250)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mix:
+class WorkloadMix:
     """M shapes over K kinds, and what is asked of single GPUs.
 
     Sizes are milli of the kind's GPU, rounded up, 0 where the kind may not serve.
@@ -63,7 +63,7 @@ class Mix:
     """Of `parts`, sums to about PARTS."""
 
     @classmethod
-    def of(cls, demands: Sequence[Demand], inventory: Inventory) -> Mix:
+    def of(cls, demands: Sequence[Demand], inventory: Inventory) -> WorkloadMix:
         every = _shares_of_all([*_prior(inventory), *_seen(demands, inventory)])
         kept = _condensed(every)
         parts = _parts(every)
@@ -90,7 +90,7 @@ class Mix:
 
 def sizes(shapes: tuple[Shape, ...], inventory: Inventory) -> tuple[IntArray, IntArray, BoolArray]:
     """([K, M] milli of memory, [K, M] milli of compute, [K, M] allowed) of one of each shape's GPUs."""
-    needs = [shape.needs(inventory) for shape in shapes]
+    needs = [shape.per_kind(inventory) for shape in shapes]
     kinds = np.array([max(1, kind.memory_mib) for kind in inventory.kinds], dtype=np.int64)
     flat = (len(shapes), len(kinds))
     memory = np.array([mib for mib, _, _ in needs], dtype=np.int64).reshape(flat).T
@@ -117,7 +117,7 @@ def _seen(demands: Sequence[Demand], inventory: Inventory) -> list[tuple[Shape, 
 def _prior(inventory: Inventory) -> list[tuple[Shape, int]]:
     """Even shares with their part of the CPU and host memory that the cluster has per GPU."""
     gpus = max(1, int((inventory.kind >= 0).sum()))
-    cpu, host = int(inventory.cpu.sum()) // gpus, int(inventory.host.sum()) // gpus
+    cpu, host = int(inventory.cpu_milli.sum()) // gpus, int(inventory.host_mib.sum()) // gpus
     each = _PRIOR_WEIGHT * 1000 // len(_PRIOR_SHARES)
     return [
         (

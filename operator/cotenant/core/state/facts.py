@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cotenant.core.model.objects import Job, JobKey, Node, Queue
+from cotenant.core.model.objects import Job, JobKey, Node, TenantQueue
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSeen:
+class NodeObserved:
     node: Node
 
 
@@ -23,8 +23,8 @@ class NodeGone:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueSeen:
-    queue: Queue
+class QueueObserved:
+    queue: TenantQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class QueueGone:
 
 
 @dataclass(frozen=True, slots=True)
-class JobSeen:
+class JobObserved:
     """A job that waits or that holds a placement. A job that ended, is suspended or is invalid is `JobGone`."""
 
     job: Job
@@ -48,4 +48,4 @@ class JobGone:
     key: JobKey
 
 
-ClusterEvent: TypeAlias = NodeSeen | NodeGone | QueueSeen | QueueGone | JobSeen | JobGone
+ClusterFact: TypeAlias = NodeObserved | NodeGone | QueueObserved | QueueGone | JobObserved | JobGone
