@@ -106,14 +106,14 @@ def _run_entrypoint(target: str) -> None:
             print(f"cotenant: entrypoint {target!r}: module {module_name!r} has no {function_name!r}", file=sys.stderr)  # noqa: T201
             raise SystemExit(2)
         function = getattr(function, part)
-    from cotenant_worker import context, reporting
+    from cotenant_worker import reporting
 
     needs = [
         each
         for each in inspect.signature(function).parameters.values()
         if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
     ]
-    result = function(context()) if len(needs) == 1 else function()
+    result = function(reporting.context()) if len(needs) == 1 else function()
     if isinstance(result, dict):
         reporting.results(result)
 
