@@ -25,11 +25,11 @@ from typing import Any
 
 import aiohttp
 import yaml
-from pod_writer import Hardware, PodWriter
 
 from cotenant import names
 from cotenant.controller.client.kube import NAMESPACES, NODES, QUEUES, TRAINING_JOBS, Resource
 from cotenant.controller.client.rest import RestKube, load_configuration
+from tests.support.pod_writer import Hardware, PodWriter
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 NAMESPACE = "bench"

@@ -20,11 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import podlike
-
 from cotenant_worker.ranks.environment import base_environment, rank_environment
 from cotenant_worker.supervision.conductor import free_ports
 from cotenant_worker.supervision.worker_group import World, members_of
+from tests.support import pod_sandbox
 
 SIZES = [1 << power for power in range(12, 29, 2)]
 BARE = "bare torch"
@@ -69,7 +68,7 @@ def child(kind: str, backend: str) -> None:
 
 
 def start(kind: str, backend: str, state: str) -> list[subprocess.Popen[str]]:
-    job = podlike.contract([1, 1], command=("x",))
+    job = pod_sandbox.contract([1, 1], command=("x",))
     ports = free_ports("127.0.0.1", 3)
     world = World(0, members_of(job, {0: "127.0.0.1", 1: "127.0.0.1"}), "127.0.0.1", ports[0], ports[1], ports[2])
     found = []

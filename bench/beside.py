@@ -17,9 +17,10 @@ import sys
 import time
 from pathlib import Path
 
-import podlike
 import training
-from pod import Pod
+
+from tests.support import pod_sandbox
+from tests.support.pod import Pod
 
 TURN_S = 1.2
 """Far shorter than anybody's patience with somebody who says nothing."""
@@ -42,7 +43,7 @@ def tell(pids: list[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def turns(world: podlike.World, count: int) -> list[tuple[bool, float, float]]:
+def turns(world: pod_sandbox.PodSandbox, count: int) -> list[tuple[bool, float, float]]:
     """(all run, begin, end) of each."""
     others = [pid for pod in world.pods for pid in beside(pod)]
     found = []
@@ -58,13 +59,13 @@ def turns(world: podlike.World, count: int) -> list[tuple[bool, float, float]]:
 
 def measure(pods: list[int], count: int) -> dict[bool, list[float]]:
     """Milliseconds of a step in each turn, with the others (True) and without."""
-    job = podlike.contract(pods, command=("torchrun", training.PROGRAM, str(count * 12)))
-    with podlike.World(job, training.HERE, env={"OMP_NUM_THREADS": "1"}) as world:
+    job = pod_sandbox.contract(pods, command=("torchrun", training.PROGRAM, str(count * 12)))
+    with pod_sandbox.PodSandbox(job, training.HERE, env={"OMP_NUM_THREADS": "1"}) as world:
         head = world.start_all()[0]
-        podlike.until(lambda: "FIRST" in head.log(), 240, "training")
+        pod_sandbox.until(lambda: "FIRST" in head.log(), 240, "training")
         time.sleep(training.SETTLED_S)
         taken = turns(world, count)
-        steps = json.loads(podlike.until(lambda: re.search(r"STEPS (\[.*\])", head.log()), 600, "the end")[1])
+        steps = json.loads(pod_sandbox.until(lambda: re.search(r"STEPS (\[.*\])", head.log()), 600, "the end")[1])
     found: dict[bool, list[float]] = {True: [], False: []}
     for run, begin, end in taken:
         inside = [ms for at, ms in steps if begin + ms * _BLOCK / 1e3 <= at <= end]
@@ -77,7 +78,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--turns", type=int, default=60)
     chosen = parser.parse_args()
-    if why := podlike.missing():
+    if why := pod_sandbox.missing():
         print(f"bench/beside.py did not run: {why}")
         return 0
     for name, pods in training.PODS.items():

@@ -1,6 +1,6 @@
 """Kills worker pods at random, for as long as it is told: `python bench/chaos.py --minutes 60 --seed 1`. Root.
 
-A job of two or three pods runs in namespaces (`podlike`); in every attempt one thing goes wrong at a random moment,
+A job of two or three pods runs in namespaces (`pod_sandbox`); in every attempt one thing goes wrong at a random moment,
 also while the cluster is still forming. What must hold, always:
 - every pod ends, within a deadline, with a termination message whose reason is one that this fault may have;
 - nothing of it is left, neither a process nor a network namespace in use;
@@ -25,12 +25,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import chaos_program
-import podlike
-from pod import Pod
 from pod_faults import FAULTS, FILLER, Fault
-from podlike import World
 
 from cotenant.contract import CheckpointSpec, Contract
+from tests.support import pod_sandbox
+from tests.support.pod import Pod
+from tests.support.pod_sandbox import PodSandbox
 
 HERE = Path(__file__).resolve().parent
 STEPS = 80
@@ -61,7 +61,7 @@ class Tally:
 
 def attempt(job: Contract, fault: Fault | None, dice: random.Random, tally: Tally, resume: int) -> list[str]:
     """One attempt with its fault; the reasons of the pods that can speak."""
-    with World(job, HERE, env={"COTENANT_REDUCE_TIMEOUT_S": "45"}) as world:
+    with PodSandbox(job, HERE, env={"COTENANT_REDUCE_TIMEOUT_S": "45"}) as world:
         pods = world.start_all()
         struck = _strike(world, fault, dice) if fault else None
         begin = time.monotonic()
@@ -77,14 +77,14 @@ def attempt(job: Contract, fault: Fault | None, dice: random.Random, tally: Tall
             quiet.kill()
             quiet.wait(20)
         speaking = [pod for pod in pods if pod is not quiet]
-        reasons = [pod.termination().reason if pod.spoke() else "nothing" for pod in speaking]
+        reasons = [pod.termination().reason if pod.has_terminated() else "nothing" for pod in speaking]
         _check(world, fault, speaking, reasons, resume)
         if fault is not None:
             tally.add(fault.name, reasons, seconds)
         return reasons
 
 
-def _strike(world: World, fault: Fault, dice: random.Random) -> Pod:
+def _strike(world: PodSandbox, fault: Fault, dice: random.Random) -> Pod:
     """At a random moment of the training, or in a quarter of the cases of the start. The pod that was chosen."""
     candidates = [pod for pod in world.pods if fault.head is None or (pod.index == 0) == fault.head]
     pod = dice.choice(candidates)
@@ -105,7 +105,7 @@ def _strike(world: World, fault: Fault, dice: random.Random) -> Pod:
     return pod
 
 
-def _check(world: World, fault: Fault | None, pods: list[Pod], reasons: list[str], resume: int) -> None:
+def _check(world: PodSandbox, fault: Fault | None, pods: list[Pod], reasons: list[str], resume: int) -> None:
     allowed = fault.reasons | {"Completed"} if fault else {"Completed"}
     if not set(reasons) <= allowed:
         raise BrokenRuleError(f"{reasons} after {fault.name if fault else 'nothing'}\n{world.logs()}")
@@ -118,7 +118,7 @@ def _check(world: World, fault: Fault | None, pods: list[Pod], reasons: list[str
     starts = [int(step) for step in re.findall(r"of \d+ starts at (\d+)", world.logs())]
     if starts and starts[0] < resume:
         raise BrokenRuleError(f"started at {starts[0]} although {resume} was saved\n{world.logs()}")
-    if left := world.left():
+    if left := world.leftover_processes():
         raise BrokenRuleError(f"processes are left: {left}\n{world.logs()}")
 
 
@@ -127,8 +127,8 @@ def one_job(dice: random.Random, tally: Tally, chosen: list[Fault]) -> None:
     kind = dice.choice(["ring", "torch"])
     pods = dice.choice([[1, 1], [2, 1], [1, 1, 1]])
     least = dice.choice([0, 0, 1])
-    with podlike.directory(mib=1) as shared:
-        job = podlike.contract(
+    with pod_sandbox.directory(mib=1) as shared:
+        job = pod_sandbox.contract(
             pods,
             workers_min=least,
             command=("python", "chaos_program.py", kind, str(STEPS)),
@@ -168,7 +168,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="faults whose name holds this")
     chosen = parser.parse_args()
     wanted = [fault for fault in FAULTS if chosen.only in fault.name]
-    if why := podlike.missing():
+    if why := pod_sandbox.missing():
         print(f"bench/chaos.py did not run: {why}")
         return 0
     print(f"seed {chosen.seed}")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import podlike
+from tests.support import pod_sandbox
 
 WORKERS = 4
 SERVERS = (1, 2, 4)
@@ -80,7 +80,7 @@ def child(rank: int) -> None:
 class Network:
     """The namespaces, and what runs in them."""
 
-    world: podlike.World
+    world: pod_sandbox.PodSandbox
     workers: list[subprocess.Popen[str]]
 
     def spawn(self, index: int, *command: str) -> subprocess.Popen[str]:
@@ -95,8 +95,8 @@ class Network:
     def slow_down(self, mbit: int) -> None:
         shape = ["root", "tbf", "rate", f"{mbit}mbit", "burst", "64kb", "latency", "200ms"]
         for index in range(len(self.world.hosts)):
-            podlike.run("tc", "-n", f"{self.world._bridge}{index}", "qdisc", "add", "dev", "eth0", *shape)
-            podlike.run("tc", "-n", self.world._bridge, "qdisc", "add", "dev", f"p{index}", *shape)
+            pod_sandbox.run("tc", "-n", f"{self.world._bridge}{index}", "qdisc", "add", "dev", "eth0", *shape)
+            pod_sandbox.run("tc", "-n", self.world._bridge, "qdisc", "add", "dev", f"p{index}", *shape)
 
     def ask(self, command: str) -> float:
         """Every worker does it; the slowest counts."""
@@ -139,8 +139,8 @@ def bytes_of_the_busiest_card(servers: int, size: int) -> float:
 
 def measure(rounds: int, steps: int, mbit: int) -> list[dict[str, Any]]:
     names = tuple(f"server-{index}" for index in range(max(SERVERS)))
-    pods = podlike.contract([1] * WORKERS, command=("x",), servers=names)
-    with podlike.World(pods, Path(__file__).parent) as world:
+    pods = pod_sandbox.contract([1] * WORKERS, command=("x",), servers=names)
+    with pod_sandbox.PodSandbox(pods, Path(__file__).parent) as world:
         network = Network(world, [])
         try:
             for rank in range(WORKERS):
@@ -180,7 +180,7 @@ def main() -> int:
     if chosen.child is not None:
         child(chosen.child)
         return 0
-    if why := podlike.missing():
+    if why := pod_sandbox.missing():
         print(f"bench/parameter_server.py did not run: {why}")
         return 0
     before = os.getloadavg()

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pod import Pod
-from podlike import World
+from tests.support.pod import Pod
+from tests.support.pod_sandbox import PodSandbox
 
 PLATFORM = {"PeerLost", "RayDied", "RendezvousTimeout"}
 GOES_ON = {"Completed"}
@@ -25,25 +25,25 @@ def processes(pod: Pod, needle: str) -> list[int]:
     return found
 
 
-def kill(number: int, needle: str) -> Callable[[World, Pod], None]:
-    def strike(world: World, pod: Pod) -> None:
+def kill(number: int, needle: str) -> Callable[[PodSandbox, Pod], None]:
+    def strike(world: PodSandbox, pod: Pod) -> None:
         os.kill(processes(pod, needle)[-1], number)
 
     return strike
 
 
-def kill_rank(number: int) -> Callable[[World, Pod], None]:
-    def strike(world: World, pod: Pod) -> None:
+def kill_rank(number: int) -> Callable[[PodSandbox, Pod], None]:
+    def strike(world: PodSandbox, pod: Pod) -> None:
         os.kill(pod.rank_process(world.contract.pods[pod.index].ranks[-1].rank), number)
 
     return strike
 
 
-def kill_pod(world: World, pod: Pod) -> None:
+def kill_pod(world: PodSandbox, pod: Pod) -> None:
     os.kill(pod.launcher, signal.SIGKILL)
 
 
-def freeze(world: World, pod: Pod) -> None:
+def freeze(world: PodSandbox, pod: Pod) -> None:
     """As a node that hangs: nothing of the pod runs any more, and its connections stay open."""
     for pid in processes(pod, ""):
         if pid == pod.process.pid:  # outside: it waits for the pod on our behalf
@@ -52,19 +52,19 @@ def freeze(world: World, pod: Pod) -> None:
             os.kill(pid, signal.SIGSTOP)
 
 
-def cut(world: World, pod: Pod) -> None:
+def cut(world: PodSandbox, pod: Pod) -> None:
     """The pod's cable."""
-    world.cut(pod.index)
+    world.disconnect(pod.index)
 
 
-def flap(world: World, pod: Pod) -> None:
+def flap(world: PodSandbox, pod: Pod) -> None:
     """A network that is gone for some seconds: shorter than anybody's patience."""
-    world.cut(pod.index)
+    world.disconnect(pod.index)
     time.sleep(3.0)
-    world.mend(pod.index)
+    world.reconnect(pod.index)
 
 
-def fill(world: World, pod: Pod) -> None:
+def fill(world: PodSandbox, pod: Pod) -> None:
     """Somebody else's data on the volume that takes the checkpoints."""
     assert world.contract.checkpoint is not None
     with contextlib.suppress(OSError), (Path(world.contract.checkpoint.path) / FILLER).open("wb", buffering=0) as file:
@@ -72,12 +72,12 @@ def fill(world: World, pod: Pod) -> None:
             pass
 
 
-def preempt(world: World, pod: Pod) -> None:
+def preempt(world: PodSandbox, pod: Pod) -> None:
     for each in world.pods:
         each.signal(signal.SIGTERM)
 
 
-def drain(world: World, pod: Pod) -> None:
+def drain(world: PodSandbox, pod: Pod) -> None:
     """One pod only is asked to leave, as by `kubectl drain`."""
     pod.signal(signal.SIGTERM)
 
@@ -85,7 +85,7 @@ def drain(world: World, pod: Pod) -> None:
 @dataclass(frozen=True, slots=True)
 class Fault:
     name: str
-    strike: Callable[[World, Pod], None]
+    strike: Callable[[PodSandbox, Pod], None]
     reasons: set[str]
     """What pods that can still speak may say, besides Completed when the fault came too late."""
     silent: bool = False

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import podlike
+from tests.support import pod_sandbox
 
 PROGRAM = "training_program.py"
 HERE = Path(__file__).resolve().parent
@@ -45,7 +45,7 @@ def under_torchrun(pods: list[int], turns: int) -> dict[str, Any]:
     """In such pods as Cotenant's ranks run in, with their network and their part of the CPUs."""
     torchrun = f"cd {HERE} && exec {sys.executable} -m torch.distributed.run"
     torchrun += f" --nnodes={len(pods)} --nproc-per-node={pods[0]} --master-addr=pod-0 --master-port=29500"
-    with podlike.World(podlike.contract(pods), HERE, env={"OMP_NUM_THREADS": "1"}) as world:
+    with pod_sandbox.PodSandbox(pod_sandbox.contract(pods), HERE, env={"OMP_NUM_THREADS": "1"}) as world:
         launched = time.time()
         each = [f"{torchrun} --node-rank={rank} {PROGRAM} {turns}" for rank in range(len(pods))]
         started = [world.start(rank, shell=shell) for rank, shell in enumerate(each)]
@@ -55,8 +55,8 @@ def under_torchrun(pods: list[int], turns: int) -> dict[str, Any]:
 
 
 def under_cotenant(pods: list[int], turns: int) -> dict[str, Any]:
-    job = podlike.contract(pods, command=("torchrun", PROGRAM, str(turns)))
-    with podlike.World(job, HERE, env={"OMP_NUM_THREADS": "1"}) as world:
+    job = pod_sandbox.contract(pods, command=("torchrun", PROGRAM, str(turns)))
+    with pod_sandbox.PodSandbox(job, HERE, env={"OMP_NUM_THREADS": "1"}) as world:
         launched = time.time()
         started = world.start_all()
         phases: dict[str, float] = {}
@@ -71,7 +71,7 @@ def under_cotenant(pods: list[int], turns: int) -> dict[str, Any]:
             return False
 
         try:
-            podlike.until(finished, _START_S, "the end of the run")
+            pod_sandbox.until(finished, _START_S, "the end of the run")
         except TimeoutError:
             raise RuntimeError(world.logs()) from None
         return {**read(started[0].log(), launched), "phases": phases}
@@ -93,14 +93,14 @@ def phases_of(page: str) -> dict[str, float]:
 
 def recovery(after_s: float) -> float:
     """Seconds from a SIGKILL of rank 1, after so many of training, to the first step of the other pod's rank."""
-    job = podlike.contract([1, 1], command=("python", "torch_steps.py"))
-    with podlike.World(job, TESTS) as world:
+    job = pod_sandbox.contract([1, 1], command=("python", "torch_steps.py"))
+    with pod_sandbox.PodSandbox(job, TESTS) as world:
         head, other = world.start_all()
-        podlike.until(lambda: "step 20" in head.log(), _START_S, "training")
+        pod_sandbox.until(lambda: "step 20" in head.log(), _START_S, "training")
         time.sleep(after_s)
         killed = time.time()
         os.kill(other.rank_process(1), signal.SIGKILL)
-        again = podlike.until(lambda: re.search(r"again ([\d.]+)", head.log()), 60, "training again")
+        again = pod_sandbox.until(lambda: re.search(r"again ([\d.]+)", head.log()), 60, "training again")
     return float(again[1]) - killed
 
 
@@ -110,7 +110,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=60, help="blocks of 20 steps in a run")
     parser.add_argument("--json", default="bench/results/training.json")
     chosen = parser.parse_args()
-    if why := podlike.missing():
+    if why := pod_sandbox.missing():
         print(f"bench/training.py did not run: {why}")
         return 0
     runs: dict[str, list[dict[str, Any]]] = {f"{name}, {how}": [] for name in PODS for how in ("torchrun", "Cotenant")}

@@ -1,14 +1,13 @@
 """Operators as processes, on a real API server whose nodes and pods are played: for tests of whole lives and faults.
 
 Inputs: documents, as a tenant writes them, and signals. Outputs: what the API server holds. The scheduler, the
-controllers and the operators are real; only what a kubelet would say of its pods is written by `bench/pod_writer`.
+controllers and the operators are real; only what a kubelet would say of its pods comes from `tests.support.pod_writer`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import os
 import socket
 import sys
@@ -38,6 +37,7 @@ from cotenant.controller.client.kube import (
     UnreachableError,
 )
 from cotenant.controller.client.rest import RestKube, load_configuration
+from tests.support.pod_writer import Hardware, PodWriter
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -45,16 +45,6 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).resolve().parents[2]
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 OURS = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
-
-
-def load_pod_writer() -> Any:
-    specification = importlib.util.spec_from_file_location("pod_writer", CHECKOUT / "bench" / "pod_writer.py")
-    if specification is None or specification.loader is None:
-        raise RuntimeError("bench/pod_writer.py is missing")
-    module = importlib.util.module_from_spec(specification)
-    sys.modules["pod_writer"] = module
-    specification.loader.exec_module(module)
-    return module
 
 
 @dataclass
@@ -201,9 +191,7 @@ async def played(
     **writer: Any,
 ) -> AsyncIterator[World]:
     """CRDs, one tenant, played nodes and no others; whatever happens, all that was made and started is ended."""
-    pod_writer = load_pod_writer()
-
-    hardware = pod_writer.Hardware(nodes=nodes, gpus=gpus, prefix=namespace)
+    hardware = Hardware(nodes=nodes, gpus=gpus, prefix=namespace)
     async with (
         RestKube(lambda: load_configuration(str(cluster.kubeconfig))) as kube,
         contextlib.AsyncExitStack() as afterwards,  # each of these is done, whatever became of those before
@@ -216,7 +204,7 @@ async def played(
         afterwards.push_async_callback(_end_pods, world)
         await prepare(kube, namespace, nodes * gpus)
         await forget_gpu_nodes(kube)
-        await afterwards.enter_async_context(pod_writer.PodWriter(kube=kube, hardware=hardware, run_s=run_s, **writer))
+        await afterwards.enter_async_context(PodWriter(kube=kube, hardware=hardware, run_s=run_s, **writer))
         afterwards.push_async_callback(_delete_jobs, world)
         afterwards.push_async_callback(world.stop_all)
         yield world

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
-from tests.controller.builders import T0, UID, holding, job_document, placed, pod, pod_document
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS
@@ -18,6 +17,7 @@ from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import Gpu, GpuRequest, Job, Node, NodePlacement, Placement, Sharing
 from cotenant.names import ANNOTATION_PLACEMENT
+from tests.controller.builders import T0, UID, holding, job_document, placed, pod, pod_document
 
 
 def job(key: str, placement: Placement, *, queue: str = "red", sharing: Sharing = Sharing.QUEUE, count: int = 1) -> Job:

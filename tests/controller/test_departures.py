@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.controller.builders import UID, pod_document
 
 from cotenant.controller.client.kube import PODS
 from cotenant.controller.informers.cache import Mirror
 from cotenant.controller.informers.deleted_pods import Departures
 from cotenant.controller.informers.disruption import Taken
 from cotenant.controller.informers.pod_record import read_pod
+from tests.controller.builders import UID, pod_document
 
 DRAINED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
-from tests.controller.replicas import World, played
 
 from cotenant import names
 from cotenant.controller.client.kube import NAMESPACES, PODS, QUEUES, Document
+from tests.controller.replicas import World, played
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster

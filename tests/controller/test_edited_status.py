@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
-from tests.controller.replicas import World, played
 
 from cotenant import names
 from cotenant.controller.client.kube import EVENTS, PODS, TRAINING_JOBS, Reply
 from cotenant.controller.informers.pod_record import read_pod
+from tests.controller.replicas import World, played
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster

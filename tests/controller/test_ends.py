@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from tests.controller.builders import T0, left, pod, server
 
 from cotenant import names
 from cotenant.controller.informers.disruption import Taken
 from cotenant.controller.informers.pod_record import Exit, PodFacts
 from cotenant.controller.lifecycle.failure_classification import SETTLE_S, End, Ending, WaitUntil, judge
 from cotenant.controller.lifecycle.words import exit_message
+from tests.controller.builders import T0, left, pod, server
 
 PEER_LOST = names.EXIT_PEER_LOST
 DRAINED = Taken("Drained", "was evicted, as `kubectl drain` does")

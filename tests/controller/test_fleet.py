@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.controller.builders import T0
-
 from cotenant import names
 from cotenant.controller.client.kube import GPU_NODES, NODES
 from cotenant.controller.cluster.budgets import Budgets
@@ -14,6 +12,7 @@ from cotenant.controller.cluster.missing_gpus import KEPT_S
 from cotenant.controller.informers.cache import Mirror
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import NodePlacement, Placement, RankPlacement
+from tests.controller.builders import T0
 
 Gpus = dict[str, tuple[bool, float | None]]
 HEALTHY = (True, None)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.controller.replicas import World, played
 from tests.controller.traffic import GPUS, JOBS, NODES, all_succeeded, come_and_go, no_pods_of, watch
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
-from tests.controller.replicas import World, played, training_job
 
 from cotenant import names
 from cotenant.controller.client.kube import (
@@ -22,6 +21,7 @@ from cotenant.controller.client.kube import (
     Document,
     Outcome,
 )
+from tests.controller.replicas import World, played, training_job
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.controller.builders import UID, attempt, job_document, placed
 
 from cotenant import contract, names
 from cotenant.api.conversion.to_core import from_placement, parse_job, to_placement
@@ -28,6 +27,7 @@ from cotenant.controller.manifests.side_objects import network_policy, service, 
 from cotenant.controller.manifests.worker_pod import contract_of, pod
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import WHOLE
+from tests.controller.builders import UID, attempt, job_document, placed
 
 SETTINGS = Settings(tolerations='[{"key": "gpu", "operator": "Exists"}]')
 SIMULATED = RuntimePath(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")

@@ -6,12 +6,12 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.controller.builders import UID, job_document, left, pod_document, terminated
 
 from cotenant import contract, names
 from cotenant.controller.client.kube import NODES, PODS, QUEUES, TRAINING_JOBS, Document, Listing
 from cotenant.controller.informers.cache import Mirror
 from cotenant.controller.informers.pod_record import Exit, read_pod
+from tests.controller.builders import UID, job_document, left, pod_document, terminated
 
 
 def versioned(document: Document, version: int) -> Document:

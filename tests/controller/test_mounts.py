@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.controller.builders import job_document, pod_document
 
 from cotenant.api.conversion.to_core import parse_job
 from cotenant.controller.informers.pod_record import read_pod
 from cotenant.controller.lifecycle.mounts import mounted
+from tests.controller.builders import job_document, pod_document
 
 
 def test_what_a_job_mounts_is_named_once_in_its_own_order() -> None:

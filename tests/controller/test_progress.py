@@ -1,7 +1,6 @@
 """What rank 0 says, as the status says it; and what of it concerns a GPU. Pure."""
 
 import pytest
-from tests.controller.builders import job_document, placed
 
 from cotenant.api.conversion.to_core import from_placement, parse_gpunode
 from cotenant.api.resources.gpunodes import GPUNode
@@ -10,6 +9,7 @@ from cotenant.contract import Progress
 from cotenant.controller.informers.job_record import JobRecord, read_job
 from cotenant.controller.lifecycle.progress import summary
 from cotenant.controller.reports.slow_gpus import Finding, findings, last_resort
+from tests.controller.builders import job_document, placed
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.controller.builders import T0, holding, job_document, placed
 
 from cotenant.api.conversion.to_core import parse_job
 from cotenant.api.resources.trainingjob_status import Isolation, TrainingJobStatus
@@ -16,6 +15,7 @@ from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.words import asks
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from cotenant.core.model.plan import Reason, Verdict
+from tests.controller.builders import T0, holding, job_document, placed
 
 
 def truths(status: TrainingJobStatus) -> dict[str, str]:

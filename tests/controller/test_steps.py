@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from tests.controller.builders import T0, holding, left, pod, server, situation
 
 from cotenant import contract, names
 from cotenant.api.resources.gpunodes import Violation
@@ -16,6 +15,7 @@ from cotenant.controller.lifecycle.observation import Situation
 from cotenant.controller.lifecycle.reconcile import next_step
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
+from tests.controller.builders import T0, holding, left, pod, server, situation
 
 SETTINGS = Settings(start_timeout_s=300, exclude_s=900, platform_retries=2)
 ONE, TWO = (("n1", 2),), (("n1", 1), ("n2", 1))

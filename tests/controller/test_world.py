@@ -6,7 +6,6 @@ from math import log
 from typing import Any
 
 import pytest
-from tests.controller.builders import T0, UID, holding, job_document, pod_document, terminated
 
 from cotenant import names
 from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus
@@ -17,6 +16,7 @@ from cotenant.controller.informers.cache import Mirror
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import Job, NodePlacement
+from tests.controller.builders import T0, UID, holding, job_document, pod_document, terminated
 
 
 def world() -> World:

@@ -8,10 +8,9 @@ import random
 from collections import Counter
 from typing import Any
 
-from tests.controller.replicas import World
-
 from cotenant import names
 from cotenant.controller.client.kube import TRAINING_JOBS, Document
+from tests.controller.replicas import World
 
 JOBS, NODES, GPUS = 30, 2, 4
 MEMORY_MIB = 80 * 1024

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.test_properties import clusters
 
 from cotenant.core.model.failover import BorrowingRecord, FailoverState
 from cotenant.core.model.objects import Job, Node, TenantQueue
@@ -15,6 +14,7 @@ from cotenant.core.queueing.fair_share import borrowed
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.state.facts import NodeObserved, QueueObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from tests.core.test_properties import clusters
 
 HOUR = 3_600.0
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.test_properties import check_limits, check_nothing_is_overcommitted
 
 from cotenant.core import schedule
 from cotenant.core.model.objects import GpuRequest, Job, Node, Quota, Sharing, TenantQueue, Topology, TopologyMode
@@ -20,6 +19,7 @@ from cotenant.core.model.plan import Admit, EvictionKind
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.state.facts import NodeGone, NodeObserved
 from cotenant.testing import ToyCluster, make_job, make_node
+from tests.core.test_properties import check_limits, check_nothing_is_overcommitted
 
 CLASSES = ("A100", "H100", "L4")
 ZONES = ("east", "north", "west")

@@ -7,6 +7,7 @@ Nothing is mocked; GPUs are simulated.
 from collections.abc import Iterator
 
 import pytest
+
 from tests.e2e.tenancy import Tenancy, product
 
 

@@ -1,6 +1,7 @@
 """A node is drained by the real kubectl while a job runs that does not leave when it is asked to."""
 
 import pytest
+
 from tests.e2e.tenancy import Tenancy, training_job
 
 pytestmark = pytest.mark.cluster

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from tests.e2e.tenancy import CHECKOUT, Document, Tenancy, product
 
 EXAMPLES = CHECKOUT / "examples" / "frameworks"

@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+
 from tests.e2e.tenancy import Document, Tenancy, training_job
 
 pytestmark = pytest.mark.cluster

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
+
 from tests.e2e.tenancy import CHECKOUT, Document, Tenancy, product
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from tests.e2e.tenancy import Document, Tenancy, training_job
 
 pytestmark = pytest.mark.cluster

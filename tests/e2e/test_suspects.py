@@ -1,6 +1,7 @@
 """A rank that is far slower than its peers: from the pod through the operator to the agent of the node it is on."""
 
 import pytest
+
 from tests.e2e.tenancy import Tenancy, training_job
 
 pytestmark = pytest.mark.cluster

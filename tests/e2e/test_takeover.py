@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.tenancy import SYSTEM, Tenancy, training_job
-from tests.e2e.test_isolation import held_mib
 
 from cotenant_local.controlplane import control_socket
+from tests.e2e.tenancy import SYSTEM, Tenancy, training_job
+from tests.e2e.test_isolation import held_mib
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.simulator.test_simulator import gpu_node, job, queue
 
 from cotenant.cli.main import main
+from tests.simulator.test_simulator import gpu_node, job, queue
 
 PROTECTED = {"name": "COTENANT_PROTECTED_RUNTIME_S", "value": "600"}
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from podlike import contract
-
 from cotenant.contract import Contract, Progress, Termination
+from tests.support.pod_sandbox import contract
 
 PROGRAMS = Path(__file__).parent / "programs"
 

@@ -11,13 +11,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from podlike import contract
 from ray.exceptions import RayActorError
 
 from cotenant_worker.ray_cluster import driver
 from cotenant_worker.ray_cluster.node_command import ray_environment
 from cotenant_worker.ray_cluster.processes import last_sentence
 from cotenant_worker.supervision.conductor import Conductor
+from tests.support.pod_sandbox import contract
 
 
 class Remote:

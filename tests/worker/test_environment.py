@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from podlike import contract, uuid_of
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
 from cotenant_worker.ranks.environment import (
@@ -13,6 +12,7 @@ from cotenant_worker.ranks.environment import (
     rank_environment,
 )
 from cotenant_worker.supervision.worker_group import Member, World, members_of
+from tests.support.pod_sandbox import contract, uuid_of
 
 
 def world_of(job: Contract, *absent: int) -> World:

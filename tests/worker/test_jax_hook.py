@@ -171,8 +171,8 @@ if "leaves" in sys.argv:
     sys.exit(3)
 """
 AS_A_RANK = (
-    "import sys; from cotenant_worker.ranks.program import Program; from cotenant_worker.ranks.program_runner import run;"
-    " sys.exit(run(Program('script', tuple(sys.argv[1:]))))"
+    "import sys; from cotenant_worker.ranks.program import Program;"
+    " from cotenant_worker.ranks.program_runner import run; sys.exit(run(Program('script', tuple(sys.argv[1:]))))"
 )
 
 

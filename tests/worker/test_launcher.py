@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from podlike import contract, until, uuid_of
-from tests.worker.processes import behave, launched
 
 from cotenant.contract import CheckpointSpec, Contract, RankGrant
 from cotenant_worker.host import container
+from tests.support.pod_sandbox import contract, until, uuid_of
+from tests.worker.processes import behave, launched
 
 
 def test_a_program_with_long_arguments_is_started(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from podlike import contract
 
 from cotenant.contract import GpuGrant, PodGrant, RankGrant
 from cotenant_worker.hook.cotenant_shim.memory import merged_alloc_conf
 from cotenant_worker.hook.cotenant_shim.torch_patches import substitute_backend, transport
 from cotenant_worker.ranks import memory_limits
+from tests.support.pod_sandbox import contract
 
 GIB = 1 << 30
 

@@ -6,8 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from podlike import contract
-from tests.worker.processes import address_of_its_own
 
 from cotenant_worker.host import layout
 from cotenant_worker.messaging.hmac_handshake import introduce_stream, secret_of
@@ -15,6 +13,8 @@ from cotenant_worker.messaging.json_lines import Channel
 from cotenant_worker.parameter_server import heartbeats
 from cotenant_worker.parameter_server.heartbeats import Links
 from cotenant_worker.supervision.commands import Finish
+from tests.support.pod_sandbox import contract
+from tests.worker.processes import address_of_its_own
 
 JOB = contract([1], servers=("s0", "s1"))
 SECRET = secret_of("token", JOB.uid, JOB.attempt)

@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from podlike import contract
 
 from cotenant_worker.messaging.hmac_handshake import secret_of
 from cotenant_worker.parameter_server import shards
 from cotenant_worker.parameter_server.shards import ParameterServer, Shard, Starts, serve
 from cotenant_worker.ranks.environment import rank_environment, server_environment
 from cotenant_worker.supervision.worker_group import World, members_of
+from tests.support.pod_sandbox import contract
 
 SECRET = "of this attempt"
 

@@ -8,23 +8,26 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import podlike
 import pytest
-from pod import Pod
-from podlike import World, contract, until, uuid_of
 
 from cotenant.contract import CheckpointSpec, Termination
+from tests.support import pod_sandbox
+from tests.support.pod import Pod
+from tests.support.pod_sandbox import PodSandbox, contract, until, uuid_of
 
 PROGRAMS = Path(__file__).parent / "programs"
 START_S = 120
 """Patience for a start on a busy machine."""
 
-pytestmark = [pytest.mark.ray, pytest.mark.skipif(bool(podlike.missing()), reason=podlike.missing() or "can run")]
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.skipif(bool(pod_sandbox.missing()), reason=pod_sandbox.missing() or "can run"),
+]
 
 
 def test_an_unchanged_torchrun_program_trains_over_two_pods() -> None:
     job = contract([1, 1], command=("torchrun", "--nproc-per-node=1", "ddp.py", "--flag"))
-    with World(job, PROGRAMS) as world:
+    with PodSandbox(job, PROGRAMS) as world:
         pods = world.start_all()
         codes = [pod.wait(START_S) for pod in pods]
         logs = world.logs()
@@ -35,14 +38,14 @@ def test_an_unchanged_torchrun_program_trains_over_two_pods() -> None:
 
 
 def test_killed_resumed_preempted_and_resumed_again_by_the_next_attempt() -> None:
-    with podlike.directory() as shared:
+    with pod_sandbox.directory() as shared:
         steps = contract(
             [1, 1],
             command=("python", "steps.py", "1000000", "20"),
             checkpoint=CheckpointSpec(str(shared)),
             grace_s=20,
         )
-        with World(steps, PROGRAMS) as world:
+        with PodSandbox(steps, PROGRAMS) as world:
             head, other = world.start_all()
             until(lambda: head.progress().last_checkpoint_step, START_S, "a first checkpoint")
             assert head.progress().observed_gpus == {"0": [uuid_of("0a")], "1": [uuid_of("1a")]}
@@ -60,7 +63,7 @@ def test_killed_resumed_preempted_and_resumed_again_by_the_next_attempt() -> Non
         assert logs.count(f"stops after {saved}") == 2, logs
 
         again = replace(steps, attempt=2, command=("python", "steps.py", str(saved + 30), "20"))
-        with World(again, PROGRAMS) as world:
+        with PodSandbox(again, PROGRAMS) as world:
             pods = world.start_all()
             codes = [pod.wait(START_S) for pod in pods]
             logs = world.logs()
@@ -71,7 +74,7 @@ def test_killed_resumed_preempted_and_resumed_again_by_the_next_attempt() -> Non
 
 
 def test_a_users_exit_code_arrives_in_every_pod_and_names_the_rank() -> None:
-    with World(contract([1, 2], command=("python", "fails.py", "2", "42")), PROGRAMS) as world:
+    with PodSandbox(contract([1, 2], command=("python", "fails.py", "2", "42")), PROGRAMS) as world:
         pods = world.start_all()
         codes = [pod.wait(START_S) for pod in pods]
         terminations = [pod.termination() for pod in pods]
@@ -83,7 +86,7 @@ def test_a_users_exit_code_arrives_in_every_pod_and_names_the_rank() -> None:
 
 
 def test_a_rank_that_leaves_with_0_while_others_train_is_named() -> None:
-    with World(contract([1, 1], command=("python", "fails.py", "1", "0")), PROGRAMS) as world:
+    with PodSandbox(contract([1, 1], command=("python", "fails.py", "1", "0")), PROGRAMS) as world:
         pods = world.start_all()
         codes = [pod.wait(START_S) for pod in pods]
         termination = pods[0].termination()
@@ -96,7 +99,7 @@ def test_a_rank_that_leaves_with_0_while_others_train_is_named() -> None:
 def hung(*command: str, rank: int = 1, meanwhile: Callable[[Pod], None] = lambda _pod: None) -> Termination:
     """How a pod of two ranks ends of which `rank` is named as the one that hangs."""
     job = contract([2], command=("python", *command), platform={"hangTimeoutSeconds": 5})
-    with World(job, PROGRAMS) as world:
+    with PodSandbox(job, PROGRAMS) as world:
         [pod] = world.start_all()
         meanwhile(pod)
         code = pod.wait(START_S)
@@ -141,7 +144,7 @@ SERVED = contract([1, 1], command=("python", "servers.py"), strategy="ParameterS
 
 
 def test_two_pods_train_with_parameter_servers_in_two_others_and_a_killed_rank_comes_back_to_them() -> None:
-    with World(replace(SERVED, command=("python", "servers.py", "once")), PROGRAMS) as world:
+    with PodSandbox(replace(SERVED, command=("python", "servers.py", "once")), PROGRAMS) as world:
         pods = world.start_all()
         codes = [pod.wait(START_S) for pod in pods]
         results = pods[0].termination().results
@@ -152,7 +155,7 @@ def test_two_pods_train_with_parameter_servers_in_two_others_and_a_killed_rank_c
 
 
 def test_a_lost_pod_of_a_server_ends_the_attempt_in_every_pod_as_the_platforms_fault() -> None:
-    with World(replace(SERVED, command=("python", "servers.py", "forever")), PROGRAMS) as world:
+    with PodSandbox(replace(SERVED, command=("python", "servers.py", "forever")), PROGRAMS) as world:
         head, other, lost, server = world.start_all()
         until(lambda: head.progress().step > 5, START_S, "training")
         lost.kill()
@@ -166,7 +169,7 @@ def test_a_lost_pod_of_a_server_ends_the_attempt_in_every_pod_as_the_platforms_f
 
 def test_a_wrong_token_is_refused_and_the_missing_pod_is_named() -> None:
     job = contract([1, 1], command=("python", "steps.py", "1", "1"), rendezvous_timeout_s=25)
-    with World(job, PROGRAMS) as world:
+    with PodSandbox(job, PROGRAMS) as world:
         head = world.start(0)
         stranger = world.start(1, token="0" * 64)
         codes = [head.wait(START_S), stranger.wait(START_S)]
@@ -177,7 +180,7 @@ def test_a_wrong_token_is_refused_and_the_missing_pod_is_named() -> None:
 
 
 def test_a_lost_pod_ends_the_attempt_as_the_platforms_fault() -> None:
-    with World(contract([1, 1], command=("python", "steps.py", "1000000", "20")), PROGRAMS) as world:
+    with PodSandbox(contract([1, 1], command=("python", "steps.py", "1000000", "20")), PROGRAMS) as world:
         head, other = world.start_all()
         until(lambda: head.progress().step > 0, START_S, "training")
         other.kill()
@@ -189,7 +192,7 @@ def test_a_lost_pod_ends_the_attempt_as_the_platforms_fault() -> None:
 
 
 def test_a_lost_head_is_noticed_by_the_others() -> None:
-    with World(contract([1, 1], command=("python", "steps.py", "1000000", "20")), PROGRAMS) as world:
+    with PodSandbox(contract([1, 1], command=("python", "steps.py", "1000000", "20")), PROGRAMS) as world:
         head, other = world.start_all()
         until(lambda: head.progress().step > 0, START_S, "training")
         head.kill()
@@ -200,7 +203,7 @@ def test_a_lost_head_is_noticed_by_the_others() -> None:
 
 
 def test_a_killed_process_of_ray_does_not_disturb_healthy_ranks() -> None:
-    with World(contract([1, 1], command=("python", "steps.py", "400", "50")), PROGRAMS) as world:
+    with PodSandbox(contract([1, 1], command=("python", "steps.py", "400", "50")), PROGRAMS) as world:
         head, other = world.start_all()
         until(lambda: head.progress().step > 5, START_S, "training")
         for pod in (other, head):
@@ -214,7 +217,7 @@ def test_a_killed_process_of_ray_does_not_disturb_healthy_ranks() -> None:
 
 
 def test_an_elastic_world_shrinks_and_grows_again() -> None:
-    with podlike.directory() as shared:
+    with pod_sandbox.directory() as shared:
         job = contract(
             [1, 1],
             command=("python", "steps.py", "1000000", "20"),
@@ -222,7 +225,7 @@ def test_an_elastic_world_shrinks_and_grows_again() -> None:
             checkpoint=CheckpointSpec(str(shared)),
             grace_s=20,
         )
-        with World(job, PROGRAMS) as world:
+        with PodSandbox(job, PROGRAMS) as world:
             head, other = world.start_all()
             until(lambda: head.progress().last_checkpoint_step, START_S, "training with two")
             other.kill()

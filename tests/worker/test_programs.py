@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from podlike import contract
 
 from cotenant_worker.ranks.program import Preloads, Program, preloads, program_of, source_file
+from tests.support.pod_sandbox import contract
 
 PYTHON = "/opt/venv/bin/python3.11"
 TORCH = Preloads(("torch", "torch.distributed"), ("torch._dynamo",))

@@ -8,12 +8,12 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-import podlike
 import pytest
-from podlike import World, contract, until
-from tests.e2e.test_frameworks import installed
 
 from cotenant.contract import CheckpointSpec
+from tests.e2e.test_frameworks import installed
+from tests.support import pod_sandbox
+from tests.support.pod_sandbox import PodSandbox, contract, until
 
 PROGRAMS = Path(__file__).parent / "programs"
 START_S = 480
@@ -21,7 +21,7 @@ START_S = 480
 pytestmark = [
     pytest.mark.frameworks,
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(bool(podlike.missing()), reason=podlike.missing() or "can run"),
+    pytest.mark.skipif(bool(pod_sandbox.missing()), reason=pod_sandbox.missing() or "can run"),
 ]
 
 
@@ -33,7 +33,7 @@ def steps_of(what: str, logs: str) -> list[str]:
 
 
 def test_a_preempted_run_saves_on_notice_and_the_next_attempt_goes_on() -> None:
-    with podlike.directory() as shared:
+    with pod_sandbox.directory() as shared:
         job = contract(
             [1, 1],
             command=("python", "ray_train_steps.py", "100000"),
@@ -42,7 +42,7 @@ def test_a_preempted_run_saves_on_notice_and_the_next_attempt_goes_on() -> None:
             grace_s=30,
         )
         path = {"PYTHONPATH": str(installed("raytrain")), "RAY_DEDUP_LOGS": "0"}
-        with World(job, PROGRAMS, env=path) as world:
+        with PodSandbox(job, PROGRAMS, env=path) as world:
             head, other = world.start_all()
             until(lambda: head.progress().last_checkpoint_step, START_S, "a first checkpoint")
             os.kill(other.processes("ray::RayTrainWorker")[0], signal.SIGKILL)
@@ -60,7 +60,7 @@ def test_a_preempted_run_saves_on_notice_and_the_next_attempt_goes_on() -> None:
         saved = {int(step) for step in steps_of(r"saved (\d+) on notice", logs)}
 
         again = replace(job, attempt=2, command=("python", "ray_train_steps.py", str(max(saved) + 40)))
-        with World(again, PROGRAMS, env=path) as world:
+        with PodSandbox(again, PROGRAMS, env=path) as world:
             pods = world.start_all()
             codes = [pod.wait(START_S) for pod in pods]
             logs = world.logs()

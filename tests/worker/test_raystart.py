@@ -11,12 +11,12 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from podlike import contract
 
 from cotenant_worker.host.processes import Nursery
 from cotenant_worker.ray_cluster import lean_node, node_main, worker_main
 from cotenant_worker.ray_cluster.node_command import start_command
 from cotenant_worker.ray_cluster.processes import RayRuntime, last_sentence
+from tests.support.pod_sandbox import contract
 
 
 @pytest.mark.parametrize("node", [0, 1])
@@ -92,8 +92,9 @@ def test_a_worker_that_runs_the_tenants_code_is_started_as_shipped(tmp_path: Pat
 
 def test_ray_is_imported_without_what_a_job_never_uses_and_has_it_when_it_asks() -> None:
     program = (
-        "import sys; from cotenant_worker.ray_cluster.lazy_imports import LATER, import_less; import_less(); import ray;"
-        "import ray._private.services, ray._private.state, ray._private.runtime_env.plugin_schema_manager as schemas;"
+        "import sys; from cotenant_worker.ray_cluster.lazy_imports import LATER, import_less; import_less();"
+        "import ray, ray._private.services, ray._private.state;"
+        "import ray._private.runtime_env.plugin_schema_manager as schemas;"
         "assert set(LATER) <= set(sys.modules) and not {'urllib3', 'jsonschema.validators'} & set(sys.modules);"
         "schemas.jsonschema.validate(1, {'type': 'integer'});"
         "from requests.adapters import HTTPAdapter; import requests, types;"

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from podlike import contract
 
 from cotenant_worker.host.processes import Nursery
 from cotenant_worker.ranks.environment import base_environment, rank_environment
@@ -22,6 +21,7 @@ from cotenant_worker.ranks.horovod_rendezvous import serve
 from cotenant_worker.ranks.program import Program, wants_horovod
 from cotenant_worker.supervision.conductor import free_ports
 from cotenant_worker.supervision.worker_group import World, members_of
+from tests.support.pod_sandbox import contract
 
 Ask = Callable[..., tuple[int, bytes]]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from podlike import contract, until
-from tests.worker.processes import PROGRAMS, Started, address_of_its_own, launched
 
 from cotenant.contract import CheckpointSpec, Contract, PodGrant
 from cotenant_worker.host.processes import descendants
+from tests.support.pod_sandbox import contract, until
+from tests.worker.processes import PROGRAMS, Started, address_of_its_own, launched
 
 START_S = 120
 """Patience for a start on a busy machine."""

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from podlike import contract
 
 from cotenant.contract import CheckpointSpec
 from cotenant_worker.progress import sinks
 from cotenant_worker.progress.progress_board import Board
+from tests.support.pod_sandbox import contract
 
 
 def test_the_checksum_is_castagnoli() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from podlike import contract
 
 from cotenant_worker.supervision.conductor import Conductor
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.hangs import Beat
 from cotenant_worker.supervision.stalls import find_stall
+from tests.support.pod_sandbox import contract
 
 
 def beat(rank: int, *, moved: float = 0.0, turned: float = 0.0, seen: float = 199.5, waits: str = "") -> Beat:

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from podlike import until
 
 from cotenant_worker.host.container import is_stopped
 from cotenant_worker.supervision.stopped_ranks import Standstill
+from tests.support.pod_sandbox import until
 
 
 @pytest.fixture

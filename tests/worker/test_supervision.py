@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from podlike import contract
 
 from cotenant_worker.messaging.shared_counters import stop_count
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
@@ -13,6 +12,7 @@ from cotenant_worker.supervision.failure_cause import Cause, RankExit, first_cau
 from cotenant_worker.supervision.hangs import Beat, culprit, find_absent, find_hang, patience_with
 from cotenant_worker.supervision.supervisor import State, Supervisor
 from cotenant_worker.supervision.worker_group import Member
+from tests.support.pod_sandbox import contract
 
 PEER = ("RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:3333",)
 MET = "I0000 00:00:1795310370.346921 88 coordination_service_agent.cc:245] Coordination agent has connected."

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from podlike import until
+
+from tests.support.pod_sandbox import until
 
 FIRST, LATER = "colorsys", "this"
 GATED = "module_behind_a_gate"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.test_properties import ZONES, clusters
 
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Job, Node, TenantQueue, Topology, TopologyMode
@@ -14,6 +13,7 @@ from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.gang import PlacementRequest, max_workers, place_gang
 from cotenant.core.placement.shapes import worker_shape
+from tests.core.test_properties import ZONES, clusters
 
 TOPOLOGIES = [None, *(Topology(level, mode) for level in ("node", "rack", "zone") for mode in TopologyMode)]
 

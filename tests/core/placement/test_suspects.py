@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.test_properties import clusters
 
 from cotenant.core import schedule
 from cotenant.core.gpus.ledger import Ledger
@@ -19,6 +18,7 @@ from cotenant.core.placement.gang import PlacementRequest, place_gang
 from cotenant.core.placement.shapes import worker_shape
 from cotenant.core.state.facts import NodeObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
+from tests.core.test_properties import clusters
 
 
 def slow(node: Node, *columns: int) -> Node:

@@ -1,4 +1,4 @@
-"""A process with the imports done, that forks ranks. `python -m cotenant_worker.ranks.fork_server FD FIRST LATER`, one per pod.
+"""A process with imports done forks ranks: `python -m cotenant_worker.ranks.fork_server FD FIRST LATER`, one a pod.
 
 Importing torch takes seconds; it happens here while Ray forms the cluster, once for all ranks of the pod, and a rank
 that was killed starts again in milliseconds. A rank is forked twice, so that it becomes a child of the launcher and

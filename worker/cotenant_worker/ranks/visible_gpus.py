@@ -1,4 +1,4 @@
-"""`python -m cotenant_worker.ranks.visible_gpus UUID…`: what CUDA shows of these GPUs to a process of this container, as JSON.
+"""What CUDA shows of GPUs to a process of a container, as JSON: `python -m cotenant_worker.ranks.visible_gpus UUID…`.
 
 Straight from the driver library by ctypes, so that it works in every image that has a GPU. It makes a context on each
 GPU for a moment: only then does the driver say how much memory a limited container has.

@@ -1,7 +1,8 @@
 """The driver: joins the job's Ray cluster in rank 0's pod, makes one actor per pod, and conducts.
 
 In the process that holds the head node (`raystart`), or in mode `rayTrain` in one of its own: `python -m
-cotenant_worker.ray_cluster.driver`. Exit code 0 once every pod has its verdict; anything else tells the launcher that Ray failed.
+cotenant_worker.ray_cluster.driver`. Exit code 0 once every pod has its verdict; anything else tells the launcher that
+Ray failed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""This pod's Ray node, in as few processes and waits as Ray allows: `python -m cotenant_worker.ray_cluster.node_main WHAT FLAG…`.
+"""This pod's Ray node, in as few processes and waits as Ray allows.
+
+`python -m cotenant_worker.ray_cluster.node_main WHAT FLAG…`
 
 `node` starts GCS (in rank 0's pod) and raylet through Ray's own `Node`, without three things that `ray start` adds: a
 dashboard, its agent and an agent for runtime environments. Each is a Python process that imports most of Ray, the

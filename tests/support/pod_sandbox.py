@@ -23,11 +23,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pod import Pod
-
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
+from tests.support.pod import Pod
 
-CHECKOUT = Path(__file__).resolve().parents[1]
+CHECKOUT = Path(__file__).resolve().parents[2]
 LAUNCHER = f"exec {sys.executable} -P -m cotenant_worker"
 """Shell: what a worker pod runs."""
 
@@ -74,7 +73,7 @@ def contract(pods: Sequence[int], **fields: Any) -> Contract:
 
 
 @dataclass(slots=True)
-class World:
+class PodSandbox:
     """Some pods of one contract. A context manager: nothing is left when it closes."""
 
     contract: Contract
@@ -85,7 +84,7 @@ class World:
     token: str = field(default_factory=lambda: secrets.token_hex(32))
     _bridge: str = ""
 
-    def __enter__(self) -> World:
+    def __enter__(self) -> PodSandbox:
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # asked to stop: leave nothing behind
         self._bridge = f"ct{secrets.token_hex(3)}"
@@ -171,14 +170,14 @@ class World:
     def start_all(self) -> list[Pod]:
         return [self.start(index) for index in range(len(self.hosts))]
 
-    def cut(self, index: int) -> None:
+    def disconnect(self, index: int) -> None:
         """Take the pod's network away, as a broken cable would: no packet says so to anybody."""
         run("ip", "-n", self._bridge, "link", "set", f"p{index}", "down")
 
-    def mend(self, index: int) -> None:
+    def reconnect(self, index: int) -> None:
         run("ip", "-n", self._bridge, "link", "set", f"p{index}", "up")
 
-    def left(self) -> list[str]:
+    def leftover_processes(self) -> list[str]:
         """Processes that still live in a pod's network although the pod has ended."""
         found: list[str] = []
         for index in range(len(self.hosts)):

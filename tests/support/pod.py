@@ -1,4 +1,4 @@
-"""One worker pod of `podlike`, seen from the host: its processes, its log, its last words, its pages."""
+"""One worker pod of a `pod_sandbox`, seen from the host: its processes, its log, its last words, its pages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Pod:
     def log(self) -> str:
         return (self.directory / "log").read_text(errors="replace")
 
-    def spoke(self) -> bool:
+    def has_terminated(self) -> bool:
         """It left a termination message."""
         return bool((self.directory / "termination").read_text())
 

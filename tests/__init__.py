@@ -1,0 +1,1 @@
+"""Tests, in folders that mirror the product's. They import the product and `tests.support`, never `bench`."""
