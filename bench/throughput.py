@@ -153,8 +153,8 @@ def reclaim(dice: random.Random, scale: float) -> Row:
     queues = [*tree([f"team-{index}" for index in range(10)], 0), *tree(["owner"], count * 8)]
     state = ClusterState()
     feed(state, machines, queues, [*running, make_job("gang", queue="owner", workers=count * 4, at=1e5)])
-    state.snapshot(1e6)
-    spent, plan = timed(lambda: schedule(state.snapshot(1e6)))
+    snapshot_at(state, 1e6)
+    spent, plan = timed(lambda: schedule(snapshot_at(state, 1e6)))
     gone = sum(1 for action in plan.actions if isinstance(action, Evict | Resize))
     return duration("reclaim half of 1,000 full nodes, cycle", 0.5, spent=spent, note=f"{gone} leave")
 
@@ -166,8 +166,8 @@ def reclaim_one_by_one(dice: random.Random, scale: float) -> Row:
     asking = [make_job(f"one{index}", queue="owner", at=1e5 + index) for index in range(count)]
     state = ClusterState()
     feed(state, machines, queues, [*running, *asking])
-    state.snapshot(1e6)
-    spent, plan = timed(lambda: schedule(state.snapshot(1e6)))
+    snapshot_at(state, 1e6)
+    spent, plan = timed(lambda: schedule(snapshot_at(state, 1e6)))
     gone = sum(1 for action in plan.actions if isinstance(action, Evict | Resize))
     return rate("1,000 jobs each reclaim one GPU, cycle", gone, "evictions/s", 500, spent=spent, note=f"{gone} leave")
 
@@ -194,6 +194,12 @@ def feed(state: ClusterState, machines: list[Node], queues: list[TenantQueue], j
         state.observe(JobObserved(job))
 
 
+def snapshot_at(state: ClusterState, now: float) -> Snapshot:
+    """What the scheduling loop does before it decides."""
+    state.advance(now)
+    return state.snapshot(now)
+
+
 def running_cluster(dice: random.Random, scale: float) -> Row:
     """4,000 nodes, 140,000 running workers on quarter shares; one new job and one refusal; the second cycle counts."""
     names = [f"team-{index:02}" for index in range(20)]
@@ -208,10 +214,10 @@ def running_cluster(dice: random.Random, scale: float) -> Row:
     running = [replace(job, placement=placed[job.key], admitted_at=1.0) for job in jobs if job.key in placed]
     state = ClusterState()
     feed(state, machines, queues, running)
-    state.assume(schedule(state.snapshot(1e5)))
+    state.assume(schedule(snapshot_at(state, 1e5)), 1e5)
     state.observe(JobObserved(make_job("new", queue=names[0], at=1e5, workers=2)))
     state.observe(JobObserved(make_job("share", queue=names[1], at=1e5, milli=200, workers=4)))
-    spent, plan = timed(lambda: schedule(state.snapshot(1e5 + 1)))
+    spent, plan = timed(lambda: schedule(snapshot_at(state, 1e5 + 1)))
     workers = sum(job.workers_min for job in running)
     note = f"{workers} workers run, {admitted(plan)} of 2 start"
     return duration("one cycle over 4,000 nodes", 0.25, spent=spent, note=note)

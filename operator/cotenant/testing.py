@@ -171,6 +171,7 @@ class ToyCluster:
         self.state.observe(JobGone(key))
 
     def snapshot(self) -> Snapshot:
+        self.state.advance(self.now)
         return self.state.snapshot(self.now)
 
     def finish_evictions(self) -> None:
@@ -184,7 +185,7 @@ class ToyCluster:
     def cycle(self) -> Plan:
         self.now += 1.0
         plan = schedule(self.snapshot(), self.policy)
-        self.state.assume(plan)
+        self.state.assume(plan, self.now)
         self.history.extend(plan.actions)
         for action in plan.actions:
             job = self.jobs[action.job]

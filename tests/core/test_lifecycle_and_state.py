@@ -52,7 +52,7 @@ def test_a_late_event_means_nothing() -> None:
 
 def test_a_stale_fact_does_not_free_what_was_just_handed_out() -> None:
     state = cluster()
-    state.assume(schedule(state.snapshot(1.0)))
+    state.assume(schedule(state.snapshot(1.0)), 1.0)
     state.observe(JobObserved(JOB))
 
     held = state.job("red/a")
@@ -64,7 +64,7 @@ def test_a_stale_fact_does_not_free_what_was_just_handed_out() -> None:
 def test_a_fact_that_is_newer_than_our_write_wins() -> None:
     state = cluster()
     plan = schedule(state.snapshot(1.0))
-    state.assume(plan)
+    state.assume(plan, 1.0)
     state.confirm(plan.actions[0], version=7)
     state.observe(JobObserved(JOB, version=6))
     before = state.job("red/a")
@@ -78,7 +78,7 @@ def test_a_fact_that_is_newer_than_our_write_wins() -> None:
 def test_a_write_that_failed_is_forgotten() -> None:
     state = cluster()
     plan = schedule(state.snapshot(1.0))
-    state.assume(plan)
+    state.assume(plan, 1.0)
     state.forget(plan.actions[0])
 
     assert state.job("red/a") == JOB
@@ -97,7 +97,7 @@ def test_a_job_that_ends_gives_back_everything_in_the_same_step() -> None:
 
 def test_a_new_job_of_an_old_name_starts_from_nothing() -> None:
     state = cluster()
-    state.assume(schedule(state.snapshot(1.0)))
+    state.assume(schedule(state.snapshot(1.0)), 1.0)
     again = replace(JOB, uid="another")
     state.observe(JobObserved(again))
 

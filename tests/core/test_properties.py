@@ -331,7 +331,7 @@ def test_books_kept_fact_by_fact_are_the_books_counted_afresh(
                 toy.end(data.draw(st.sampled_from(sorted(job.key for job in jobs))))
             case "forget":
                 plan = schedule(toy.snapshot())
-                toy.state.assume(plan)
+                toy.state.assume(plan, toy.now)
                 for action in plan.actions:
                     toy.state.forget(action)
             case "health":

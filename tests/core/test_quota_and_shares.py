@@ -222,7 +222,7 @@ def test_a_new_half_life_changes_the_pace_and_not_what_was_remembered() -> None:
 def test_an_admission_that_failed_leaves_no_penalty_behind() -> None:
     toy = ToyCluster([make_node("n1", gpus=1)], [make_queue("red", guaranteed=0)], [make_job("a")])
     plan = schedule(toy.snapshot())
-    toy.state.assume(plan)
+    toy.state.assume(plan, toy.now)
     assert remembered_of(toy) == {"red": 60_000.0}
 
     toy.state.forget(plan.actions[0])

@@ -116,12 +116,13 @@ class _Simulation:
     def decide(self) -> None:
         """Cycle until the core has nothing more to do now: an eviction frees what the next cycle hands out."""
         for _ in range(100):
+            self.state.advance(self.now)
             plan = self.schedule(self.state.snapshot(self.now))
             for key, verdict in plan.verdicts.items():
                 self.history.runs[key].verdict = verdict
             if not plan.actions:
                 return
-            self.state.assume(plan)
+            self.state.assume(plan, self.now)
             for action in plan.actions:
                 match action:
                     case Evict():

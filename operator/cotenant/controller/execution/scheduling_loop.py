@@ -140,6 +140,7 @@ class Loop:
                 self._spawn(f"{key}#{uid}", self.applier.orphans(key, uid))
 
     async def _plan(self, now: float) -> None:
+        self.world.state.advance(now)
         snapshot = self.world.snapshot(now)
         started = time.monotonic()
         plan = await asyncio.to_thread(self.schedule, snapshot)
@@ -149,7 +150,7 @@ class Loop:
         actions = tuple(action for action in plan.actions if self._free(action.job) and self._still(action))
         self._passed_over |= {action.job for action in plan.actions if action.job in self._busy}
         self._passed_over |= set(plan.verdicts) & set(self._busy)
-        self.world.state.assume(replace(plan, actions=actions))
+        self.world.state.assume(replace(plan, actions=actions), now)
         admitted = 0
         for action in sorted(actions, key=lambda one: isinstance(one, Admit)):  # evictions first
             record = self.world.mirror.jobs[action.job]

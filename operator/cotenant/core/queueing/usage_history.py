@@ -106,7 +106,7 @@ class UsageHistory:
 
     def borrowing(self) -> tuple[DecayedBorrowing, ...]:
         return tuple(
-            DecayedBorrowing(queue=name, milli_seconds=held, half_life_s=self._half_lives[name])
+            DecayedBorrowing(queue=name, milli_seconds=held, half_life_s=self._half_lives.get(name, self._half_life_s))
             for name, held in sorted(self._borrowed.items())
         )
 

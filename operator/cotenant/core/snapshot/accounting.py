@@ -87,11 +87,16 @@ class AccountingCache:
         if job is not None:
             self._add(job)
 
-    def accounting(self, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job]) -> Accounting:
+    def refresh(self, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job]) -> None:
+        """Bring the accounting up to date: count afresh where the frame changed, else follow what changed on nodes."""
         if self._stale:
             self._recount(nodes, queues, jobs)
         elif self._changed_nodes:
             self._patch_nodes(queues)
+
+    def accounting(self, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job]) -> Accounting:
+        """An immutable copy, up to date."""
+        self.refresh(nodes, queues, jobs)
         return Accounting(
             inventory=self._inventory,
             tree=self._tree,

@@ -1,16 +1,19 @@
-"""`ClusterState`: what is known of the cluster, plus what was decided and not yet seen. The only mutable object.
+"""The observed cluster, and over it what was decided and is not observed yet. The only mutable object of the core.
 
-One writer (the scheduling loop). `observe` takes facts, `assume` notes a plan before it is carried out, `confirm` says
-at which version the write landed, `forget` takes one action back when the write failed, `snapshot` gives the whole as a
-value.
+One writer: the scheduling loop. `observe` takes facts, `assume` lays a plan over them before it is carried out,
+`confirm` notes at which version a write landed, `forget` takes one action back when its write failed, `advance` moves
+the clock of the usage history. `snapshot` gives the whole as a value and changes nothing.
 
 An assumption lies over the observed job until the observation has caught up: a fact older than our write (its version
 is lower than the confirmed one, or it does not show the decision yet) never frees GPUs that were just handed out.
+Kueue's cache assumes workloads in the same way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from cotenant.core.model.failover import FailoverState
 from cotenant.core.model.objects import Job, JobKey, Node, Placement, TenantQueue
@@ -48,49 +51,64 @@ class ClusterState:
         self._nominated_earlier: tuple[JobKey, ...] = ()
         self._accounting = AccountingCache()
         self._history = UsageHistory(history_half_life_s)
-        self._now = 0.0
 
-    def observe(self, event: ClusterFact) -> None:
-        match event:
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Name → node, as last observed."""
+        return MappingProxyType(self._nodes)
+
+    @property
+    def queues(self) -> Mapping[str, TenantQueue]:
+        """Name → queue, as last observed."""
+        return MappingProxyType(self._queues)
+
+    @property
+    def jobs(self) -> Mapping[JobKey, Job]:
+        """Key → job, as last observed, without what is assumed of it."""
+        return MappingProxyType(self._observed)
+
+    def observe(self, fact: ClusterFact) -> bool:
+        """Take a fact in; true when it differs from what was observed before, so that a new decision may differ too.
+
+        A repeated `JobObserved` changes nothing, but its version may confirm an assumption.
+        """
+        match fact:
             case NodeObserved(node):
-                self._accounting.update_node(node, self._nodes.get(node.name))
-                self._nodes[node.name] = node
+                return self._observe_node(node.name, node)
             case NodeGone(name):
-                self._accounting.update_node(None, self._nodes.pop(name, None))
+                return self._observe_node(name, None)
             case QueueObserved(queue):
-                self._update_queue(queue.name, queue)
+                return self._observe_queue(queue.name, queue)
             case QueueGone(name):
-                self._update_queue(name, None)
+                return self._observe_queue(name, None)
             case JobObserved(job, version):
-                self._observe_job(job, version)
+                return self._observe_job(job, version)
             case JobGone(key):
-                self._observed.pop(key, None)
-                self._assumed.pop(key, None)
-                self._drop(self._effective.pop(key, None))
+                return self._drop_job(key)
 
-    def restore(self, handover: FailoverState, now: float) -> None:
-        """Go on where another leader stopped: instead of what was remembered here, what it left in writing."""
-        self._history.restore(handover.borrowing, handover.ended, now)
-        self._nominations, self._nominated_earlier = {}, handover.nominated
+    def restore(self, failover: FailoverState, now: float) -> None:
+        """Go on where another leader stopped: what it left in writing replaces what was remembered here."""
+        self._history.restore(failover.borrowing, failover.ended, now)
+        self._nominations, self._nominated_earlier = {}, failover.nominated
 
-    def assume(self, plan: Plan) -> None:
-        """Note every action as if it were done; facts that follow confirm it."""
+    def assume(self, plan: Plan, now: float) -> None:
+        """Lay every action of a plan over the observed jobs, as if it were done at `now`."""
         self._nominations, self._nominated_earlier = dict(plan.nominations), ()
         for action in plan.actions:
             if action.job in self._observed:
-                self._assumed[action.job] = _Assumption(action, since=self._now)
+                self._assumed[action.job] = _Assumption(action, since=now)
                 self._refresh(action.job)
                 if isinstance(action, Admit):
                     self._charge_admission(action.job)
 
     def confirm(self, action: Action, version: int) -> None:
-        """The action was written; facts from this version on are newer than it."""
+        """Note the version at which an action was written; facts from this version on are newer than it."""
         assumed = self._assumed.get(action.job)
         if assumed is not None and assumed.action == action:
             assumed.version = version
 
     def forget(self, action: Action) -> None:
-        """The action was not carried out: back to what was observed."""
+        """Take back an action that was not carried out: the job is again what was observed."""
         assumed = self._assumed.get(action.job)
         if assumed is not None and assumed.action == action:
             del self._assumed[action.job]
@@ -101,12 +119,15 @@ class ClusterState:
         """The job as the next snapshot will show it."""
         return self._effective.get(key)
 
+    def advance(self, now: float) -> None:
+        """Decay and accumulate the usage history up to `now`, with what is held at this moment."""
+        self._accounting.refresh(self._nodes.values(), self._queues.values(), self._effective.values())
+        self._history.advance(now, self._accounting.usage)
+
     def snapshot(self, now: float) -> Snapshot:
-        self._now = now
+        """The cluster as a value; the usage history as of the last `advance`."""
         nodes, queues = tuple(self._nodes.values()), tuple(self._queues.values())
         jobs = tuple(self._effective.values())
-        standing = self._accounting.accounting(nodes, queues, jobs)
-        self._history.advance(now, standing.usage)
         return Snapshot(
             now=now,
             nodes=nodes,
@@ -114,38 +135,51 @@ class ClusterState:
             jobs=jobs,
             usage_history=self._history.borrowing(),
             demand_history=self._history.demand(),
-            accounting=standing,
-            nominations=tuple(
-                sorted((key, place) for key, place in self._nominations.items() if key in self._effective)
-            ),
+            accounting=self._accounting.accounting(nodes, queues, jobs),
+            nominations=tuple(sorted(item for item in self._nominations.items() if item[0] in self._effective)),
             nominated_earlier=tuple(sorted(key for key in self._nominated_earlier if key in self._effective)),
         )
 
-    def _drop(self, job: Job | None) -> None:
-        if job is not None:
-            self._accounting.update_job(None, job)
-            self._history.job_left(job)
+    def _observe_node(self, name: str, node: Node | None) -> bool:
+        before = self._nodes.pop(name, None) if node is None else self._nodes.get(name)
+        self._accounting.update_node(node, before)
+        if node is not None:
+            self._nodes[name] = node
+        return node != before
 
-    def _charge_admission(self, key: JobKey) -> None:
-        holding = self._accounting.allocation(key)
-        if holding is not None:
-            self._history.charge_penalty(self._effective[key], holding.charge.milli, self._accounting.usage)
-
-    def _update_queue(self, name: str, queue: TenantQueue | None) -> None:
+    def _observe_queue(self, name: str, queue: TenantQueue | None) -> bool:
         if self._queues.get(name) == queue:
-            return
+            return False
         if queue is None:
             del self._queues[name]
         else:
             self._queues[name] = queue
         self._accounting.invalidate()
+        return True
 
-    def _observe_job(self, job: Job, version: int) -> None:
+    def _observe_job(self, job: Job, version: int) -> bool:
+        before = self._observed.get(job.key)
         self._observed[job.key] = job
         assumed = self._assumed.get(job.key)
         if assumed is not None and (job.uid != self._effective[job.key].uid or _caught_up(assumed, job, version)):
             del self._assumed[job.key]
         self._refresh(job.key)
+        return job != before
+
+    def _drop_job(self, key: JobKey) -> bool:
+        """A job that ended gives back everything at once, what was assumed of it included."""
+        known = self._observed.pop(key, None) is not None
+        self._assumed.pop(key, None)
+        job = self._effective.pop(key, None)
+        if job is not None:
+            self._accounting.update_job(None, job)
+            self._history.job_left(job)
+        return known
+
+    def _charge_admission(self, key: JobKey) -> None:
+        allocation = self._accounting.allocation(key)
+        if allocation is not None:
+            self._history.charge_penalty(self._effective[key], allocation.charge.milli, self._accounting.usage)
 
     def _refresh(self, key: JobKey) -> None:
         job = self._observed[key]
