@@ -9,11 +9,11 @@ from typing import Any
 
 from cotenant import contract, names
 from cotenant.api.resources.trainingjob_status import Isolation, TrainingJobStatus
-from cotenant.controller.informers.disruption import Taken
+from cotenant.controller.informers.disruption import Disruption
 from cotenant.controller.informers.job_record import read_job
-from cotenant.controller.informers.pod_record import Exit, PodFacts, Worker
+from cotenant.controller.informers.pod_record import Exit, PodIdentity, PodRecord
 from cotenant.controller.lifecycle import status_transitions
-from cotenant.controller.lifecycle.observation import Situation
+from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program, placement_to_json
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from cotenant.core.model.objects import GrantedGpu, NodePlacement, Placement, RankPlacement
@@ -22,7 +22,7 @@ T0 = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 UID = "11111111-1111-1111-1111-111111111111"
 
 
-def placed(*nodes: tuple[str, int], memory_mib: int = 32_768, compute_milli: int = 400) -> Placement:
+def placement_on(*nodes: tuple[str, int], memory_mib: int = 32_768, compute_milli: int = 400) -> Placement:
     """`("n1", 2), ("n2", 1)`: two ranks on n1, one on n2, each with a share of its own GPU."""
     ranks = iter(range(10_000))
     return Placement(
@@ -67,7 +67,7 @@ def job_document(name: str = "train", status: dict[str, Any] | None = None, **sp
 
 def pod_document(rank: int = 0, *, attempt: int = 1, node: str = "n1", uid: str = "", **parts: Any) -> dict[str, Any]:
     """A worker pod as the API server has it. `parts`: `status`, `version`, `deleting`."""
-    placement = placed((node, 1)).nodes[0]
+    placement = placement_on((node, 1)).nodes[0]
     deleting = {"deletionTimestamp": "2026-01-01T00:01:00Z"} if parts.get("deleting") else {}
     return {
         "metadata": {
@@ -111,32 +111,37 @@ def pod(
     attempt: int = 1,
     node: str = "n1",
     ready: bool = False,
-    ended: Exit | None = None,
+    end: Exit | None = None,
     deleting: bool = False,
     waiting: str = "",
-    taken: Taken | None = None,
+    disruption: Disruption | None = None,
     preparing_since: float = 0.0,
-) -> PodFacts:
+) -> PodRecord:
     """A pod of ranks."""
-    return PodFacts(
+    return PodRecord(
         namespace="red",
         name=f"train-{attempt}-{rank}",
         uid=f"pod-{attempt}-{rank}",
         version=1,
-        worker=Worker(
-            job="train", job_uid=UID, attempt=attempt, node_rank=rank, queue="red", placement=placed((node, 1)).nodes[0]
+        worker=PodIdentity(
+            job="train",
+            job_uid=UID,
+            attempt=attempt,
+            node_rank=rank,
+            queue="red",
+            placement=placement_on((node, 1)).nodes[0],
         ),
         node=node,
         ready=ready,
-        exit=ended,
+        exit=end,
         deleting=deleting,
         waiting=waiting,
-        taken=taken,
+        disruption=disruption,
         preparing_since=preparing_since,
     )
 
 
-def server(index: int = 0, *, nodes: int, attempt: int = 1, node: str = "cpu", **facts: Any) -> PodFacts:
+def server(index: int = 0, *, nodes: int, attempt: int = 1, node: str = "cpu", **facts: Any) -> PodRecord:
     """The pod of a parameter server beside those of so many nodes."""
     made = pod(nodes + index, attempt=attempt, node=node, **facts)
     assert made.worker is not None
@@ -144,16 +149,16 @@ def server(index: int = 0, *, nodes: int, attempt: int = 1, node: str = "cpu", *
     return replace(made, name=f"train-{attempt}-s{index}", uid=f"pod-{attempt}-s{index}", worker=worker)
 
 
-def left(code: int, at: float = T0 + 100, **told: Any) -> Exit:
+def exited(code: int, at: float = T0 + 100, **told: Any) -> Exit:
     """An exit; with `told`, the launcher's own words."""
     fields = {"node_rank": 0, "attempt": 1, "code": code, "reason": "UserError", **told}
     return Exit(code=code, reason="Error", at=at, termination=contract.Termination(**fields) if told else None)
 
 
-def holding(phase: Phase, *nodes: tuple[str, int], servers: int = 0, **changes: Any) -> TrainingJobStatus:
+def admitted(phase: Phase, *nodes: tuple[str, int], servers: int = 0, **changes: Any) -> TrainingJobStatus:
     """The status of a job that was admitted at T0 and, for Running, ran from T0 + 10."""
     status = status_transitions.admitted(
-        TrainingJobStatus(), placed(*nodes), Isolation.NONE, "admitted", T0, servers=servers
+        TrainingJobStatus(), placement_on(*nodes), Isolation.NONE, "admitted", T0, servers=servers
     )
     if phase is not Phase.STARTING:
         status = status_transitions.moved(
@@ -166,15 +171,15 @@ def holding(phase: Phase, *nodes: tuple[str, int], servers: int = 0, **changes: 
     return status.model_copy(update=changes)
 
 
-def situation(status: TrainingJobStatus, *pods: PodFacts, now: float = T0 + 100, **changes: Any) -> Situation:
+def observed(status: TrainingJobStatus, *pods: PodRecord, now: float = T0 + 100, **changes: Any) -> Observation:
     """`spec` may be given as the fields to change of the usual job."""
     record = read_job(job_document(**changes.pop("spec", {})))
     assert record.job is not None, record.problem
     fields: dict[str, Any] = {
-        "name": "train", "status": status, "spec": record.job.spec, "generation": 1, "pods": pods, "milli": 800,
+        "name": "train", "status": status, "spec": record.job.spec, "generation": 1, "pods": pods, "held_milli": 800,
         "now": now,
     }  # fmt: skip
-    return Situation(**(fields | changes))
+    return Observation(**(fields | changes))
 
 
 GPUS = {f"GPU-{node}-{i}": GpuFacts(memory_mib=81_920, simulated=True) for node in ("n1", "n2") for i in range(4)}
@@ -187,7 +192,7 @@ def attempt(*nodes: tuple[str, int], program: Program | None = None, **changes: 
         "uid": UID,
         "queue": "red",
         "number": 3,
-        "placement": placed(*(nodes or (("n1", 2), ("n2", 1)))),
+        "placement": placement_on(*(nodes or (("n1", 2), ("n2", 1)))),
         "program": program or Program(image="example.com/worker:1", mode="entrypoint", entrypoint="train:main"),
         "cpu_milli": 1500,
         "memory_mib": 2048,

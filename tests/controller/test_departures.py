@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from cotenant.controller.client.kube import PODS
-from cotenant.controller.informers.cache import Mirror
-from cotenant.controller.informers.deleted_pods import Departures
-from cotenant.controller.informers.disruption import Taken
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.deleted_pods import DeletedPods
+from cotenant.controller.informers.disruption import Disruption
 from cotenant.controller.informers.pod_record import read_pod
 from tests.controller.builders import UID, pod_document
 
@@ -26,23 +26,23 @@ DRAINED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEv
     ],
 )
 def test_the_last_that_is_seen_of_a_pod_says_who_took_it(last: dict[str, Any], reason: str | None) -> None:
-    mirror = Mirror()
-    mirror.take(PODS, pod_document(0))
+    mirror = ObjectCache()
+    mirror.put(PODS, pod_document(0))
     document = pod_document(0, version=11)
     document["metadata"] |= last.get("metadata", {})
     document["status"] = {**document.get("status", {}), **last.get("status", {})}
-    mirror.take(PODS, document, deleted=True)
-    found = mirror.departures.of(UID).get("train-1-0")
+    mirror.put(PODS, document, deleted=True)
+    found = mirror.deleted_pods.disruptions_of(UID).get("train-1-0")
     assert (found.reason if found else None) == reason
 
 
 def test_a_newer_attempt_makes_the_departures_of_the_one_before_forgotten() -> None:
-    pod = replace(read_pod(pod_document(0)), taken=Taken("Drained", "was drained"))
+    pod = replace(read_pod(pod_document(0)), disruption=Disruption("Drained", "was drained"))
     assert pod.worker
     newer = replace(pod, name="train-2-0", worker=replace(pod.worker, attempt=2))
-    departures = Departures()
+    departures = DeletedPods()
     for one in (pod, newer, replace(pod, name="train-1-1")):
-        departures.note(one)
-    assert list(departures.of(UID)) == ["train-2-0"]
+        departures.record(one)
+    assert list(departures.disruptions_of(UID)) == ["train-2-0"]
     departures.forget(UID)
-    assert dict(departures.of(UID)) == {}
+    assert dict(departures.disruptions_of(UID)) == {}

@@ -7,9 +7,9 @@ from typing import Any
 from cotenant import names
 from cotenant.controller.client.kube import GPU_NODES, NODES
 from cotenant.controller.cluster.budgets import Budgets
-from cotenant.controller.cluster.cluster_view import World
+from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.cluster.missing_gpus import KEPT_S
-from cotenant.controller.informers.cache import Mirror
+from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import NodePlacement, Placement, RankPlacement
 from tests.controller.builders import T0
@@ -22,7 +22,7 @@ class Cluster:
     """Documents of nodes, each newer than the one before."""
 
     def __init__(self) -> None:
-        self.world = World(Mirror(), Settings(), Budgets())
+        self.world = ClusterView(ObjectCache(), Settings(), Budgets())
         self._version = 0
 
     def node(self, name: str, *, gone: bool = False, uid: str = "") -> None:
@@ -32,7 +32,7 @@ class Cluster:
                 "conditions": [{"type": "Ready", "status": "True"}],
             },
         }
-        self.world.mirror.take(NODES, document, gone)
+        self.world.cache.put(NODES, document, gone)
 
     def agent(self, name: str, *uuids: str, at: float = T0, gone: bool = False) -> None:
         listed = [{"uuid": uuid, "index": i, "class": "H100", "memoryMiB": 81920} for i, uuid in enumerate(uuids)]
@@ -41,11 +41,11 @@ class Cluster:
             "kind": "GPUNode",
             "status": {"heartbeat": at, "gpus": listed, "simulated": True},
         }
-        self.world.mirror.take(GPU_NODES, document, gone)
+        self.world.cache.put(GPU_NODES, document, gone)
 
     def gpus(self, now: float) -> dict[str, Gpus]:
         """Node → UUID → (healthy, unseen since)."""
-        self.world.flush(now)
+        self.world.sync(now)
         return {
             node.name: {gpu.uuid: (gpu.healthy, gpu.missing_since) for gpu in node.gpus}
             for node in self.world.snapshot(now).nodes
@@ -126,7 +126,7 @@ def test_a_gpu_that_another_node_lists_now_is_not_kept_where_it_was() -> None:
 
 def test_a_new_leader_has_just_begun_to_look() -> None:
     cluster = running()
-    cluster.world.rebuild(T0 + 500)
+    cluster.world.restore(T0 + 500)
     assert cluster.world.snapshot(T0 + 510).watched_since == T0 + 500
 
 
@@ -134,6 +134,6 @@ def test_what_ranks_see_is_not_held_against_a_node_whose_agent_says_nothing() ->
     placement = Placement(nodes=(NodePlacement(node="n1", ranks=(RankPlacement(rank=0, gpus=()),)),))
     cluster = running()
     observed = {"0": ["somebody else's"]}
-    assert "sees somebody else's" in cluster.world.fleet.mismatch(placement, observed)
+    assert "sees somebody else's" in cluster.world.nodes.isolation_mismatch(placement, observed)
     cluster.agent("n1", gone=True)
-    assert cluster.world.fleet.mismatch(placement, observed) == ""
+    assert cluster.world.nodes.isolation_mismatch(placement, observed) == ""

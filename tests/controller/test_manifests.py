@@ -27,7 +27,7 @@ from cotenant.controller.manifests.side_objects import network_policy, service, 
 from cotenant.controller.manifests.worker_pod import contract_of, pod
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import WHOLE
-from tests.controller.builders import UID, attempt, job_document, placed
+from tests.controller.builders import UID, attempt, job_document, placement_on
 
 SETTINGS = Settings(tolerations='[{"key": "gpu", "operator": "Exists"}]')
 SIMULATED = RuntimePath(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")
@@ -148,7 +148,7 @@ def test_the_pod_of_the_second_node_is_this_one() -> None:
 
 
 def test_the_contract_tells_every_pod_the_whole_world_and_its_own_place_in_it() -> None:
-    grants = [contract.GpuGrant(f"GPU-{node}", 32_768, 400, False, True) for node in ("n1-0", "n1-1", "n2-0")]
+    grants = [contract.GrantedGpu(f"GPU-{node}", 32_768, 400, False, True) for node in ("n1-0", "n1-1", "n2-0")]
     domain = "train.red.svc.cluster.local"
     assert contract_of(attempt(), 1, SETTINGS) == contract.Contract(
         job="train",
@@ -353,14 +353,14 @@ def test_what_a_job_says_of_its_servers_reaches_their_pods() -> None:
     chosen = {"servers": 3, "update": "Asynchronous", "resources": {"cpu": "2", "memory": "8Gi"}}
     runtime = {"entrypoint": "a:b", "strategy": "ParameterServer", "parameterServer": chosen}
     job = parse_job(job_document(runtime=runtime))
-    status = from_placement(placed(("n1", 2)), admitted_at=0, isolation=Isolation.NONE, servers=3)
+    status = from_placement(placement_on(("n1", 2)), admitted_at=0, isolation=Isolation.NONE, servers=3)
     made = attempt_of(job, status, 1, {}, SETTINGS)
     assert (made.servers, made.program.servers) == (3, Servers(cpu_milli=2000, memory_mib=8192))
     assert contract_of(made, 0, SETTINGS).platform == {"parameterServer": {"update": "Asynchronous"}}
 
 
 def test_a_whole_gpu_is_said_to_be_whole() -> None:
-    whole = attempt(placement=placed(("n1", 1), memory_mib=81_920, compute_milli=WHOLE))
+    whole = attempt(placement=placement_on(("n1", 1), memory_mib=81_920, compute_milli=WHOLE))
     assert contract_of(whole, 0, SETTINGS).pods[0].ranks[0].gpus[0].whole
 
 
@@ -456,7 +456,7 @@ def test_building_twice_gives_the_same() -> None:
 
 
 def test_a_placement_survives_the_annotation_and_the_status() -> None:
-    placement = placed(("n1", 2), ("n2", 1))
+    placement = placement_on(("n1", 2), ("n2", 1))
     assert tuple(placement_from_json(placement_to_json(node)) for node in placement.nodes) == placement.nodes
     status = from_placement(placement, admitted_at=0, isolation=Isolation.NONE)
     assert to_placement(status) == placement
@@ -490,7 +490,7 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
         gracePeriod="90s",
     )
     job = parse_job(document)
-    status = from_placement(placed(("n1", 1)), admitted_at=0, isolation=Isolation.NONE)
+    status = from_placement(placement_on(("n1", 1)), admitted_at=0, isolation=Isolation.NONE)
     made = attempt_of(job, status, 1, {"GPU-n1-0": GpuFacts(memory_mib=81_920, simulated=False)}, SETTINGS)
     spec = pod(made, 0, SETTINGS, REAL)["spec"]
     told = contract_of(made, 0, SETTINGS)
@@ -559,7 +559,7 @@ def test_the_level_is_the_weakest_node_and_never_more_than_the_path_gives(
 def test_what_ranks_see_is_held_against_what_they_were_granted(
     path: RuntimePath, observed: dict[str, list[str]], wrong: str
 ) -> None:
-    assert path.verify(placed(("n1", 2)).nodes[0], observed) == wrong
+    assert path.verify(placement_on(("n1", 2)).nodes[0], observed) == wrong
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pytest
 
 from cotenant.api.conversion.to_core import parse_job
 from cotenant.controller.informers.pod_record import read_pod
-from cotenant.controller.lifecycle.mounts import mounted
-from tests.controller.builders import job_document, pod_document
+from cotenant.controller.lifecycle.mounts import mounted_sources
 
 
 def test_what_a_job_mounts_is_named_once_in_its_own_order() -> None:
@@ -26,8 +25,8 @@ def test_what_a_job_mounts_is_named_once_in_its_own_order() -> None:
         },
         checkpoint={"volume": claim},
     )
-    assert mounted(parse_job(spec).spec) == ["ConfigMap code", "Secret key", "PersistentVolumeClaim disk"]
-    assert mounted(parse_job(job_document()).spec) == []
+    assert mounted_sources(parse_job(spec).spec) == ["ConfigMap code", "Secret key", "PersistentVolumeClaim disk"]
+    assert mounted_sources(parse_job(job_document()).spec) == []
 
 
 @pytest.mark.parametrize(

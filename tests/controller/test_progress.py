@@ -8,8 +8,8 @@ from cotenant.api.resources.trainingjob_status import Isolation
 from cotenant.contract import Progress
 from cotenant.controller.informers.job_record import JobRecord, read_job
 from cotenant.controller.lifecycle.progress import summary
-from cotenant.controller.reports.slow_gpus import Finding, findings, last_resort
-from tests.controller.builders import job_document, placed
+from cotenant.controller.reports.slow_gpus import Finding, findings_of, slow_gpu_notice
+from tests.controller.builders import job_document, placement_on
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_the_table_says_how_far_and_how_long(step: int, of: int, rate: float, te
 
 
 def record() -> JobRecord:
-    placement = from_placement(placed(("n1", 1), ("n2", 1)), admitted_at=0.0, isolation=Isolation.NONE)
+    placement = from_placement(placement_on(("n1", 1), ("n2", 1)), admitted_at=0.0, isolation=Isolation.NONE)
     return read_job(job_document(status={"phase": "Running", "placement": placement.to_document()}))
 
 
@@ -64,7 +64,7 @@ def test_a_slow_rank_makes_its_own_gpu_suspect_and_no_other(
     checked_on: str, simulated: bool, sees: str, want: list[Finding]
 ) -> None:
     said = Progress(state="training", slow_ranks=SLOW, checked_on=checked_on, observed_gpus={"1": [sees]})
-    assert list(findings(record(), Progress.from_json(said.to_json()), nodes(simulated=simulated))) == want
+    assert list(findings_of(record(), Progress.from_json(said.to_json()), nodes(simulated=simulated))) == want
 
 
 def test_an_admission_that_hands_out_a_suspect_gpu_says_which_and_why() -> None:
@@ -73,7 +73,7 @@ def test_an_admission_that_hands_out_a_suspect_gpu_says_which_and_why() -> None:
     document = seen["n2"].to_document() | {"status": {"gpus": [slow, slow | {"uuid": "GPU-n2-1"}]}}
     seen["n2"] = parse_gpunode(document)
 
-    assert last_resort(placed(("n1", 1)), seen) == ""
-    assert last_resort(placed(("n1", 1), ("n2", 1)), seen) == (
+    assert slow_gpu_notice(placement_on(("n1", 1)), seen) == ""
+    assert slow_gpu_notice(placement_on(("n1", 1), ("n2", 1)), seen) == (
         f"; no place as good was free without a GPU that is suspect: GPU-n2-0 on n2 (Slow: {FOUND[0].text})"
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from cotenant.api.conversion.to_core import parse_queue, to_queue
 from cotenant.controller.cluster.budgets import Budgets
-from cotenant.controller.reports.queue_status_writer import Account, status_of
+from cotenant.controller.reports.queue_status_writer import QueueAccounts, status_of
 from cotenant.core.model.objects import GpuRequest
 from cotenant.testing import ToyCluster, make_job, make_node
 
@@ -21,7 +21,7 @@ def status(spec: dict[str, Any], *, passed: float = 0.0) -> dict[str, Any]:
     toy = ToyCluster([make_node("n1", gpus=2)], [to_queue(queue, namespaces={"red": {}})], jobs)
     toy.cycle()
     toy.now += passed
-    account = Account.of(toy.snapshot())
+    account = QueueAccounts.of(toy.snapshot())
     shown: dict[str, Any] = status_of(queue, account, frozenset({"red"}), Budgets(), toy.now).to_document()
     return shown
 

@@ -13,9 +13,9 @@ from cotenant.api.resources.queues import Period, Queue
 from cotenant.controller.client.kube import PODS, Document, Resource
 from cotenant.controller.client.priority_semaphore import Gate
 from cotenant.controller.cluster.budgets import Budgets, end_of, start_of
-from cotenant.controller.cluster.taints import untolerated
-from cotenant.controller.informers.disruption import taken
-from cotenant.controller.informers.kopf_feed import Delivery, build_settings
+from cotenant.controller.cluster.taints import untolerated_taint
+from cotenant.controller.informers.disruption import disruption_of
+from cotenant.controller.informers.kopf_feed import EventBridge, build_settings
 from cotenant.controller.reports.queue_status_writer import worth_a_write
 from cotenant.controller.settings import Settings, SettingsError
 from cotenant.core.policy import Policy
@@ -129,7 +129,7 @@ GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 def test_a_taint_keeps_worker_pods_away_as_the_kube_scheduler_would(
     taints: list[dict[str, str]], tolerations: list[dict[str, str]], key: str
 ) -> None:
-    assert untolerated(taints, tolerations) == key
+    assert untolerated_taint(taints, tolerations) == key
 
 
 @pytest.mark.looptime
@@ -190,7 +190,7 @@ async def test_events_of_another_thread_all_arrive_in_their_order() -> None:
         if len(taken) == 10_000:
             everything.set()
 
-    delivery = Delivery(take, asyncio.get_running_loop())
+    delivery = EventBridge(take, asyncio.get_running_loop())
 
     def put() -> None:
         for number in range(10_000):
@@ -224,6 +224,6 @@ def test_who_takes_a_pod_away_is_read_from_what_kubernetes_says(
 ) -> None:
     said = [{"type": "DisruptionTarget", "status": "True"} | condition] if condition else []
     metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {}
-    found = taken({"metadata": metadata, "status": {"conditions": said}})
+    found = disruption_of({"metadata": metadata, "status": {"conditions": said}})
     assert (found.reason if found else None) == reason
     assert found is None or found.by_kubelet == (reason == "EndedByKubelet")

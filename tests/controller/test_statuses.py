@@ -9,13 +9,13 @@ import pytest
 from cotenant.api.conversion.to_core import parse_job
 from cotenant.api.resources.trainingjob_status import Isolation, TrainingJobStatus
 from cotenant.controller.client.merge_patch import patch
-from cotenant.controller.execution.verdict_throttle import Verdicts
+from cotenant.controller.execution.verdict_throttle import VerdictThrottle
 from cotenant.controller.informers.job_record import JobRecord, read_job
 from cotenant.controller.lifecycle import status_transitions
-from cotenant.controller.lifecycle.words import asks
+from cotenant.controller.lifecycle.words import gpu_request
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from cotenant.core.model.plan import Reason, Verdict
-from tests.controller.builders import T0, holding, job_document, placed
+from tests.controller.builders import T0, admitted, job_document, placement_on
 
 
 def truths(status: TrainingJobStatus) -> dict[str, str]:
@@ -30,8 +30,8 @@ def test_the_phase_comes_from_the_table_and_nothing_else() -> None:
 
 
 def test_conditions_follow_a_job_through_its_life() -> None:
-    starting = holding(Phase.STARTING, ("n1", 1))
-    running = holding(Phase.RUNNING, ("n1", 1))
+    starting = admitted(Phase.STARTING, ("n1", 1))
+    running = admitted(Phase.RUNNING, ("n1", 1))
     done = status_transitions.finished(
         running, LifecycleEvent.COMPLETED, reason="Completed", message="", milli=400, over_at=T0 + 60, now=T0 + 60
     )
@@ -43,17 +43,17 @@ def test_conditions_follow_a_job_through_its_life() -> None:
 
 
 def test_a_condition_keeps_its_time_while_it_stays_what_it_is() -> None:
-    running = holding(Phase.RUNNING, ("n1", 1))
+    running = admitted(Phase.RUNNING, ("n1", 1))
     times = {one.type: one.last_transition_time.timestamp() for one in running.conditions}
     assert times == {"Admitted": T0, "Running": T0 + 10}
 
 
 def test_usage_adds_up_over_attempts() -> None:
     first = status_transitions.evicting(
-        holding(Phase.RUNNING, ("n1", 2)), LifecycleEvent.EVICTED, kind="Preempted", message="", now=T0 + 100
+        admitted(Phase.RUNNING, ("n1", 2)), LifecycleEvent.EVICTED, kind="Preempted", message="", now=T0 + 100
     )
     waits = status_transitions.released(first, milli=800, over_at=T0 + 100, now=T0 + 100)
-    again = status_transitions.admitted(waits, placed(("n1", 2)), Isolation.NONE, "", T0 + 200)
+    again = status_transitions.admitted(waits, placement_on(("n1", 2)), Isolation.NONE, "", T0 + 200)
     running = status_transitions.moved(again, LifecycleEvent.WORKERS_READY, reason="", message="", now=T0 + 210)
     done = status_transitions.finished(
         running, LifecycleEvent.COMPLETED, reason="", message="", milli=800, over_at=T0 + 300, now=T0 + 300
@@ -64,7 +64,7 @@ def test_usage_adds_up_over_attempts() -> None:
 
 
 def test_a_patch_says_only_what_changed_and_reads_back_as_the_status() -> None:
-    before = holding(Phase.STARTING, ("n1", 1))
+    before = admitted(Phase.STARTING, ("n1", 1))
     after = status_transitions.moved(
         before, LifecycleEvent.WORKERS_READY, reason="Running", message="2 workers", now=T0 + 10
     )
@@ -74,7 +74,7 @@ def test_a_patch_says_only_what_changed_and_reads_back_as_the_status() -> None:
 
 
 def test_what_is_gone_is_removed_by_the_patch() -> None:
-    running = holding(Phase.RUNNING, ("n1", 1))
+    running = admitted(Phase.RUNNING, ("n1", 1))
     done = status_transitions.finished(
         running, LifecycleEvent.COMPLETED, reason="", message="", milli=400, over_at=T0 + 60, now=T0 + 60
     )
@@ -84,7 +84,7 @@ def test_what_is_gone_is_removed_by_the_patch() -> None:
 
 
 def test_a_status_that_did_not_change_needs_no_patch() -> None:
-    status = holding(Phase.RUNNING, ("n1", 1))
+    status = admitted(Phase.RUNNING, ("n1", 1))
     assert patch(status.to_document(), status) == {}
 
 
@@ -112,7 +112,7 @@ def merged(old: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     ids=str,
 )
 def test_what_a_job_asks_for_in_short(spec: dict[str, Any], text: str) -> None:
-    assert asks(parse_job(job_document(**spec)).spec) == text
+    assert gpu_request(parse_job(job_document(**spec)).spec) == text
 
 
 def told(message: str, reason: Reason = Reason.WAITING_FOR_GPUS) -> dict[str, Verdict]:
@@ -125,15 +125,15 @@ def waits(verdict: Verdict) -> JobRecord:
 
 
 def test_a_verdict_is_written_when_its_reason_is_new_and_reworded_only_now_and_then() -> None:
-    verdicts = Verdicts(reword_s=30)
+    verdicts = VerdictThrottle(reword_s=30)
     new = {"red/train": read_job(job_document())}
     knows = {"red/train": waits(told("3 free")["red/train"])}
     written = [
-        len(list(verdicts.due(told("3 free"), new, T0))),
-        len(list(verdicts.due(told("3 free"), knows, T0 + 1))),
-        len(list(verdicts.due(told("2 free"), knows, T0 + 2))),
-        len(list(verdicts.due(told("2 free"), knows, T0 + 30))),
-        len(list(verdicts.due(told("2 free", Reason.BUDGET_SPENT), knows, T0 + 31))),
+        len(list(verdicts.verdicts_to_write(told("3 free"), new, T0))),
+        len(list(verdicts.verdicts_to_write(told("3 free"), knows, T0 + 1))),
+        len(list(verdicts.verdicts_to_write(told("2 free"), knows, T0 + 2))),
+        len(list(verdicts.verdicts_to_write(told("2 free"), knows, T0 + 30))),
+        len(list(verdicts.verdicts_to_write(told("2 free", Reason.BUDGET_SPENT), knows, T0 + 31))),
     ]
     assert written == [1, 0, 0, 1, 1]
 

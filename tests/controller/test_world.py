@@ -11,30 +11,30 @@ from cotenant import names
 from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus
 from cotenant.controller.client.kube import GPU_NODES, NODES, PODS, PRIORITY_CLASSES, QUEUES, TRAINING_JOBS
 from cotenant.controller.cluster.budgets import Budgets
-from cotenant.controller.cluster.cluster_view import World
-from cotenant.controller.informers.cache import Mirror
+from cotenant.controller.cluster.cluster_view import ClusterView
+from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import Job, NodePlacement
-from tests.controller.builders import T0, UID, holding, job_document, pod_document, terminated
+from tests.controller.builders import T0, UID, admitted, job_document, pod_document, terminated
 
 
-def world() -> World:
-    return World(Mirror(), Settings(), Budgets())
+def new_cluster() -> ClusterView:
+    return ClusterView(ObjectCache(), Settings(), Budgets())
 
 
-def told(seen: World, status: TrainingJobStatus | None = None, *, version: int = 5, **spec: Any) -> None:
+def put_job(cluster: ClusterView, status: TrainingJobStatus | None = None, *, version: int = 5, **spec: Any) -> None:
     document = job_document(status=status.to_document() if status else None, **spec)
     document["metadata"]["resourceVersion"] = str(version)
-    seen.mirror.take(TRAINING_JOBS, document)
+    cluster.cache.put(TRAINING_JOBS, document)
 
 
-def held(seen: World, now: float = T0 + 100) -> dict[str, list[str]]:
+def held_gpus(cluster: ClusterView, now: float = T0 + 100) -> dict[str, list[str]]:
     """Key of the job → GPUs that it holds, for the core."""
-    seen.flush(now)
+    cluster.sync(now)
     return {
         job.key.replace(UID, "uid"): [gpu.uuid for part in nodes(job) for rank in part.ranks for gpu in rank.gpus]
-        for job in seen.state.snapshot(now).jobs
+        for job in cluster.state.snapshot(now).jobs
         if job.placement is not None
     }
 
@@ -43,71 +43,71 @@ def nodes(job: Job) -> list[NodePlacement]:
     return [part for one in (job.placement, job.resizing_from) if one for part in one.nodes]
 
 
-def waiting(seen: World, now: float = T0 + 100) -> list[str]:
-    seen.flush(now)
-    return [job.key for job in seen.state.snapshot(now).jobs if job.placement is None]
+def pending_jobs(cluster: ClusterView, now: float = T0 + 100) -> list[str]:
+    cluster.sync(now)
+    return [job.key for job in cluster.state.snapshot(now).jobs if job.placement is None]
 
 
 def test_a_job_that_waits_is_offered_and_one_that_holds_is_counted() -> None:
-    seen = world()
-    told(seen)
-    assert (waiting(seen), held(seen)) == (["red/train"], {})
-    told(seen, holding(Phase.RUNNING, ("n1", 2)), version=6)
-    assert (waiting(seen), held(seen)) == ([], {"red/train": ["GPU-n1-0", "GPU-n1-1"]})
+    cluster = new_cluster()
+    put_job(cluster)
+    assert (pending_jobs(cluster), held_gpus(cluster)) == (["red/train"], {})
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 2)), version=6)
+    assert (pending_jobs(cluster), held_gpus(cluster)) == ([], {"red/train": ["GPU-n1-0", "GPU-n1-1"]})
 
 
 @pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED, Phase.SUSPENDED, Phase.INVALID])
 def test_a_job_in_another_phase_is_neither(phase: Phase) -> None:
-    seen = world()
-    told(seen, TrainingJobStatus(phase=phase))
-    assert (waiting(seen), held(seen)) == ([], {})
+    cluster = new_cluster()
+    put_job(cluster, TrainingJobStatus(phase=phase))
+    assert (pending_jobs(cluster), held_gpus(cluster)) == ([], {})
 
 
 def test_a_suspended_spec_is_not_offered_before_its_phase_says_so() -> None:
-    seen = world()
-    told(seen, suspend=True)
-    assert waiting(seen) == []
+    cluster = new_cluster()
+    put_job(cluster, suspend=True)
+    assert pending_jobs(cluster) == []
 
 
 def test_the_pods_of_a_deleted_job_hold_their_gpus_until_they_are_gone() -> None:
-    seen = world()
-    told(seen, holding(Phase.RUNNING, ("n1", 1)))
-    seen.mirror.take(PODS, pod_document(0, status={"phase": "Running"}))
-    assert held(seen) == {"red/train": ["GPU-n1-0"]}
-    seen.mirror.take(TRAINING_JOBS, job_document() | {}, deleted=True)
-    assert held(seen) == {"red/train#uid-1": ["GPU-n1-0"]}
-    seen.mirror.take(PODS, pod_document(0, version=99), deleted=True)
-    assert held(seen) == {}
+    cluster = new_cluster()
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 1)))
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    assert held_gpus(cluster) == {"red/train": ["GPU-n1-0"]}
+    cluster.cache.put(TRAINING_JOBS, job_document() | {}, deleted=True)
+    assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
+    cluster.cache.put(PODS, pod_document(0, version=99), deleted=True)
+    assert held_gpus(cluster) == {}
 
 
 def test_the_pods_of_a_finished_job_hold_their_gpus_until_they_have_ended() -> None:
-    seen = world()
-    told(seen, TrainingJobStatus(phase=Phase.FAILED, attempts=1))
-    seen.mirror.take(PODS, pod_document(0, status={"phase": "Running"}))
-    assert held(seen) == {"red/train#uid-1": ["GPU-n1-0"]}
-    seen.mirror.take(PODS, pod_document(0, version=99, status=terminated(1)))
-    assert held(seen) == {}
+    cluster = new_cluster()
+    put_job(cluster, TrainingJobStatus(phase=Phase.FAILED, attempts=1))
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
+    cluster.cache.put(PODS, pod_document(0, version=99, status=terminated(1)))
+    assert held_gpus(cluster) == {}
 
 
 def test_a_placement_is_not_counted_twice_because_its_pods_are_there() -> None:
-    seen = world()
-    seen.mirror.take(PODS, pod_document(0, status={"phase": "Running"}))
-    assert held(seen) == {"red/train#uid-1": ["GPU-n1-0"]}
-    told(seen, holding(Phase.RUNNING, ("n1", 1)))
-    assert held(seen) == {"red/train": ["GPU-n1-0"]}
+    cluster = new_cluster()
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 1)))
+    assert held_gpus(cluster) == {"red/train": ["GPU-n1-0"]}
 
 
 def test_pods_that_an_earlier_attempt_left_on_a_dead_node_still_hold() -> None:
-    seen = world()
-    told(seen, holding(Phase.STARTING, ("n2", 1), attempts=2))
-    seen.mirror.take(PODS, pod_document(0, attempt=1, status={"phase": "Running"}, deleting=True))
-    assert held(seen) == {"red/train": ["GPU-n2-0", "GPU-n1-0"]}
+    cluster = new_cluster()
+    put_job(cluster, admitted(Phase.STARTING, ("n2", 1), attempts=2))
+    cluster.cache.put(PODS, pod_document(0, attempt=1, status={"phase": "Running"}, deleting=True))
+    assert held_gpus(cluster) == {"red/train": ["GPU-n2-0", "GPU-n1-0"]}
 
 
 def test_a_job_whose_spec_cannot_be_read_any_more_keeps_what_it_holds() -> None:
-    seen = world()
-    told(seen, holding(Phase.RUNNING, ("n1", 1)), gpu={"memoryFraction": "nonsense"})
-    assert held(seen) == {"red/train": ["GPU-n1-0"]}
+    cluster = new_cluster()
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 1)), gpu={"memoryFraction": "nonsense"})
+    assert held_gpus(cluster) == {"red/train": ["GPU-n1-0"]}
 
 
 SERVED = {"entrypoint": "a:b", "strategy": "ParameterServer"}
@@ -124,34 +124,34 @@ SERVED = {"entrypoint": "a:b", "strategy": "ParameterServer"}
     ids=["as many", "none: in the pods of the ranks, by an earlier version", "too many", "another strategy"],
 )
 def test_a_placement_has_the_servers_that_the_job_asks_for(servers: int, runtime: dict[str, str], wrong: str) -> None:
-    seen = world()
-    told(seen, holding(Phase.RUNNING, ("n1", 2), servers=servers), gpu={"count": 1}, runtime=runtime)
-    assert seen.impossible(seen.mirror.jobs["red/train"], T0 + 100) == wrong
+    cluster = new_cluster()
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 2), servers=servers), gpu={"count": 1}, runtime=runtime)
+    assert cluster.placement_error(cluster.cache.jobs["red/train"], T0 + 100) == wrong
 
 
 def test_a_job_is_read_anew_when_the_value_of_its_priority_class_changes() -> None:
-    seen = world()
-    told(seen, priorityClassName="urgent")
+    cluster = new_cluster()
+    put_job(cluster, priorityClassName="urgent")
     said = []
     for version, value in enumerate((None, 10, 10, 20), 7):
         if value is not None:
             document = {"metadata": {"name": "urgent", "uid": "u", "resourceVersion": str(version)}}
-            seen.mirror.take(PRIORITY_CLASSES, document | {"value": value})
-        read = seen.readable(seen.mirror.jobs["red/train"], T0)
+            cluster.cache.put(PRIORITY_CLASSES, document | {"value": value})
+        read = cluster.reading(cluster.cache.jobs["red/train"], T0)
         said.append(read.job.priority if read.job else "unknown")
     assert said == ["unknown", 10, 10, 20]
 
 
 def test_a_job_avoids_a_node_only_as_long_as_it_was_told_to() -> None:
-    seen = world()
+    cluster = new_cluster()
     status = TrainingJobStatus.model_validate(
         {"phase": "Pending", "excludedNodes": [{"node": "n1", "until": "2026-01-01T00:10:00Z", "reason": "slow"}]}
     )
-    told(seen, status)
-    seen.flush(T0 + 100)
-    avoided = [set(job.excluded_nodes) for job in seen.state.snapshot(T0).jobs]
-    seen.flush(T0 + 600)
-    assert (avoided, [set(job.excluded_nodes) for job in seen.state.snapshot(T0).jobs]) == ([{"n1"}], [set()])
+    put_job(cluster, status)
+    cluster.sync(T0 + 100)
+    avoided = [set(job.excluded_nodes) for job in cluster.state.snapshot(T0).jobs]
+    cluster.sync(T0 + 600)
+    assert (avoided, [set(job.excluded_nodes) for job in cluster.state.snapshot(T0).jobs]) == ([{"n1"}], [set()])
 
 
 NODE = {
@@ -172,51 +172,51 @@ GPU_NODE = {
 }
 
 
-def ready(seen: World, now: float) -> list[tuple[str, bool, int]]:
-    seen.flush(now)
-    return [(node.name, node.ready, node.cpu_milli) for node in seen.state.snapshot(now).nodes]
+def ready(cluster: ClusterView, now: float) -> list[tuple[str, bool, int]]:
+    cluster.sync(now)
+    return [(node.name, node.ready, node.cpu_milli) for node in cluster.state.snapshot(now).nodes]
 
 
 def test_a_node_counts_when_kubernetes_and_the_agent_both_speak_of_it() -> None:
-    seen = world()
-    seen.mirror.take(NODES, NODE)
-    assert ready(seen, T0) == []
-    seen.mirror.take(GPU_NODES, GPU_NODE)
-    assert ready(seen, T0) == [("n1", True, 8000)]
+    cluster = new_cluster()
+    cluster.cache.put(NODES, NODE)
+    assert ready(cluster, T0) == []
+    cluster.cache.put(GPU_NODES, GPU_NODE)
+    assert ready(cluster, T0) == [("n1", True, 8000)]
 
 
 def test_an_agent_that_falls_silent_takes_its_node_out_without_any_event() -> None:
-    seen = world()
-    seen.mirror.take(NODES, NODE)
-    seen.mirror.take(GPU_NODES, GPU_NODE)
-    assert [ready(seen, T0 + after)[0][1] for after in (0, 60, 61)] == [True, True, False]
+    cluster = new_cluster()
+    cluster.cache.put(NODES, NODE)
+    cluster.cache.put(GPU_NODES, GPU_NODE)
+    assert [ready(cluster, T0 + after)[0][1] for after in (0, 60, 61)] == [True, True, False]
 
 
 def test_a_node_whose_taint_keeps_worker_pods_away_is_not_offered() -> None:
-    seen = world()
-    seen.mirror.take(NODES, NODE | {"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}})
-    seen.mirror.take(GPU_NODES, GPU_NODE)
-    assert ready(seen, T0) == [("n1", False, 8000)]
+    cluster = new_cluster()
+    cluster.cache.put(NODES, NODE | {"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}})
+    cluster.cache.put(GPU_NODES, GPU_NODE)
+    assert ready(cluster, T0) == [("n1", False, 8000)]
 
 
 def test_what_did_not_change_is_no_reason_to_decide_again() -> None:
-    seen = world()
-    seen.mirror.take(NODES, NODE)
-    seen.mirror.take(GPU_NODES, GPU_NODE)
-    seen.flush(T0)
-    seen.told.stale = False
+    cluster = new_cluster()
+    cluster.cache.put(NODES, NODE)
+    cluster.cache.put(GPU_NODES, GPU_NODE)
+    cluster.sync(T0)
+    cluster.told.stale = False
     beat = GPU_NODE["status"] | {"heartbeat": "2026-01-01T00:00:10Z"}
-    seen.mirror.take(
+    cluster.cache.put(
         GPU_NODES, GPU_NODE | {"metadata": GPU_NODE["metadata"] | {"resourceVersion": "2"}, "status": beat}
     )
-    seen.flush(T0 + 10)
-    assert not seen.told.stale
+    cluster.sync(T0 + 10)
+    assert not cluster.told.stale
 
 
 def test_queues_follow_the_labels_of_namespaces() -> None:
     from cotenant.controller.client.kube import NAMESPACES
 
-    seen = world()
+    cluster = new_cluster()
     spec = {"namespaceSelector": {"matchLabels": {"team": "red"}}, "quotas": [{"guaranteed": 1}]}
     queue = {
         "apiVersion": names.API_VERSION,
@@ -224,18 +224,18 @@ def test_queues_follow_the_labels_of_namespaces() -> None:
         "metadata": {"name": "red", "uid": "q", "resourceVersion": "1"},
         "spec": spec,
     }
-    seen.mirror.take(QUEUES, queue)
+    cluster.cache.put(QUEUES, queue)
     served = []
     for version, labels in (("1", {}), ("2", {"team": "red"}), ("3", {"team": "blue"})):
         metadata = {"name": "red-1", "uid": "ns", "resourceVersion": version, "labels": labels}
-        seen.mirror.take(NAMESPACES, {"metadata": metadata})
-        seen.flush(T0)
-        served.append([sorted(queue.namespaces) for queue in seen.state.snapshot(T0).queues])
+        cluster.cache.put(NAMESPACES, {"metadata": metadata})
+        cluster.sync(T0)
+        served.append([sorted(queue.namespaces) for queue in cluster.state.snapshot(T0).queues])
     assert served == [[[]], [["red-1"]], [[]]]
 
 
 def test_a_new_leader_is_told_what_only_statuses_still_say() -> None:
-    seen = world()
+    cluster = new_cluster()
     past = {"milliGPUSeconds": 7_200_000, "at": "2025-12-31T00:00:00Z"}  # a day before T0: half of it is left
     queue = {
         "apiVersion": names.API_VERSION,
@@ -244,13 +244,13 @@ def test_a_new_leader_is_told_what_only_statuses_still_say() -> None:
         "spec": {"quotas": [{"guaranteed": 1}]},
         "status": {"borrowed": "2", "pastBorrowing": past},
     }
-    seen.mirror.take(QUEUES, queue)
+    cluster.cache.put(QUEUES, queue)
     pending = PendingStatus(reason="WaitingForEviction", message="Room is being made on n1.", since=T0)
-    told(seen, TrainingJobStatus(phase=Phase.PENDING, pending=pending))
+    put_job(cluster, TrainingJobStatus(phase=Phase.PENDING, pending=pending))
 
-    seen.rebuild(T0)
-    seen.flush(T0)
-    snapshot = seen.state.snapshot(T0)
+    cluster.restore(T0)
+    cluster.sync(T0)
+    snapshot = cluster.state.snapshot(T0)
 
     expected = 3_600_000 + 2_000 * 86_400 / log(2) / 2
     assert snapshot.nominated_earlier == ("red/train",)
@@ -259,9 +259,9 @@ def test_a_new_leader_is_told_what_only_statuses_still_say() -> None:
 
 
 def test_jobs_that_ended_teach_a_new_leader_which_shapes_come() -> None:
-    seen = world()
-    told(seen, TrainingJobStatus(phase=Phase.SUCCEEDED, finished_at=T0 - 86_400))
+    cluster = new_cluster()
+    put_job(cluster, TrainingJobStatus(phase=Phase.SUCCEEDED, finished_at=T0 - 86_400))
 
-    seen.rebuild(T0)
+    cluster.restore(T0)
 
-    assert [weight for _, weight in seen.state.snapshot(T0).demand_history] == [pytest.approx(1.0)]
+    assert [weight for _, weight in cluster.state.snapshot(T0).demand_history] == [pytest.approx(1.0)]

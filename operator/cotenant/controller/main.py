@@ -17,20 +17,20 @@ from typing import Any
 from cotenant.controller.client.kube import Document, Kube, Resource, UnreachableError
 from cotenant.controller.client.rest import Patience, RestKube
 from cotenant.controller.cluster.budgets import Budgets
-from cotenant.controller.cluster.cluster_view import World
-from cotenant.controller.execution.event_recorder import Notes
-from cotenant.controller.execution.executor import Applier
-from cotenant.controller.execution.observer import Judging
-from cotenant.controller.execution.pod_creator import Births
-from cotenant.controller.execution.scheduling_loop import Loop
-from cotenant.controller.execution.verdict_throttle import Verdicts
+from cotenant.controller.cluster.cluster_view import ClusterView
+from cotenant.controller.execution.event_recorder import EventRecorder
+from cotenant.controller.execution.executor import Executor
+from cotenant.controller.execution.observer import Observer
+from cotenant.controller.execution.pod_creator import PodCreator
+from cotenant.controller.execution.scheduling_loop import SchedulingLoop
+from cotenant.controller.execution.verdict_throttle import VerdictThrottle
 from cotenant.controller.informers import kopf_feed
-from cotenant.controller.informers.cache import Mirror
+from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.leader.election import Leadership
 from cotenant.controller.leader.lease_thread import LeaseThread
-from cotenant.controller.reports.progress_poller import Progresses
-from cotenant.controller.reports.queue_status_writer import QueueBooks
-from cotenant.controller.reports.slow_gpus import Suspects
+from cotenant.controller.reports.progress_poller import ProgressPoller
+from cotenant.controller.reports.queue_status_writer import QueueStatusWriter
+from cotenant.controller.reports.slow_gpus import SlowGpus
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry import probes
 from cotenant.controller.telemetry.metrics import Metrics
@@ -52,14 +52,14 @@ class Operator:
         def tell(leads: bool) -> None:
             """From the thread of the Lease."""
             if not home.is_closed():
-                home.call_soon_threadsafe(self._led, leads)
+                home.call_soon_threadsafe(self._on_leadership, leads)
 
         self.settings = settings
         self.metrics = metrics
         self.synced_at: float | None = None
         self._kube = kube
-        self._awake = asyncio.Event()
-        self.mirror = Mirror(self._awake.set)
+        self._wake_up = asyncio.Event()
+        self.cache = ObjectCache(self._wake_up.set)
         self.leadership = Leadership(
             lease_kube,
             namespace=settings.namespace,
@@ -69,13 +69,13 @@ class Operator:
         )
         self.lease = LeaseThread(lease_kube, self.leadership)
         self.budgets = Budgets()
-        self.world = World(self.mirror, settings, self.budgets)
-        self.notes = Notes(kube, metrics, identity=settings.identity, per_second=settings.events_per_s)
-        suspects = Suspects(kube, self.mirror, lambda: self.leadership.leads)
-        self.progresses = Progresses(self.mirror, metrics, suspects, every_s=settings.progress_s)
-        self.queue_books = QueueBooks(
+        self.cluster = ClusterView(self.cache, settings, self.budgets)
+        self.event_recorder = EventRecorder(kube, metrics, identity=settings.identity, per_second=settings.events_per_s)
+        suspects = SlowGpus(kube, self.cache, lambda: self.leadership.leads)
+        self.progress_poller = ProgressPoller(self.cache, metrics, suspects, every_s=settings.progress_s)
+        self.queue_status_writer = QueueStatusWriter(
             kube=kube,
-            mirror=self.mirror,
+            cache=self.cache,
             budgets=self.budgets,
             metrics=metrics,
             leads=lambda: self.leadership.leads,
@@ -83,32 +83,39 @@ class Operator:
         )
         self.loop = self._build_loop()
 
-    def _build_loop(self) -> Loop:
+    def _build_loop(self) -> SchedulingLoop:
         def leads() -> bool:
             return self.leadership.leads
 
-        births = Births(self._kube, self.world, self.settings, leads)
-        applier = Applier(
-            kube=self._kube, world=self.world, births=births, notes=self.notes, metrics=self.metrics, leads=leads
+        births = PodCreator(self._kube, self.cluster, self.settings, leads)
+        applier = Executor(
+            kube=self._kube,
+            cluster=self.cluster,
+            pod_creator=births,
+            event_recorder=self.event_recorder,
+            metrics=self.metrics,
+            leads=leads,
         )
-        return Loop(
-            world=self.world,
-            applier=applier,
-            judging=Judging(world=self.world, births=births, progresses=self.progresses, settings=self.settings),
+        return SchedulingLoop(
+            cluster=self.cluster,
+            executor=applier,
+            observer=Observer(
+                cluster=self.cluster, pod_creator=births, progress_poller=self.progress_poller, settings=self.settings
+            ),
             schedule=partial(schedule, policy=self.settings.policy),
             metrics=self.metrics,
             settings=self.settings,
             leads=leads,
-            refresh=self.resync,
-            verdicts=Verdicts(reword_s=self.settings.verdict_s),
-            planned=self.queue_books.planned,
-            awake=self._awake,
+            resync=self.resync,
+            verdict_throttle=VerdictThrottle(reword_s=self.settings.verdict_s),
+            on_plan=self.queue_status_writer.on_plan,
+            wake_up=self._wake_up,
         )
 
     async def resync(self) -> None:
         """List everything: what the watches missed is found, what is gone is dropped."""
         for resource in kopf_feed.WATCHED:
-            self.mirror.resync(resource, await self._kube.list(resource))
+            self.cache.replace(resource, await self._kube.list(resource))
         self.synced_at = time.monotonic()
 
     async def keep_in_sync(self) -> None:
@@ -120,34 +127,34 @@ class Operator:
                 log.warning("listing failed: %s", error)
                 await asyncio.sleep(1.0)
 
-    def take(self, resource: Resource, document: Document, deleted: bool) -> None:
+    def on_event(self, resource: Resource, document: Document, deleted: bool) -> None:
         self.metrics.events_seen.labels(resource.plural).inc()
-        self.mirror.take(resource, document, deleted)
+        self.cache.put(resource, document, deleted)
 
     def may_write(self) -> bool:
         return self.leadership.leads
 
     def alive(self) -> str:
-        silent = time.monotonic() - self.loop.beat
+        silent = time.monotonic() - self.loop.last_alive
         return f"the scheduling loop gave no sign of life for {silent:.0f} s" if silent > STUCK_S else ""
 
     def ready(self) -> str:
         return "" if self.synced_at is not None else "the cluster has not been listed yet"
 
-    def parts(self) -> dict[str, Coroutine[Any, Any, None]]:
+    def tasks(self) -> dict[str, Coroutine[Any, Any, None]]:
         return {
-            "feed": kopf_feed.run(self.take),
+            "feed": kopf_feed.run(self.on_event),
             "lease": self.lease.run(),
             "loop": self.loop.run(),
             "resync": self.keep_in_sync(),
-            "events": self.notes.run(),
-            "queues": self.queue_books.run(),
-            "progress": self.progresses.run(),
+            "events": self.event_recorder.run(),
+            "queues": self.queue_status_writer.run(),
+            "progress": self.progress_poller.run(),
         }
 
-    def _led(self, leads: bool) -> None:
+    def _on_leadership(self, leads: bool) -> None:
         self.metrics.leader.set(int(leads))
-        self._awake.set()
+        self._wake_up.set()
 
 
 async def run(settings: Settings) -> int:
@@ -157,7 +164,7 @@ async def run(settings: Settings) -> int:
     async with RestKube(in_flight=settings.writes_in_flight, on_call=metrics.count_call) as kube:
         operator = Operator(kube, lease_kube, settings, metrics)
         kube.may_write = operator.may_write
-        operator.loop.beat = time.monotonic()
+        operator.loop.last_alive = time.monotonic()
         server = await probes.serve(
             settings.host, settings.port, alive=operator.alive, ready=operator.ready, metrics=metrics
         )
@@ -171,7 +178,7 @@ async def run(settings: Settings) -> int:
 
 
 async def _supervise(operator: Operator, stopped: asyncio.Event) -> int:
-    parts = {asyncio.create_task(part, name=name): name for name, part in operator.parts().items()}
+    parts = {asyncio.create_task(part, name=name): name for name, part in operator.tasks().items()}
     asked = asyncio.create_task(stopped.wait(), name="signal")
     done, _ = await asyncio.wait({asked, *parts}, return_when=asyncio.FIRST_COMPLETED)
     failed = [task for task in parts if task in done]

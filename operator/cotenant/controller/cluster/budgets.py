@@ -23,7 +23,7 @@ class _Account:
 class Budgets:
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}
-        self._moved = False
+        self._changed = False
         self._charged_at: float | None = None
 
     def charge(self, queues: Mapping[str, Queue], held: Mapping[str, int], now: float) -> None:
@@ -37,15 +37,15 @@ class Budgets:
             account = self._account(name, queue, now)
             before = account.spent
             account.spent += held.get(name, 0) * passed
-            self._moved = self._moved or account.spent != before
+            self._changed = self._changed or account.spent != before
 
     def spent(self, name: str) -> int:
         account = self._accounts.get(name)
         return int(account.spent) if account else 0
 
-    def moved(self) -> bool:
+    def take_changed(self) -> bool:
         """True once after something was charged."""
-        moved, self._moved = self._moved, False
+        moved, self._changed = self._changed, False
         return moved
 
     def usage(self, queue: Queue, now: float) -> BudgetUsage | None:
@@ -73,10 +73,10 @@ class Budgets:
             same = written is not None and written.period_start == start
             account = _Account(start, float(written.spent_milli_gpu_seconds) if written and same else 0.0)
             self._accounts[name] = account
-            self._moved = True
+            self._changed = True
         elif account.period_start != start:
             account.period_start, account.spent = start, 0.0
-            self._moved = True
+            self._changed = True
         return account
 
 

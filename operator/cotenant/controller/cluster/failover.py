@@ -15,7 +15,7 @@ from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Reason
 
 
-def handover_of(
+def failover_state(
     queues: Mapping[str, Queue], jobs: Mapping[JobKey, JobRecord], read: Callable[[JobRecord], Job | None]
 ) -> FailoverState:
     """`read` gives the core's job of a record, or nothing where it cannot be read."""

@@ -16,7 +16,7 @@ KEPT_S = 300.0
 """Longer than the core's patience and the grace period of a job that leaves; then the GPU is forgotten."""
 
 
-class Sightings:
+class MissingGpus:
     def __init__(self) -> None:
         self._known: dict[str, tuple[Gpu, ...]] = {}
         """Node → its GPUs, listed or unseen."""
@@ -27,13 +27,13 @@ class Sightings:
         """What the node has: the GPUs that are listed now, and those that were until lately."""
         self._lister |= {gpu.uuid: node for gpu in listed}
         here = {gpu.uuid for gpu in listed}
-        unseen = (_unseen(gpu, now) for gpu in self._known.pop(node, ()) if gpu.uuid not in here)
+        unseen = (_as_missing(gpu, now) for gpu in self._known.pop(node, ()) if gpu.uuid not in here)
         gpus = (*listed, *(gpu for gpu in unseen if not self._is_over(node, gpu, now)))
         if gpus:
             self._known[node] = gpus
         return gpus
 
-    def due(self, now: float) -> set[str]:
+    def expired(self, now: float) -> set[str]:
         """Nodes with a GPU that is to be forgotten now."""
         return {node for node, gpus in self._known.items() if any(self._is_over(node, gpu, now) for gpu in gpus)}
 
@@ -42,5 +42,5 @@ class Sightings:
         return gpu.missing_since is not None and (now - gpu.missing_since >= KEPT_S or self._lister[gpu.uuid] != node)
 
 
-def _unseen(gpu: Gpu, now: float) -> Gpu:
+def _as_missing(gpu: Gpu, now: float) -> Gpu:
     return gpu if gpu.missing_since is not None else replace(gpu, healthy=False, missing_since=now)

@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.controller.informers.job_record import JobRecord
-from cotenant.controller.informers.pod_record import PodFacts
+from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.core.model.objects import GpuRequest, Job, JobKey, Placement
 
 
-def remainders(pods: Iterable[PodFacts], uid: str) -> dict[JobKey, Job]:
+def orphaned_allocations(pods: Iterable[PodRecord], uid: str) -> dict[JobKey, Job]:
     """One for each attempt of the job with this uid that these pods, which nothing covers, are left of."""
-    attempts: dict[JobKey, list[PodFacts]] = {}
+    attempts: dict[JobKey, list[PodRecord]] = {}
     for pod in pods:
         if pod.held and pod.worker and pod.worker.placement:
             key = f"{pod.namespace}/{pod.worker.job}#{uid}-{pod.worker.attempt}"
             attempts.setdefault(key, []).append(pod)
-    return {key: _remainder(key, left) for key, left in attempts.items()}
+    return {key: _orphaned_allocation(key, left) for key, left in attempts.items()}
 
 
-def unreadable(record: JobRecord, placement: Placement) -> Job:
+def unreadable_job(record: JobRecord, placement: Placement) -> Job:
     """It runs, though its spec cannot be read any more: it keeps what it holds, and nobody moves it."""
     return Job(
         key=record.key,
@@ -41,7 +41,7 @@ def unreadable(record: JobRecord, placement: Placement) -> Job:
     )
 
 
-def _remainder(key: JobKey, pods: list[PodFacts]) -> Job:
+def _orphaned_allocation(key: JobKey, pods: list[PodRecord]) -> Job:
     ordered = sorted(pods, key=lambda pod: pod.worker.node_rank if pod.worker else 0)
     nodes = tuple(pod.worker.placement for pod in ordered if pod.worker and pod.worker.placement)
     placement = Placement(nodes=nodes)

@@ -10,36 +10,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cotenant.controller.informers.pod_record import PodFacts
+from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.core.allocation.placements import union_during_resize
 from cotenant.core.model.objects import WHOLE, Gpu, GrantedGpu, Job, JobKey, Node, Placement, Sharing
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _Hold:
     memory_mib: int
     compute_milli: int
     queue: str
     sharing: Sharing
-    leaves: bool
+    is_orphaned: bool
     """A remainder: what it allowed others is not known any more."""
 
 
-class Claims:
+class GpuHolders:
     """Who holds what of each GPU, by what is committed and by what still runs."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[JobKey, _Held]] = {}
+        self._holders: dict[str, dict[JobKey, _Hold]] = {}
         """UUID → holder → how much of it."""
         self._placed: dict[JobKey, tuple[str, ...]] = {}
 
-    def put(self, key: JobKey, job: Job | None) -> None:
+    def set(self, key: JobKey, job: Job | None) -> None:
         """What the job holds now; nothing when it is gone or waits."""
         for uuid in self._placed.pop(key, ()):
-            holders = self._of[uuid]
+            holders = self._holders[uuid]
             del holders[key]
             if not holders:
-                del self._of[uuid]
+                del self._holders[uuid]
         if job is None or job.placement is None:
             return
         amounts: dict[str, tuple[int, int]] = {}
@@ -47,8 +47,8 @@ class Claims:
             memory, compute = amounts.get(grant.uuid, (0, 0))
             amounts[grant.uuid] = (memory + grant.memory_mib, compute + grant.compute_milli)
         for uuid, (memory, compute) in amounts.items():
-            held = _Held(memory, compute, job.queue, job.gpu.sharing, leaves="#" in key)
-            self._of.setdefault(uuid, {})[key] = held
+            held = _Hold(memory, compute, job.queue, job.gpu.sharing, is_orphaned="#" in key)
+            self._holders.setdefault(uuid, {})[key] = held
         self._placed[key] = tuple(amounts)
 
     def conflict(self, key: JobKey, placement: Placement, nodes: Mapping[str, Node]) -> str:
@@ -62,12 +62,12 @@ class Claims:
                 gpu = gpus.get(uuid)
                 if gpu is None:
                     return f"node {part.node} has no GPU {uuid}"
-                if said := self._crowded(key, gpu, node):
+                if said := self._overcommitment(key, gpu, node):
                     return said
         return ""
 
-    def _crowded(self, key: JobKey, gpu: Gpu, node: Node) -> str:
-        holders = self._of.get(gpu.uuid, {})
+    def _overcommitment(self, key: JobKey, gpu: Gpu, node: Node) -> str:
+        holders = self._holders.get(gpu.uuid, {})
         memory = sum(held.memory_mib for held in holders.values())
         compute = sum(held.compute_milli for held in holders.values())
         others = ", ".join(sorted(other for other in holders if other != key)) or "nobody else"
@@ -78,12 +78,12 @@ class Claims:
             return f"{where} would be handed out {compute / WHOLE:g} times (beside it: {others})"
         own = holders.get(key)
         for other, held in sorted(holders.items()):
-            if own is not None and other != key and not held.leaves and not _together(own, held, node):
+            if own is not None and other != key and not held.is_orphaned and not _may_share(own, held, node):
                 return f"{where} is not shared with {other}"
         return ""
 
 
-def _together(one: _Held, other: _Held, node: Node) -> bool:
+def _may_share(one: _Hold, other: _Hold, node: Node) -> bool:
     if Sharing.NEVER in {one.sharing, other.sharing}:
         return False
     return one.queue == other.queue or (
@@ -95,7 +95,7 @@ def grants(placement: Placement) -> Iterable[GrantedGpu]:
     return (grant for node in placement.nodes for rank in node.ranks for grant in rank.gpus)
 
 
-def misshapen(job: Job, placement: Placement) -> str:
+def shape_error(job: Job, placement: Placement) -> str:
     """Why no decision about this job could have this form; empty when it may be one."""
     ranks = [rank for node in placement.nodes for rank in node.ranks]
     names = [node.node for node in placement.nodes]
@@ -111,7 +111,7 @@ def misshapen(job: Job, placement: Placement) -> str:
     return ""
 
 
-def contradicted(placement: Placement, pods: Iterable[PodFacts]) -> str:
+def pod_contradiction(placement: Placement, pods: Iterable[PodRecord]) -> str:
     """Which pod was given something else than stands in the placement; empty when none was."""
     for pod in pods:
         given = pod.worker.placement if pod.worker else None

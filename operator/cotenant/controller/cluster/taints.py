@@ -8,7 +8,7 @@ from typing import Any
 KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 
 
-def untolerated(taints: Iterable[Mapping[str, Any]], tolerations: Iterable[Mapping[str, Any]]) -> str:
+def untolerated_taint(taints: Iterable[Mapping[str, Any]], tolerations: Iterable[Mapping[str, Any]]) -> str:
     """The key of the first taint that keeps worker pods away; empty when they may come."""
     wanted = list(tolerations)
     for taint in taints:

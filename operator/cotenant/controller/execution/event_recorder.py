@@ -14,31 +14,31 @@ from datetime import UTC, datetime
 from cotenant import names
 from cotenant.controller.client.kube import EVENTS, Document, FencedError, Kube, UnreachableError
 from cotenant.controller.informers.job_record import JobRecord
-from cotenant.controller.lifecycle.observation import Note
+from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
 CONTROLLER = f"{names.GROUP}/operator"
-LONGEST = 1024
-BACKLOG = 1000
+MESSAGE_CHARS_MAX = 1024
+QUEUE_LENGTH_MAX = 1000
 
 
-class Notes:
+class EventRecorder:
     def __init__(self, kube: Kube, metrics: Metrics, *, identity: str, per_second: float) -> None:
         self._kube = kube
         self._metrics = metrics
         self._identity = identity
         self._pause = 1.0 / per_second if per_second else 0.0
-        self._queue: asyncio.Queue[Document] = asyncio.Queue(BACKLOG)
-        self._silent = not per_second
+        self._queue: asyncio.Queue[Document] = asyncio.Queue(QUEUE_LENGTH_MAX)
+        self._disabled = not per_second
 
-    def say(self, record: JobRecord, note: Note) -> None:
+    def record(self, record: JobRecord, event: EventToRecord) -> None:
         """Queue it; never waits."""
-        if self._silent:
+        if self._disabled:
             return
         try:
-            self._queue.put_nowait(event(record, note, self._identity, datetime.now(UTC)))
+            self._queue.put_nowait(kubernetes_event(record, event, self._identity, datetime.now(UTC)))
         except asyncio.QueueFull:
             self._metrics.events_dropped.inc()
 
@@ -56,7 +56,7 @@ class Notes:
             await asyncio.sleep(max(0.0, self._pause - (time.monotonic() - started)))
 
 
-def event(record: JobRecord, note: Note, identity: str, now: datetime) -> Document:
+def kubernetes_event(record: JobRecord, event: EventToRecord, identity: str, now: datetime) -> Document:
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -64,8 +64,8 @@ def event(record: JobRecord, note: Note, identity: str, now: datetime) -> Docume
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": CONTROLLER,
         "reportingInstance": identity[:128],
-        "action": note.reason,
-        "reason": note.reason,
+        "action": event.reason,
+        "reason": event.reason,
         "regarding": {
             "apiVersion": names.API_VERSION,
             "kind": "TrainingJob",
@@ -73,6 +73,8 @@ def event(record: JobRecord, note: Note, identity: str, now: datetime) -> Docume
             "name": record.name,
             "uid": record.uid,
         },
-        "note": note.message if len(note.message) <= LONGEST else f"{note.message[: LONGEST - 1]}…",
-        "type": "Warning" if note.warning else "Normal",
+        "note": event.message
+        if len(event.message) <= MESSAGE_CHARS_MAX
+        else f"{event.message[: MESSAGE_CHARS_MAX - 1]}…",
+        "type": "Warning" if event.warning else "Normal",
     }

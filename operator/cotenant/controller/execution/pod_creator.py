@@ -24,7 +24,7 @@ from cotenant.controller.client.kube import (
     Reply,
     Resource,
 )
-from cotenant.controller.cluster.cluster_view import World
+from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.manifests import server_pod, side_objects, worker_pod
 from cotenant.controller.manifests.attempt import Attempt
@@ -33,128 +33,128 @@ from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import JobKey
 
 
-class Born(StrEnum):
-    ALL = "All"
-    LATER = "Later"
+class Creation(StrEnum):
+    CREATED = "All"
+    RETRY = "Later"
     """Something is in the way that will pass."""
-    REFUSED = "Refused"
+    REJECTED = "Refused"
     """Something is in the way for good; `Births.refusals` has the words."""
 
 
 @dataclass(slots=True)
-class _Trouble:
+class _Progress:
     uid: str
     attempt: int
-    around: bool = False
+    side_objects_made: bool = False
     """What stands beside the pods is made."""
-    refused: str = ""
-    delayed: str = ""
+    rejection: str = ""
+    delay: str = ""
 
 
 @dataclass(slots=True)
-class Births:
+class PodCreator:
     kube: Kube
-    world: World
+    cluster: ClusterView
     settings: Settings
     leads: Callable[[], bool]
-    _troubles: dict[JobKey, _Trouble] = field(default_factory=dict)
+    _progress: dict[JobKey, _Progress] = field(default_factory=dict)
 
-    def refusal(self, record: JobRecord) -> str:
+    def rejection(self, record: JobRecord) -> str:
         """Why the running attempt of the job can never start; empty when nothing stands in the way."""
-        trouble = self._troubles.get(record.key)
-        return trouble.refused if trouble and trouble.attempt == record.status.attempts else ""
+        trouble = self._progress.get(record.key)
+        return trouble.rejection if trouble and trouble.attempt == record.status.attempts else ""
 
     def delay(self, record: JobRecord) -> str:
         """Why the pods of the running attempt could not be made so far."""
-        trouble = self._troubles.get(record.key)
-        return trouble.delayed if trouble and trouble.attempt == record.status.attempts else ""
+        trouble = self._progress.get(record.key)
+        return trouble.delay if trouble and trouble.attempt == record.status.attempts else ""
 
     def forget(self, key: JobKey) -> None:
-        self._troubles.pop(key, None)
+        self._progress.pop(key, None)
 
-    async def bring(self, record: JobRecord) -> Born:
+    async def create(self, record: JobRecord) -> Creation:
         if record.job is None or record.status.placement is None:
-            return Born.ALL
-        trouble = self._troubles.get(record.key)
+            return Creation.CREATED
+        trouble = self._progress.get(record.key)
         if trouble is None or (trouble.uid, trouble.attempt) != (record.uid, record.status.attempts):
-            trouble = self._troubles[record.key] = _Trouble(record.uid, record.status.attempts)
+            trouble = self._progress[record.key] = _Progress(record.uid, record.status.attempts)
         attempt = attempt_of(
-            record.job, record.status.placement, record.status.attempts, self.world.fleet.gpus, self.settings
+            record.job, record.status.placement, record.status.attempts, self.cluster.nodes.gpus, self.settings
         )
-        if not trouble.around:
-            born = _worst(await asyncio.gather(*self._around(attempt, trouble)))
-            if born is not Born.ALL:
+        if not trouble.side_objects_made:
+            born = _worst(await asyncio.gather(*self._side_objects(attempt, trouble)))
+            if born is not Creation.CREATED:
                 return born
-            trouble.around = True
+            trouble.side_objects_made = True
         born = _worst(await asyncio.gather(*self._pods(record, attempt, trouble)))
-        if born is Born.ALL:
-            trouble.delayed = ""
+        if born is Creation.CREATED:
+            trouble.delay = ""
         return born
 
-    def _around(self, attempt: Attempt, trouble: _Trouble) -> list[Coroutine[Any, Any, Born]]:
+    def _side_objects(self, attempt: Attempt, trouble: _Progress) -> list[Coroutine[Any, Any, Creation]]:
         """As far as needed: each object costs a write."""
-        calls = [self._one(NETWORK_POLICIES, side_objects.network_policy(attempt, self.settings), trouble)]
+        calls = [self._create_object(NETWORK_POLICIES, side_objects.network_policy(attempt, self.settings), trouble)]
         if attempt.needs_names:
-            calls.append(self._one(SERVICES, side_objects.service(attempt), trouble))
+            calls.append(self._create_object(SERVICES, side_objects.service(attempt), trouble))
         if attempt.needs_token:
             secret = side_objects.token_secret(attempt, secrets.token_hex(32))
-            calls.append(self._one(SECRETS, secret, trouble))
+            calls.append(self._create_object(SECRETS, secret, trouble))
         return calls
 
-    def _pods(self, record: JobRecord, attempt: Attempt, trouble: _Trouble) -> list[Coroutine[Any, Any, Born]]:
-        there = self.world.mirror.pods_of(record.uid)
-        calls: list[Coroutine[Any, Any, Born]] = []
+    def _pods(self, record: JobRecord, attempt: Attempt, trouble: _Progress) -> list[Coroutine[Any, Any, Creation]]:
+        there = self.cluster.cache.pods_of(record.uid)
+        calls: list[Coroutine[Any, Any, Creation]] = []
         for rank, node in enumerate(attempt.placement.nodes):
             if attempt.pod_name(rank) not in there:
-                document = worker_pod.pod(attempt, rank, self.settings, self.world.fleet.path(node.node))
-                calls.append(self._one(PODS, document, trouble))
+                document = worker_pod.pod(attempt, rank, self.settings, self.cluster.nodes.isolation_path(node.node))
+                calls.append(self._create_object(PODS, document, trouble))
         servers = (server_pod.pod(attempt, index, self.settings) for index in range(attempt.servers))
         missing = [document for document in servers if document["metadata"]["name"] not in there]
-        return calls + [self._one(PODS, document, trouble) for document in missing]
+        return calls + [self._create_object(PODS, document, trouble) for document in missing]
 
-    async def _one(self, resource: Resource, document: Document, trouble: _Trouble) -> Born:
+    async def _create_object(self, resource: Resource, document: Document, progress: _Progress) -> Creation:
         if not self.leads():
-            return Born.LATER
+            return Creation.RETRY
         namespace = document["metadata"]["namespace"]
         reply = await self.kube.create(resource, document, namespace)
         if reply.done:
             if resource is PODS:
-                self.world.mirror.take(PODS, reply.document)
-            return Born.ALL
+                self.cluster.cache.put(PODS, reply.document)
+            return Creation.CREATED
         if reply.outcome is Outcome.EXISTS:
-            return await self._already(resource, document, trouble)
-        return self._judge(resource, document, reply, trouble)
+            return await self._adopt(resource, document, progress)
+        return self._note_failure(resource, document, reply, progress)
 
-    async def _already(self, resource: Resource, document: Document, trouble: _Trouble) -> Born:
+    async def _adopt(self, resource: Resource, document: Document, progress: _Progress) -> Creation:
         """Ours from before a crash, a namesake on its way out, or somebody else's."""
         metadata = document["metadata"]
         found = await self.kube.get(resource, metadata["name"], metadata["namespace"])
         if not found.done:
-            return Born.LATER
+            return Creation.RETRY
         owners = found.document["metadata"].get("ownerReferences") or []
         wanted = metadata["ownerReferences"][0]
         if any(owner["uid"] == wanted["uid"] for owner in owners):
             if resource is PODS:
-                self.world.mirror.take(PODS, found.document)
-            return Born.ALL
+                self.cluster.cache.put(PODS, found.document)
+            return Creation.CREATED
         what = f"{resource.plural}/{metadata['name']}"
         if any(owner["kind"] == wanted["kind"] for owner in owners):
-            trouble.delayed = f"{what} of an earlier job of this name is still being removed"
-            return Born.LATER
-        trouble.refused = f"{what} exists and does not belong to this job; remove it, or give the job another name"
-        return Born.REFUSED
+            progress.delay = f"{what} of an earlier job of this name is still being removed"
+            return Creation.RETRY
+        progress.rejection = f"{what} exists and does not belong to this job; remove it, or give the job another name"
+        return Creation.REJECTED
 
-    def _judge(self, resource: Resource, document: Document, reply: Reply, trouble: _Trouble) -> Born:
+    def _note_failure(self, resource: Resource, document: Document, reply: Reply, progress: _Progress) -> Creation:
         what = f"{resource.plural}/{document['metadata']['name']}"
         if reply.code in {400, 422}:
-            trouble.refused = f"the API server does not take {what}: {reply.message}"
-            return Born.REFUSED
-        trouble.delayed = f"{what} could not be made ({reply.code}): {reply.message}"
-        return Born.LATER
+            progress.rejection = f"the API server does not take {what}: {reply.message}"
+            return Creation.REJECTED
+        progress.delay = f"{what} could not be made ({reply.code}): {reply.message}"
+        return Creation.RETRY
 
 
-def _worst(outcomes: Sequence[Born]) -> Born:
-    for bad in (Born.REFUSED, Born.LATER):
+def _worst(outcomes: Sequence[Creation]) -> Creation:
+    for bad in (Creation.REJECTED, Creation.RETRY):
         if bad in outcomes:
             return bad
-    return Born.ALL
+    return Creation.CREATED

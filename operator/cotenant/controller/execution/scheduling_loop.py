@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cotenant.controller.client.kube import UnreachableError
-from cotenant.controller.cluster.cluster_view import World
-from cotenant.controller.execution.executor import AGAIN_S, Applier, Done
-from cotenant.controller.execution.observer import Judging
-from cotenant.controller.execution.verdict_throttle import Verdicts
+from cotenant.controller.cluster.cluster_view import ClusterView
+from cotenant.controller.execution.executor import RETRY_S, ExecutionResult, Executor
+from cotenant.controller.execution.observer import Observer
+from cotenant.controller.execution.verdict_throttle import VerdictThrottle
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import HOLDING, Phase
@@ -33,40 +33,40 @@ Schedule = Callable[[Snapshot], Plan]
 
 
 @dataclass(slots=True, kw_only=True)
-class Loop:
-    world: World
-    applier: Applier
-    judging: Judging
+class SchedulingLoop:
+    cluster: ClusterView
+    executor: Executor
+    observer: Observer
     schedule: Schedule
     metrics: Metrics
     settings: Settings
     leads: Callable[[], bool]
-    refresh: Callable[[], Coroutine[Any, Any, None]]
+    resync: Callable[[], Coroutine[Any, Any, None]]
     """Lists everything anew: what a new leader does before its first decision."""
-    verdicts: Verdicts
-    planned: Callable[[Snapshot, Plan], None]
+    verdict_throttle: VerdictThrottle
+    on_plan: Callable[[Snapshot, Plan], None]
     """Told of every plan: for the statuses of Queues, budgets and metrics."""
-    awake: asyncio.Event = field(default_factory=asyncio.Event)
-    beat: float = 0.0
+    wake_up: asyncio.Event = field(default_factory=asyncio.Event)
+    last_alive: float = 0.0
     """Monotonic time of the last sign of life; liveness looks at it."""
     _due: dict[JobKey, float] = field(default_factory=dict)
     _busy: dict[JobKey, asyncio.Task[None]] = field(default_factory=dict)
     _passed_over: set[JobKey] = field(default_factory=set)
     """Jobs that a plan spoke of while something else was being written about them: planned again after that."""
     _crash: BaseException | None = None
-    _led: bool = False
+    _restored: bool = False
     _planned_at: float = 0.0
 
     async def run(self) -> None:
         while True:
             await self._wait()
-            self.beat = time.monotonic()
+            self.last_alive = time.monotonic()
             if self._crash is not None:
                 raise self._crash
             if not self.leads():
-                self._led = False
+                self._restored = False
                 continue
-            if not self._led and not await self._take_over():
+            if not self._restored and not await self._restore():
                 continue
             await self.cycle()
 
@@ -78,131 +78,131 @@ class Loop:
             pause = min(pause, 0.5)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, pause)):
-                await self.awake.wait()
-        if self.awake.is_set():
+                await self.wake_up.wait()
+        if self.wake_up.is_set():
             await asyncio.sleep(self.settings.batch_window_s)
-        self.awake.clear()
+        self.wake_up.clear()
 
-    async def _take_over(self) -> bool:
+    async def _restore(self) -> bool:
         """Rebuild from the API alone: nothing that an earlier leader had in memory counts, only what it wrote."""
         started = time.monotonic()
         try:
-            await self.refresh()
+            await self.resync()
         except UnreachableError as error:
             log.warning("leads, but cannot list the cluster yet: %s", error)
             return False
-        self.world.rebuild(time.time())
-        self._led = True
-        log.info("took over: %d jobs, %d nodes, %.2f s", len(self.world.mirror.jobs), len(self.world.mirror.nodes),
+        self.cluster.restore(time.time())
+        self._restored = True
+        log.info("took over: %d jobs, %d nodes, %.2f s", len(self.cluster.cache.jobs), len(self.cluster.cache.nodes),
                  time.monotonic() - started)  # fmt: skip
         return True
 
     async def cycle(self) -> None:
         started, now = time.monotonic(), time.time()
-        changed = self.world.flush(now)
+        changed = self.cluster.sync(now)
         due = {key for key, at in self._due.items() if at <= now}
         for key in sorted(changed.jobs | due):
-            self._step(key, now)
+            self._reconcile(key, now)
         for uid in sorted(changed.uids):
-            self._orphans(uid)
-        if self.world.told.stale or now - self._planned_at >= self.settings.tick_s:
-            self.world.told.stale = False
+            self._delete_orphans(uid)
+        if self.cluster.told.stale or now - self._planned_at >= self.settings.tick_s:
+            self.cluster.told.stale = False
             self._planned_at = now
             await self._plan(now)
             self.metrics.cycles.observe(time.monotonic() - started)
 
-    def _step(self, key: JobKey, now: float) -> None:
+    def _reconcile(self, key: JobKey, now: float) -> None:
         self._due.pop(key, None)
         if "#" in key:  # pods without a job, by the uid of the job that they had
-            self._orphans(key.split("#", 1)[1])
+            self._delete_orphans(key.split("#", 1)[1])
             return
-        record = self.world.mirror.jobs.get(key)
+        record = self.cluster.cache.jobs.get(key)
         if record is None:
-            self.applier.births.forget(key)
+            self.executor.pod_creator.forget(key)
             return
         if key in self._busy:
             return  # looked at again when its write is done
-        if (action := self.applier.uncertain.get(key)) is not None:
-            self._spawn(key, self.applier.resolve(record, action))
+        if (action := self.executor.uncertain.get(key)) is not None:
+            self._start_write(key, self.executor.resolve_uncertain(record, action))
             return
-        step = self.judging.step(record, now)
-        if step.status is not None or step.delete or step.create or step.delete_job:
-            self._spawn(key, self.applier.step(record, step))
-        elif step.look_again_at is not None:
-            self._due[key] = step.look_again_at
+        step = self.observer.reconcile(record, now)
+        if step.status is not None or step.delete_pods or step.create_pods or step.delete_job:
+            self._start_write(key, self.executor.apply(record, step))
+        elif step.requeue_at is not None:
+            self._due[key] = step.requeue_at
 
-    def _orphans(self, uid: str) -> None:
+    def _delete_orphans(self, uid: str) -> None:
         """Pods whose job is not there, or is another one of the same name."""
-        for pod in self.world.mirror.pods_of(uid).values():
+        for pod in self.cluster.cache.pods_of(uid).values():
             key = f"{pod.namespace}/{pod.worker.job}" if pod.worker else ""
-            record = self.world.mirror.jobs.get(key)
+            record = self.cluster.cache.jobs.get(key)
             if (record is None or record.uid != uid) and not pod.deleting and f"{key}#{uid}" not in self._busy:
-                self._spawn(f"{key}#{uid}", self.applier.orphans(key, uid))
+                self._start_write(f"{key}#{uid}", self.executor.delete_orphans(key, uid))
 
     async def _plan(self, now: float) -> None:
-        self.world.state.advance(now)
-        snapshot = self.world.snapshot(now)
+        self.cluster.state.advance(now)
+        snapshot = self.cluster.snapshot(now)
         started = time.monotonic()
         plan = await asyncio.to_thread(self.schedule, snapshot)
         self.metrics.decisions.observe(time.monotonic() - started)
         if not self.leads():
             return
-        actions = tuple(action for action in plan.actions if self._free(action.job) and self._still(action))
+        actions = tuple(action for action in plan.actions if self._is_idle(action.job) and self._is_current(action))
         self._passed_over |= {action.job for action in plan.actions if action.job in self._busy}
         self._passed_over |= set(plan.verdicts) & set(self._busy)
-        self.world.state.assume(replace(plan, actions=actions), now)
+        self.cluster.state.assume(replace(plan, actions=actions), now)
         admitted = 0
         for action in sorted(actions, key=lambda one: isinstance(one, Admit)):  # evictions first
-            record = self.world.mirror.jobs[action.job]
+            record = self.cluster.cache.jobs[action.job]
             if isinstance(action, Admit):
                 admitted += 1
-                self._spawn(action.job, self.applier.admit(record, action))
+                self._start_write(action.job, self.executor.admit(record, action))
             elif isinstance(action, Evict):
-                self._spawn(action.job, self.applier.evict(record, action))
+                self._start_write(action.job, self.executor.evict(record, action))
             else:
-                self._spawn(action.job, self.applier.resize(record, action))
-        free = {key: verdict for key, verdict in plan.verdicts.items() if self._free(key)}
-        for record, verdict in self.verdicts.due(free, self.world.mirror.jobs, now):
-            self._spawn(record.key, self.applier.verdict(record, verdict))
-        self.planned(snapshot, plan)
+                self._start_write(action.job, self.executor.resize(record, action))
+        free = {key: verdict for key, verdict in plan.verdicts.items() if self._is_idle(key)}
+        for record, verdict in self.verdict_throttle.verdicts_to_write(free, self.cluster.cache.jobs, now):
+            self._start_write(record.key, self.executor.report_pending(record, verdict))
+        self.on_plan(snapshot, plan)
         if actions:
             log.info("cycle: %d jobs, %d admitted, %d asked to leave, %d wait, %.3f s", len(snapshot.jobs), admitted,
                      len(actions) - admitted, len(plan.verdicts), time.monotonic() - started)  # fmt: skip
 
-    def _free(self, key: JobKey) -> bool:
+    def _is_idle(self, key: JobKey) -> bool:
         """Nothing is being written about the job, and it is still what the plan thought it was."""
-        return key in self.world.mirror.jobs and key not in self._busy and key not in self.applier.uncertain
+        return key in self.cluster.cache.jobs and key not in self._busy and key not in self.executor.uncertain
 
-    def _still(self, action: Action) -> bool:
+    def _is_current(self, action: Action) -> bool:
         """The job has not come into another phase while the plan was made, by somebody else's write."""
-        status = self.world.mirror.jobs[action.job].status
+        status = self.cluster.cache.jobs[action.job].status
         if isinstance(action, Admit):
             return status.phase in {None, Phase.PENDING}
         return status.phase in HOLDING and status.placement is not None
 
-    def _spawn(self, key: JobKey, call: Coroutine[Any, Any, Done]) -> None:
+    def _start_write(self, key: JobKey, call: Coroutine[Any, Any, ExecutionResult]) -> None:
         async def body() -> None:
             again_at: float | None = None
             try:
-                again_at = (await call).again_at
+                again_at = (await call).requeue_at
             except UnreachableError as error:
                 if self.leads():  # else it is another replica's to do now
                     log.warning("%s: %s; tried again soon", key, error)
-                again_at = time.time() + AGAIN_S
+                again_at = time.time() + RETRY_S
             except asyncio.CancelledError:
                 raise
             except BaseException as error:
                 log.exception("%s: the operator is at fault", key)
                 self._crash = error
-                self.awake.set()
+                self.wake_up.set()
             finally:
                 del self._busy[key]
                 if key in self._passed_over:
                     self._passed_over.discard(key)
-                    self.world.told.stale = True
+                    self.cluster.told.stale = True
             if again_at is not None:
                 self._due[key] = again_at
-            self.world.mirror.touch(key)
+            self.cluster.cache.requeue(key)
 
         self._busy[key] = asyncio.create_task(body(), name=f"write {key}")
 

@@ -15,16 +15,16 @@ from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Verdict
 
-REWORDED_AT_ONCE = 50
+REWRITES_PER_CYCLE_MAX = 50
 """New wordings per cycle at most; reasons are never held back."""
 
 
-class Verdicts:
+class VerdictThrottle:
     def __init__(self, *, reword_s: float) -> None:
-        self._reword_s = reword_s
+        self._rewrite_s = reword_s
         self._written_at: dict[JobKey, float] = {}
 
-    def due(
+    def verdicts_to_write(
         self, verdicts: Mapping[JobKey, Verdict], jobs: Mapping[JobKey, JobRecord], now: float
     ) -> Iterator[tuple[JobRecord, Verdict]]:
         for key in set(self._written_at) - set(verdicts):
@@ -37,13 +37,17 @@ class Verdicts:
             if _new_reason(record, verdict):
                 self._written_at[key] = now
                 yield record, verdict
-            elif reworded < REWORDED_AT_ONCE and self._rested(key, now) and _new_words(record.status.pending, verdict):
+            elif (
+                reworded < REWRITES_PER_CYCLE_MAX
+                and self._may_rewrite(key, now)
+                and _new_message(record.status.pending, verdict)
+            ):
                 reworded += 1
                 self._written_at[key] = now
                 yield record, verdict
 
-    def _rested(self, key: JobKey, now: float) -> bool:
-        return now - self._written_at.get(key, 0.0) >= self._reword_s
+    def _may_rewrite(self, key: JobKey, now: float) -> bool:
+        return now - self._written_at.get(key, 0.0) >= self._rewrite_s
 
 
 def _new_reason(record: JobRecord, verdict: Verdict) -> bool:
@@ -53,7 +57,7 @@ def _new_reason(record: JobRecord, verdict: Verdict) -> bool:
     return status.pending.reason != verdict.reason.value
 
 
-def _new_words(pending: PendingStatus | None, verdict: Verdict) -> bool:
+def _new_message(pending: PendingStatus | None, verdict: Verdict) -> bool:
     if pending is None:
         return True
     estimate = unix_seconds(pending.estimated_start)

@@ -31,17 +31,17 @@ from cotenant.controller.client.kube import (
     key_of,
     version_of,
 )
-from cotenant.controller.informers.deleted_pods import Departures
+from cotenant.controller.informers.deleted_pods import DeletedPods
 from cotenant.controller.informers.job_record import JobRecord, read_job
-from cotenant.controller.informers.pod_record import NodeLoad, PodFacts, read_pod, unix
+from cotenant.controller.informers.pod_record import NodeLoad, PodRecord, read_pod, unix
 from cotenant.core.model.objects import JobKey
 
-GRAVES = 20_000
+TOMBSTONES_MAX = 20_000
 """How many deleted uids are remembered: enough for everything that may still be on its way."""
 
 
 @dataclass(slots=True)
-class Changed:
+class Changes:
     """What the loop has not looked at yet."""
 
     jobs: set[JobKey] = field(default_factory=set)
@@ -51,15 +51,15 @@ class Changed:
     queues: bool = False
 
 
-class Mirror:
+class ObjectCache:
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
         self.jobs: dict[JobKey, JobRecord] = {}
-        self.workers: dict[str, dict[str, PodFacts]] = {}
+        self.workers: dict[str, dict[str, PodRecord]] = {}
         """Our pods: uid of the job → name → pod."""
-        self.departures = Departures()
+        self.deleted_pods = DeletedPods()
         self.nodes: dict[str, NodeFacts] = {}
         self.taints: dict[str, tuple[Mapping[str, Any], ...]] = {}
-        self.dead: dict[str, float] = {}
+        self.unreachable: dict[str, float] = {}
         """Nodes whose kubelet does not answer, and since when: nothing on them can be asked to end."""
         self.gpu_nodes: dict[str, GPUNode] = {}
         self.queues: dict[str, Queue] = {}
@@ -68,37 +68,37 @@ class Mirror:
         self.namespaces: dict[str, dict[str, str]] = {}
         self.priority_classes: dict[str, int] = {}
         self.load: dict[str, NodeLoad] = {}
-        self.changed = Changed()
+        self.changed = Changes()
         self._wake = wake
-        self._pods: dict[str, PodFacts] = {}
+        self._pods: dict[str, PodRecord] = {}
         self._seen: dict[tuple[str, str], tuple[str, int]] = {}
         """(plural, namespace/name) → (uid, version)."""
-        self._graves: OrderedDict[str, None] = OrderedDict()
+        self._tombstones: OrderedDict[str, None] = OrderedDict()
 
-    def take(self, resource: Resource, document: Document, deleted: bool = False) -> None:
+    def put(self, resource: Resource, document: Document, deleted: bool = False) -> None:
         """One object as somebody saw it. What is older than what is known is dropped."""
         metadata = document["metadata"]
         key, uid, version = key_of(metadata), metadata["uid"], version_of(document)
         known = self._seen.get((resource.plural, key))
-        if uid in self._graves:
+        if uid in self._tombstones:
             return
         if deleted:
-            self._bury(uid)
+            self._add_tombstone(uid)
             if resource == PODS:
-                self.departures.note(read_pod(document))
+                self.deleted_pods.record(read_pod(document))
             if known is None or known[0] == uid:
                 self._drop(resource, key)
         elif known is None or known[0] != uid or version > known[1]:
             self._seen[resource.plural, key] = (uid, version)
-            self._put(resource, key, document)
+            self._store(resource, key, document)
         else:
             return
         self._wake()
 
-    def resync(self, resource: Resource, listing: Listing) -> None:
+    def replace(self, resource: Resource, listing: Listing) -> None:
         """A whole list: what is missing from it, and is not newer, is gone."""
         for document in listing.items:
-            self.take(resource, document)
+            self.put(resource, document)
         present = {document["metadata"]["uid"] for document in listing.items}
         gone = [
             (key, uid)
@@ -106,38 +106,38 @@ class Mirror:
             if plural == resource.plural and uid not in present and version <= listing.version
         ]
         for key, uid in gone:
-            self._bury(uid)
+            self._add_tombstone(uid)
             self._drop(resource, key)
         if gone:
             self._wake()
 
-    def gone(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
+    def remove(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """The API server said that this object is not there."""
         key = f"{namespace}/{name}" if namespace else name
-        self._bury(uid)
+        self._add_tombstone(uid)
         known = self._seen.get((resource.plural, key))
         if known is not None and known[0] == uid:
             self._drop(resource, key)
             self._wake()
 
-    def touch(self, key: JobKey) -> None:
+    def requeue(self, key: JobKey) -> None:
         """Have the loop look at this job again."""
         self.changed.jobs.add(key)
         self._wake()
 
-    def drain(self) -> Changed:
-        changed, self.changed = self.changed, Changed()
+    def pop_changes(self) -> Changes:
+        changed, self.changed = self.changed, Changes()
         return changed
 
-    def pods_of(self, uid: str) -> dict[str, PodFacts]:
+    def pods_of(self, uid: str) -> dict[str, PodRecord]:
         return self.workers.get(uid, {})
 
-    def _bury(self, uid: str) -> None:
-        self._graves[uid] = None
-        if len(self._graves) > GRAVES:
-            self._graves.popitem(last=False)
+    def _add_tombstone(self, uid: str) -> None:
+        self._tombstones[uid] = None
+        if len(self._tombstones) > TOMBSTONES_MAX:
+            self._tombstones.popitem(last=False)
 
-    def _put(self, resource: Resource, key: str, document: Document) -> None:
+    def _store(self, resource: Resource, key: str, document: Document) -> None:
         name = document["metadata"]["name"]
         if resource == TRAINING_JOBS:
             self.jobs[key] = read_job(document)
@@ -164,13 +164,13 @@ class Mirror:
             self.changed.jobs.add(key)
             if record is not None:
                 self.changed.uids.add(record.uid)
-                self.departures.forget(record.uid)
+                self.deleted_pods.forget(record.uid)
         elif resource == PODS:
             self._drop_pod(key)
         elif resource in {NODES, GPU_NODES}:
             (self.nodes if resource == NODES else self.gpu_nodes).pop(key, None)
             if resource == NODES:
-                self._mark(key, time.time())
+                self._set_unreachable(key, time.time())
             self.changed.nodes.add(key)
         elif resource in {QUEUES, NAMESPACES}:
             (self.queues if resource == QUEUES else self.namespaces).pop(key, None)
@@ -178,7 +178,7 @@ class Mirror:
         elif resource == PRIORITY_CLASSES:
             self.priority_classes.pop(key, None)
 
-    def _put_pod(self, key: str, pod: PodFacts) -> None:
+    def _put_pod(self, key: str, pod: PodRecord) -> None:
         self._drop_pod(key)
         self._pods[key] = pod
         if pod.worker is not None:
@@ -203,7 +203,7 @@ class Mirror:
         self.changed.uids.add(uid)
         self.changed.jobs.add(f"{pod.namespace}/{pod.worker.job}")
 
-    def _add_load(self, pod: PodFacts, sign: int) -> None:
+    def _add_load(self, pod: PodRecord, sign: int) -> None:
         if not pod.node or not pod.held:
             return
         self.load.setdefault(pod.node, NodeLoad()).add(pod, sign)
@@ -215,14 +215,14 @@ class Mirror:
         conditions = (document.get("status") or {}).get("conditions") or ()
         ready: Mapping[str, Any] = next((one for one in conditions if one.get("type") == "Ready"), {})
         alive = ready.get("status") == "True"
-        self._mark(name, None if alive else unix(ready.get("lastTransitionTime")) or time.time())
+        self._set_unreachable(name, None if alive else unix(ready.get("lastTransitionTime")) or time.time())
         self.changed.nodes.add(name)
 
-    def _mark(self, node: str, dead_since: float | None) -> None:
+    def _set_unreachable(self, node: str, dead_since: float | None) -> None:
         if dead_since is None:
-            self.dead.pop(node, None)
-        elif node not in self.dead:
-            self.dead[node] = dead_since
+            self.unreachable.pop(node, None)
+        elif node not in self.unreachable:
+            self.unreachable[node] = dead_since
             ours = (pod for pod in self._pods.values() if pod.node == node)
             self.changed.jobs |= {f"{pod.namespace}/{pod.worker.job}" for pod in ours if pod.worker}
 

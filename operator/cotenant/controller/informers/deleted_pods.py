@@ -6,31 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from cotenant.controller.informers.disruption import Taken
-from cotenant.controller.informers.pod_record import PodFacts
+from cotenant.controller.informers.disruption import Disruption
+from cotenant.controller.informers.pod_record import PodRecord
 
-_NONE: Mapping[str, Taken] = MappingProxyType({})
+_NONE: Mapping[str, Disruption] = MappingProxyType({})
 
 
 @dataclass(slots=True)
-class Departures:
+class DeletedPods:
     """Of the newest attempt of each job: what went with an older one explains nothing any more."""
 
-    _attempts: dict[str, tuple[int, dict[str, Taken]]] = field(default_factory=dict)
+    _attempts: dict[str, tuple[int, dict[str, Disruption]]] = field(default_factory=dict)
     """Uid of the job → its attempt, and pod → who took it."""
 
-    def note(self, pod: PodFacts) -> None:
+    def record(self, pod: PodRecord) -> None:
         """`pod` as it was last seen. One that nobody was said to take is not kept."""
-        if pod.worker is None or pod.taken is None:
+        if pod.worker is None or pod.disruption is None:
             return
         attempt, taken = self._attempts.get(pod.worker.job_uid, (0, {}))
         if pod.worker.attempt > attempt:
             attempt, taken = pod.worker.attempt, {}
         if pod.worker.attempt == attempt:
-            taken[pod.name] = pod.taken
+            taken[pod.name] = pod.disruption
             self._attempts[pod.worker.job_uid] = (attempt, taken)
 
-    def of(self, job_uid: str) -> Mapping[str, Taken]:
+    def disruptions_of(self, job_uid: str) -> Mapping[str, Disruption]:
         """By name of the pod."""
         return self._attempts[job_uid][1] if job_uid in self._attempts else _NONE
 

@@ -12,34 +12,38 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Disruption:
     """Somebody else ended the pod, or is about to."""
 
     reason: str
     """Ours, in one word."""
-    how: str
+    description: str
     """After "pod a-1-0 on node n1"."""
     by_kubelet: bool = False
     """The node could not go on with the pod; anything else was somebody's decision."""
 
 
 _BY_CONDITION = {
-    "EvictionByEvictionAPI": Taken("Drained", "was evicted, as `kubectl drain` does"),
-    "DeletionByTaintManager": Taken("NodeTainted", "was removed, because the node got a NoExecute taint"),
-    "DeletionByPodGC": Taken("NodeLost", "was removed, because its Node is not there any more"),
-    "PreemptionByScheduler": Taken("PodPreempted", "had to leave for a pod of a higher PriorityClass"),
-    "TerminationByKubelet": Taken("EndedByKubelet", "was ended by the kubelet", by_kubelet=True),
+    "EvictionByEvictionAPI": Disruption("Drained", "was evicted, as `kubectl drain` does"),
+    "DeletionByTaintManager": Disruption("NodeTainted", "was removed, because the node got a NoExecute taint"),
+    "DeletionByPodGC": Disruption("NodeLost", "was removed, because its Node is not there any more"),
+    "PreemptionByScheduler": Disruption("PodPreempted", "had to leave for a pod of a higher PriorityClass"),
+    "TerminationByKubelet": Disruption("EndedByKubelet", "was ended by the kubelet", by_kubelet=True),
 }
-_DELETED = Taken("PodDeleted", "was deleted by somebody")
+_DELETED = Disruption("PodDeleted", "was deleted by somebody")
 
 
-def taken(document: Mapping[str, Any]) -> Taken | None:
+def disruption_of(document: Mapping[str, Any]) -> Disruption | None:
     """Of a v1 Pod; nothing when nobody has asked it to leave."""
     for condition in (document.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
             word, said = condition.get("reason") or "Disrupted", condition.get("message") or ""
             known = _BY_CONDITION.get(word)
             if known is None:
-                return Taken(word, f"was taken away: {said}".rstrip(": "))
-            return Taken(known.reason, f"{known.how}: {said}".rstrip(": "), True) if known.by_kubelet else known
+                return Disruption(word, f"was taken away: {said}".rstrip(": "))
+            return (
+                Disruption(known.reason, f"{known.description}: {said}".rstrip(": "), True)
+                if known.by_kubelet
+                else known
+            )
     return _DELETED if "deletionTimestamp" in document["metadata"] else None

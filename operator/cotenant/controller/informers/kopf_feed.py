@@ -34,7 +34,7 @@ WATCHED: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, GPU_NODES, QUEUES, TRAINI
 GATHER_S = 0.01
 """How long events are gathered before they are handed over: little beside the batching of the scheduling loop."""
 
-Take = Callable[[Resource, Document, bool], None]
+OnEvent = Callable[[Resource, Document, bool], None]
 """(resource, object, deleted) → the mirror. Called in the operator's loop."""
 
 
@@ -42,12 +42,12 @@ class FeedStoppedError(RuntimeError):
     """kopf ended by itself: nothing would be observed any more."""
 
 
-class Delivery:
+class EventBridge:
     """From kopf's thread to the operator's loop, in order. Events that come close together share one wake-up: each is a
     system call and a change of threads.
     """
 
-    def __init__(self, take: Take, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, take: OnEvent, loop: asyncio.AbstractEventLoop) -> None:
         self._take = take
         self._loop = loop
         self._waiting: deque[tuple[Resource, Document, bool]] = deque()
@@ -72,7 +72,7 @@ class Delivery:
                 self._call()
 
 
-def build_registry(delivery: Delivery) -> kopf.OperatorRegistry:
+def build_registry(delivery: EventBridge) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(kopf.login_via_client)
     for resource in WATCHED:
@@ -80,7 +80,7 @@ def build_registry(delivery: Delivery) -> kopf.OperatorRegistry:
     return registry
 
 
-def _watch(registry: kopf.OperatorRegistry, resource: Resource, delivery: Delivery) -> None:
+def _watch(registry: kopf.OperatorRegistry, resource: Resource, delivery: EventBridge) -> None:
     @kopf.on.event(
         resource.group, resource.version, resource.plural, id=f"observe-{resource.plural}", registry=registry
     )
@@ -88,7 +88,7 @@ def _watch(registry: kopf.OperatorRegistry, resource: Resource, delivery: Delive
         delivery.put(resource, dict(event["object"]), event["type"] == "DELETED")
 
 
-class NothingToCompare(kopf.DiffBaseStorage):
+class NoDiffBase(kopf.DiffBaseStorage):
     """Nobody asks kopf what changed in an object. Left alone it copies and compares all of each one, at every event."""
 
     def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
@@ -101,7 +101,7 @@ class NothingToCompare(kopf.DiffBaseStorage):
         """Never called: without handlers of changes there is nothing to remember."""
 
 
-class Pauses:
+class Backoff:
     """Seconds between the tries to open a watch, for ever: after an outage of any length, news comes within seconds.
 
     kopf's own grow to 21 s, and then its watch ends and begins anew.
@@ -113,8 +113,8 @@ class Pauses:
 
 def build_settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
-    settings.networking.error_backoffs = Pauses()
-    settings.persistence.diffbase_storage = NothingToCompare()
+    settings.networking.error_backoffs = Backoff()
+    settings.persistence.diffbase_storage = NoDiffBase()
     settings.posting.enabled = False
     settings.scanning.disabled = True  # resources are known, no CRD is waited for, all namespaces are watched
     settings.peering.standalone = True
@@ -127,12 +127,12 @@ def build_settings() -> kopf.OperatorSettings:
     return settings
 
 
-async def run(take: Take) -> None:
+async def run(on_event: OnEvent) -> None:
     """Feed for ever. Raises FeedStoppedError when kopf ends by itself; cancel to stop."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[BaseException | None] = loop.create_future()
     stop = threading.Event()
-    registry, settings = build_registry(Delivery(take, loop)), build_settings()
+    registry, settings = build_registry(EventBridge(on_event, loop)), build_settings()
 
     def tell(error: BaseException | None) -> None:
         if not ended.done():

@@ -15,13 +15,13 @@ from typing import Any
 from cotenant import contract, names
 from cotenant.api.conversion.nodes import pod_requests
 from cotenant.controller.client.kube import version_of
-from cotenant.controller.informers.disruption import Taken, taken
+from cotenant.controller.informers.disruption import Disruption, disruption_of
 from cotenant.controller.manifests.attempt import placement_from_json
 from cotenant.core.model.objects import NodePlacement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worker:
+class PodIdentity:
     """Which pod of which attempt of which job this is, and what it was granted."""
 
     job: str
@@ -43,26 +43,26 @@ class Exit:
     at: float = 0.0
     """When, in Unix seconds; 0 when nobody says."""
     termination: contract.Termination | None = None
-    said: str = ""
+    runtime_message: str = ""
     """What the kubelet or the container runtime says of it, where the launcher left no word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodFacts:
+class PodRecord:
     """One pod. `held` is the question that matters: may anybody else use its GPUs?"""
 
     namespace: str
     name: str
     uid: str
     version: int
-    worker: Worker | None = None
+    worker: PodIdentity | None = None
     """None: not one of ours."""
     node: str = ""
     """Empty until the kube-scheduler has bound it."""
     ready: bool = False
     ip: str = ""
     deleting: bool = False
-    taken: Taken | None = None
+    disruption: Disruption | None = None
     """Who has asked it to leave, the operator itself included."""
     exit: Exit | None = None
     """Set when every container has ended: its GPUs are free."""
@@ -87,18 +87,18 @@ class NodeLoad:
     cpu_milli: int = 0
     memory_mib: int = 0
 
-    def add(self, pod: PodFacts, sign: int) -> None:
+    def add(self, pod: PodRecord, sign: int) -> None:
         self.cpu_milli += sign * pod.cpu_milli
         self.memory_mib += sign * pod.memory_mib
 
 
-def read_pod(document: Mapping[str, Any]) -> PodFacts:
+def read_pod(document: Mapping[str, Any]) -> PodRecord:
     metadata = document["metadata"]
     spec, status = document.get("spec", {}), document.get("status", {})
     worker = _worker(metadata)
     container = _container_status(status)
     cpu_milli, memory_mib = pod_requests(document)
-    return PodFacts(
+    return PodRecord(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
@@ -108,7 +108,7 @@ def read_pod(document: Mapping[str, Any]) -> PodFacts:
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
         ip=status.get("podIP", ""),
         deleting="deletionTimestamp" in metadata,
-        taken=taken(document),
+        disruption=disruption_of(document),
         exit=_exit(status, container),
         waiting=_waiting(status, container),
         preparing_since=_preparing_since(status),
@@ -117,7 +117,7 @@ def read_pod(document: Mapping[str, Any]) -> PodFacts:
     )
 
 
-def _worker(metadata: Mapping[str, Any]) -> Worker | None:
+def _worker(metadata: Mapping[str, Any]) -> PodIdentity | None:
     labels = metadata.get("labels") or {}
     if labels.get(names.LABEL_MANAGED_BY) != names.MANAGED_BY or names.LABEL_JOB_UID not in labels:
         return None
@@ -128,7 +128,7 @@ def _worker(metadata: Mapping[str, Any]) -> Worker | None:
     except (KeyError, ValueError):
         return None
     annotation = (metadata.get("annotations") or {}).get(names.ANNOTATION_PLACEMENT, "")
-    return Worker(
+    return PodIdentity(
         job=labels[names.LABEL_JOB],
         job_uid=labels[names.LABEL_JOB_UID],
         attempt=attempt,
@@ -151,14 +151,14 @@ def _exit(status: Mapping[str, Any], container: Mapping[str, Any]) -> Exit | Non
         return None
     ended = (container.get("state") or {}).get("terminated")
     if ended is None:
-        return Exit(code=-1, reason=status.get("reason") or "PodLost", said=status.get("message") or "")
+        return Exit(code=-1, reason=status.get("reason") or "PodLost", runtime_message=status.get("message") or "")
     termination = _termination(ended.get("message") or "")
     return Exit(
         code=int(ended.get("exitCode", -1)),
         reason=ended.get("reason") or status.get("reason") or "",
         at=unix(ended.get("finishedAt")),
         termination=termination,
-        said="" if termination else ended.get("message") or status.get("message") or "",
+        runtime_message="" if termination else ended.get("message") or status.get("message") or "",
     )
 
 

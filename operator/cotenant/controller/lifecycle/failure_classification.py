@@ -13,44 +13,44 @@ from types import MappingProxyType
 
 from cotenant import names
 from cotenant.api.resources.trainingjob_status import ExitStatus
-from cotenant.controller.informers.disruption import Taken
-from cotenant.controller.informers.pod_record import Exit, PodFacts
+from cotenant.controller.informers.disruption import Disruption
+from cotenant.controller.informers.pod_record import Exit, PodRecord
 
-LONGEST = 500
+QUOTE_CHARS_MAX = 500
 """Characters of somebody else's words in a message."""
 SETTLE_S = 5.0
 """How long the exit of one pod waits for those of the others."""
 
 
-class End(StrEnum):
+class AttemptOutcome(StrEnum):
     COMPLETED = "Completed"
     FAILED = "Failed"
     """By a fault of the job's own: counts against `retries`."""
-    HOPELESS = "Hopeless"
+    NON_RETRIABLE = "Hopeless"
     """The same, and another attempt would end the same way."""
-    FAULT = "Fault"
+    PLATFORM_FAULT = "Fault"
     """By a fault of the platform."""
-    LEFT = "Left"
+    EXTERNAL_DISRUPTION = "Left"
     """Somebody else took a pod away: a drain, an eviction, `kubectl delete pod`. Charged to nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    kind: End
+class AttemptEnd:
+    outcome: AttemptOutcome
     exit: ExitStatus
-    pod: PodFacts | None = None
-    plain: bool = False
+    pod: PodRecord | None = None
+    message_is_complete: bool = False
     """The message of `exit` says it all: whatever the code is, nobody chose it."""
 
 
 @dataclass(frozen=True, slots=True)
-class WaitUntil:
+class Undecided:
     """Not yet: look again then."""
 
-    at: float
+    until: float
 
 
-def judge(pods: Mapping[int, PodFacts], size: int, now: float) -> Ending | WaitUntil | None:
+def classify(pods: Mapping[int, PodRecord], size: int, now: float) -> AttemptEnd | Undecided | None:
     """`pods` by node rank; `size` is how many there should be. None: nobody has ended."""
     ended = {rank: pod for rank, pod in pods.items() if pod.exit is not None}
     if not ended:
@@ -59,34 +59,40 @@ def judge(pods: Mapping[int, PodFacts], size: int, now: float) -> Ending | WaitU
     first = min((pod.exit.at for pod in ended.values() if pod.exit and pod.exit.at), default=now)
     everybody = len(ended) == size
     if not everybody and now < first + SETTLE_S and (failed or 0 in ended):
-        return WaitUntil(first + SETTLE_S)
+        return Undecided(first + SETTLE_S)
     if failed:
-        culprit = min(failed, key=_explains)
-        by = _taken_by(culprit)
+        culprit = min(failed, key=_explanatory_rank)
+        by = _disruption_of(culprit)
         if by is None:
-            return Ending(kind=_kind(culprit), exit=exit_status(culprit, pods), pod=culprit)
-        kind = End.FAULT if by.by_kubelet else End.LEFT
-        return Ending(kind=kind, exit=_without_a_word(culprit, by), pod=culprit, plain=True)
+            return AttemptEnd(outcome=_outcome(culprit), exit=exit_status(culprit, pods), pod=culprit)
+        kind = AttemptOutcome.PLATFORM_FAULT if by.by_kubelet else AttemptOutcome.EXTERNAL_DISRUPTION
+        return AttemptEnd(outcome=kind, exit=_disrupted_exit(culprit, by), pod=culprit, message_is_complete=True)
     if 0 in ended:
-        return Ending(kind=End.COMPLETED, exit=exit_status(ended[0]), pod=ended[0])
+        return AttemptEnd(outcome=AttemptOutcome.COMPLETED, exit=exit_status(ended[0]), pod=ended[0])
     return None
 
 
-def lost(pod_name: str, node: str, by: Taken | None, now: float) -> Ending:
+def pod_lost(pod_name: str, node: str, disruption: Disruption | None, now: float) -> AttemptEnd:
     """A pod of a running gang is not there any more. `node` may be empty: nobody knows where a server was."""
     where = f" on node {node}" if node else ""
-    how = by.how if by else "was deleted by somebody while the job was running"
+    how = disruption.description if disruption else "was deleted by somebody while the job was running"
     told = ExitStatus(
         code=-1,
-        reason=by.reason if by else "PodLost",
+        reason=disruption.reason if disruption else "PodLost",
         message=f"pod {pod_name}{where} {how}",
         node=node or None,
         at=now,
     )
-    return Ending(kind=End.FAULT if by and by.by_kubelet else End.LEFT, exit=told, plain=True)
+    return AttemptEnd(
+        outcome=AttemptOutcome.PLATFORM_FAULT
+        if disruption and disruption.by_kubelet
+        else AttemptOutcome.EXTERNAL_DISRUPTION,
+        exit=told,
+        message_is_complete=True,
+    )
 
 
-def exit_status(pod: PodFacts, gang: Mapping[int, PodFacts] = MappingProxyType({})) -> ExitStatus:
+def exit_status(pod: PodRecord, gang: Mapping[int, PodRecord] = MappingProxyType({})) -> ExitStatus:
     """What `pod` tells; of the `gang`, it may be another pod that it tells of."""
     if pod.exit is None:
         raise ValueError(f"pod {pod.name} has not ended")
@@ -96,7 +102,7 @@ def exit_status(pod: PodFacts, gang: Mapping[int, PodFacts] = MappingProxyType({
         return ExitStatus(
             code=pod.exit.code,
             reason=pod.exit.reason or "Error",
-            message=_unexplained(pod, pod.exit),
+            message=_describe_exit(pod, pod.exit),
             pod=pod.name,
             node=pod.node,
             at=at,
@@ -115,64 +121,66 @@ def exit_status(pod: PodFacts, gang: Mapping[int, PodFacts] = MappingProxyType({
     )
 
 
-def _taken_by(pod: PodFacts) -> Taken | None:
+def _disruption_of(pod: PodRecord) -> Disruption | None:
     """Who ended it, where that is the reason of its exit: not where the program had come to an end of its own."""
-    if pod.exit is None or pod.taken is None or pod.exit.reason == "OOMKilled":
+    if pod.exit is None or pod.disruption is None or pod.exit.reason == "OOMKilled":
         return None
     if pod.exit.termination is not None or 0 <= pod.exit.code < 128:
-        return pod.taken if pod.exit.code == names.EXIT_PREEMPTED else None
-    return pod.taken
+        return pod.disruption if pod.exit.code == names.EXIT_PREEMPTED else None
+    return pod.disruption
 
 
-def _without_a_word(pod: PodFacts, by: Taken) -> ExitStatus:
+def _disrupted_exit(pod: PodRecord, disruption: Disruption) -> ExitStatus:
     on = f" on node {pod.node}" if pod.node else ""
-    return exit_status(pod).model_copy(update={"reason": by.reason, "message": f"pod {pod.name}{on} {by.how}"})
+    return exit_status(pod).model_copy(
+        update={"reason": disruption.reason, "message": f"pod {pod.name}{on} {disruption.description}"}
+    )
 
 
 _UNKNOWN = "ContainerStatusUnknown"
 """The kubelet's word, with code 137, for a container that went while it did not look: its node lost power."""
 
 
-def _unexplained(pod: PodFacts, left: Exit) -> str:
-    if left.reason == "OOMKilled":
+def _describe_exit(pod: PodRecord, ended: Exit) -> str:
+    if ended.reason == "OOMKilled":
         of = "spec.runtime.parameterServer.resources" if pod.worker and pod.worker.server else "spec.resources"
         return f"pod {pod.name} used more memory than it has; ask for more in {of}.memory"
-    said = left.said[:LONGEST]
-    if left.code == -1 or left.reason == _UNKNOWN:
-        return f"pod {pod.name} was ended by the platform ({left.reason})" + (f": {said}" if said else "")
+    said = ended.runtime_message[:QUOTE_CHARS_MAX]
+    if ended.code == -1 or ended.reason == _UNKNOWN:
+        return f"pod {pod.name} was ended by the platform ({ended.reason})" + (f": {said}" if said else "")
     if _killed_from_outside(pod):
         on = f" on node {pod.node}" if pod.node else ""
         return (
             f"pod {pod.name}{on} was killed from outside (SIGKILL to its first process, which nothing in it can send)"
         )
-    return f"pod {pod.name} ended with {left.code}" + (f": {said}" if said else " and left no message")
+    return f"pod {pod.name} ended with {ended.code}" + (f": {said}" if said else " and left no message")
 
 
-def _code(pod: PodFacts) -> int:
+def _code(pod: PodRecord) -> int:
     return pod.exit.code if pod.exit else 0
 
 
-def _killed_from_outside(pod: PodFacts) -> bool:
+def _killed_from_outside(pod: PodRecord) -> bool:
     """Not for memory, and without a word: the kernel keeps a pod's processes from killing the first of them."""
     ended = pod.exit
     return ended is not None and ended.code == 137 and ended.termination is None and ended.reason != "OOMKilled"
 
 
-def _kind(pod: PodFacts) -> End:
+def _outcome(pod: PodRecord) -> AttemptOutcome:
     code = _code(pod)
     if code in names.PLATFORM_FAULTS or code == -1 or _killed_from_outside(pod):
-        return End.FAULT
+        return AttemptOutcome.PLATFORM_FAULT
     if code == names.EXIT_PREEMPTED:
-        return End.LEFT
-    return End.HOPELESS if code == names.EXIT_BAD_CONTRACT else End.FAILED
+        return AttemptOutcome.EXTERNAL_DISRUPTION
+    return AttemptOutcome.NON_RETRIABLE if code == names.EXIT_BAD_CONTRACT else AttemptOutcome.FAILED
 
 
-_LITTLE = (names.EXIT_PREEMPTED, names.EXIT_RAY_DIED, names.EXIT_RENDEZVOUS_TIMEOUT, -1, names.EXIT_PEER_LOST)
+_UNINFORMATIVE = (names.EXIT_PREEMPTED, names.EXIT_RAY_DIED, names.EXIT_RENDEZVOUS_TIMEOUT, -1, names.EXIT_PEER_LOST)
 """Codes that explain less than any other, the least last: who was asked to leave knows why the others lost him."""
 
 
-def _explains(pod: PodFacts) -> tuple[int, float, int]:
+def _explanatory_rank(pod: PodRecord) -> tuple[int, float, int]:
     """The job's own codes first, of several the earliest, then the lower node rank."""
-    code = names.EXIT_PREEMPTED if _taken_by(pod) else _code(pod)
+    code = names.EXIT_PREEMPTED if _disruption_of(pod) else _code(pod)
     rank = pod.worker.node_rank if pod.worker else 0
-    return _LITTLE.index(code) + 1 if code in _LITTLE else 0, pod.exit.at if pod.exit else 0.0, rank
+    return _UNINFORMATIVE.index(code) + 1 if code in _UNINFORMATIVE else 0, pod.exit.at if pod.exit else 0.0, rank

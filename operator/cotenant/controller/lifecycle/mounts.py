@@ -8,30 +8,30 @@ from __future__ import annotations
 
 from cotenant.api.resources.trainingjobs import CheckpointVolume, TrainingJobSpec
 from cotenant.api.resources.volumes import Code, Volume
-from cotenant.controller.informers.pod_record import PodFacts
+from cotenant.controller.informers.pod_record import PodRecord
 
 REASON = "ContainerCreating"
 """As `kubectl get pods` shows it."""
-PATIENCE_S = 30.0
+REPORT_AFTER_S = 30.0
 """A volume may have to be attached first."""
 
 
-def late_at(pod: PodFacts) -> float | None:
+def reportable_at(pod: PodRecord) -> float | None:
     """When it is time to say that this pod waits; None for one that does not."""
-    return pod.preparing_since + PATIENCE_S if pod.preparing_since and not pod.ready and pod.exit is None else None
+    return pod.preparing_since + REPORT_AFTER_S if pod.preparing_since and not pod.ready and pod.exit is None else None
 
 
-def late(pod: PodFacts, spec: TrainingJobSpec | None, namespace: str) -> str:
+def describe(pod: PodRecord, spec: TrainingJobSpec | None, namespace: str) -> str:
     """What is said of it then."""
-    named = mounted(spec) if spec else []
+    named = mounted_sources(spec) if spec else []
     what = f"; look whether they are there: {', '.join(named)}" if named else ""
     return (
-        f"pod {pod.name} on node {pod.node} has waited more than {PATIENCE_S:.0f} s for its volumes or its"
+        f"pod {pod.name} on node {pod.node} has waited more than {REPORT_AFTER_S:.0f} s for its volumes or its"
         f" network{what}. `kubectl describe pod -n {namespace} {pod.name}` has the kubelet's words"
     )
 
 
-def mounted(spec: TrainingJobSpec) -> list[str]:
+def mounted_sources(spec: TrainingJobSpec) -> list[str]:
     """What the job's pods mount, in its own order, each once: `ConfigMap digits-code`."""
     checkpoint = spec.checkpoint.volume if spec.checkpoint else None
     sources: list[Code | Volume | CheckpointVolume | None] = [spec.runtime.code, *spec.runtime.volumes, checkpoint]

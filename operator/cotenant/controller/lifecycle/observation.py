@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from cotenant.api.resources.gpunodes import Violation
 from cotenant.api.resources.trainingjob_status import ProgressStatus, TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJobSpec
-from cotenant.controller.informers.disruption import Taken
-from cotenant.controller.informers.pod_record import PodFacts
+from cotenant.controller.informers.disruption import Disruption
+from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.manifests.attempt import pod_name
 from cotenant.core.model.lifecycle import Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class Observation:
     """Everything about one job that a step depends on."""
 
     name: str
@@ -28,25 +28,25 @@ class Situation:
     problem: str = ""
     generation: int = 0
     deleting: bool = False
-    pods: tuple[PodFacts, ...] = ()
+    pods: tuple[PodRecord, ...] = ()
     """All pods of this job, whatever the attempt."""
-    departed: Mapping[str, Taken] = field(default_factory=dict)
+    disruptions: Mapping[str, Disruption] = field(default_factory=dict)
     """Pods of the running attempt that are not there any more, as far as Kubernetes has said why; by name."""
-    milli: int = 0
+    held_milli: int = 0
     """What its placement holds, in milli-GPU."""
     violations: Mapping[str, Violation] = field(default_factory=dict)
     """By uid of the pod."""
-    mismatch: str = ""
+    isolation_mismatch: str = ""
     """A rank sees other GPUs than it was granted."""
     idle_since: float | None = None
     """Set: nothing has moved since then."""
     progress: ProgressStatus | None = None
     """The latest news from rank 0, when it is time to write it."""
-    impossible: str = ""
+    placement_error: str = ""
     """What is wrong with its placement, as no decision of the operator would be."""
-    refusal: str = ""
+    creation_rejection: str = ""
     """The API server refused one of the job's objects for good."""
-    delay: str = ""
+    creation_delay: str = ""
     """Why its pods could not be made so far."""
     dead_nodes: Mapping[str, float] = field(default_factory=dict)
     """Nodes whose kubelet does not answer, and since when: what runs there cannot be asked to end."""
@@ -57,24 +57,24 @@ class Situation:
         return Phase(self.status.phase or Phase.PENDING)
 
     @property
-    def gang(self) -> dict[int, PodFacts]:
+    def gang(self) -> dict[int, PodRecord]:
         """Pods of the running attempt, by node rank."""
         number = self.status.attempts
         return {pod.worker.node_rank: pod for pod in self.pods if pod.worker and pod.worker.attempt == number}
 
     @property
-    def held(self) -> tuple[PodFacts, ...]:
+    def stoppable(self) -> tuple[PodRecord, ...]:
         """Pods that may still run and were not asked to end yet."""
         return tuple(pod for pod in self.pods if pod.held and not pod.deleting)
 
     @property
-    def strays(self) -> tuple[PodFacts, ...]:
+    def strays(self) -> tuple[PodRecord, ...]:
         """Pods of earlier attempts, ended ones too: their logs were there to read until now."""
         number = self.status.attempts
         return tuple(pod for pod in self.pods if pod.worker and pod.worker.attempt != number and not pod.deleting)
 
     @property
-    def over_at(self) -> float:
+    def gpus_until(self) -> float:
         """Until when the attempt had its GPUs: the end of its last pod, however much later somebody looks."""
         ends = [pod.exit.at for rank, pod in self.gang.items() if rank < self.nodes and pod.exit and pod.exit.at]
         return min(self.now, max(ends)) if len(ends) == self.nodes > 0 else self.now
@@ -102,7 +102,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class EventToRecord:
     """A Kubernetes Event about the job, said once its status is written."""
 
     reason: str
@@ -111,12 +111,12 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ReconcileResult:
     status: TrainingJobStatus | None = None
     """None: nothing to write."""
-    note: Note | None = None
-    delete: tuple[PodFacts, ...] = ()
-    create: bool = False
+    event: EventToRecord | None = None
+    delete_pods: tuple[PodRecord, ...] = ()
+    create_pods: bool = False
     """Pods of the placement are missing."""
     delete_job: bool = False
-    look_again_at: float | None = None
+    requeue_at: float | None = None

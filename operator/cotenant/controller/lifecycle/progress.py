@@ -17,7 +17,7 @@ def summary(progress: contract.Progress) -> ProgressStatus:
     if progress.last_checkpoint_step is not None or progress.last_checkpoint_at is not None:
         checkpoint = CheckpointStatus(step=progress.last_checkpoint_step, at=progress.last_checkpoint_at)
     return ProgressStatus(
-        **_how_far(progress.step, progress.of, progress.remaining_s),
+        **_step_fields(progress.step, progress.of, progress.remaining_s),
         state=progress.state,
         rate=round(progress.rate, 3),
         metrics=dict(progress.metrics),
@@ -29,7 +29,7 @@ def summary(progress: contract.Progress) -> ProgressStatus:
     )
 
 
-def news_for(status: ProgressStatus | None, progress: contract.Progress, now: float) -> ProgressStatus | None:
+def progress_update(status: ProgressStatus | None, progress: contract.Progress, now: float) -> ProgressStatus | None:
     """What to write, or nothing when the status says the same already."""
     fresh = summary(progress)
     if status is not None and status.model_copy(update={"updated_at": None}) == fresh:
@@ -37,15 +37,17 @@ def news_for(status: ProgressStatus | None, progress: contract.Progress, now: fl
     return fresh.model_copy(update={"updated_at": moment(progress.updated_at or now)})
 
 
-def last_words(known: ProgressStatus | None, told: contract.Termination | None, now: float) -> ProgressStatus | None:
+def final_progress(
+    known: ProgressStatus | None, termination: contract.Termination | None, now: float
+) -> ProgressStatus | None:
     """How far an attempt came: the last poll may be seconds older than what rank 0's pod left behind."""
-    if told is None or not told.step:
+    if termination is None or not termination.step:
         return known
-    fields = _how_far(told.step, told.of) | {"state": "done", "updated_at": moment(now)}
+    fields = _step_fields(termination.step, termination.of) | {"state": "done", "updated_at": moment(now)}
     return (known or ProgressStatus()).model_copy(update=fields)
 
 
-def _how_far(step: int, of: int, remaining_s: float | None = None) -> dict[str, Any]:
+def _step_fields(step: int, of: int, remaining_s: float | None = None) -> dict[str, Any]:
     percent = min(100, 100 * step // of) if of > 0 else None
     text = f"{step}/{of} ({percent} %)" if percent is not None else str(step or "")
     remaining = None if remaining_s is None else math.ceil(remaining_s)

@@ -7,7 +7,7 @@ from cotenant.api.resources.trainingjobs import TrainingJobSpec
 from cotenant.api.scalars.quantities import show_decimal, show_memory
 
 
-def asks(spec: TrainingJobSpec) -> str:
+def gpu_request(spec: TrainingJobSpec) -> str:
     """`2 × 0.4`, `4`, `2 × 16Gi`: what a job asks of GPUs, for a table."""
     gpu = spec.gpu
     if gpu.memory_fraction is not None:

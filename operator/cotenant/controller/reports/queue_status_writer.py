@@ -19,7 +19,7 @@ from cotenant.api.scalars.quantities import show_mib
 from cotenant.controller.client.kube import QUEUES, FencedError, Kube, UnreachableError
 from cotenant.controller.client.merge_patch import patch
 from cotenant.controller.cluster.budgets import Budgets
-from cotenant.controller.informers.cache import Mirror
+from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.lifecycle.status_transitions import moment
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.objects import WHOLE, JobKey
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class QueueAccounts:
     """What the books say of the whole cluster at one moment."""
 
     tree: QueueTree
@@ -45,7 +45,7 @@ class Account:
     past: Mapping[str, PastBorrowing]
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> Account:
+    def of(cls, snapshot: Snapshot) -> QueueAccounts:
         standing = snapshot.accounting or Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
         pending = Counter(job.queue for job in standing.pending)
         running = Counter(job.queue for job in standing.running.values())
@@ -63,12 +63,14 @@ class Account:
         return {queue.name: self.usage.held_milli(number) for number, queue in enumerate(self.tree.queues)}
 
 
-def status_of(queue: Queue, account: Account, served: frozenset[str], budgets: Budgets, now: float) -> QueueStatus:
+def status_of(
+    queue: Queue, account: QueueAccounts, served: frozenset[str], budgets: Budgets, now: float
+) -> QueueStatus:
     name = queue.metadata.name or ""
     number = account.tree.index[name]
     over = borrowed(account.usage, number)
-    lines = tuple(_line(account, line) for line in account.tree.quotas_of[number])
-    below = _below(account.tree, number)
+    lines = tuple(_quota_usage(account, line) for line in account.tree.quotas_of[number])
+    below = _descendants(account.tree, number)
     amounts = {
         "used": account.usage.held_milli(number),
         "borrowed": over[None] if None in over else sum(over.values()),
@@ -93,7 +95,7 @@ def worth_a_write(change: Mapping[str, object], written: Mapping[str, object]) -
     return bool(change.keys() - {"pastBorrowing"} or (change and "pastBorrowing" not in written))
 
 
-def _line(account: Account, line: QuotaLine) -> QuotaUsage:
+def _quota_usage(account: QueueAccounts, line: QuotaLine) -> QuotaUsage:
     """Lent is what others hold of the idle guarantee: the part of it that is not free any more."""
     used = account.usage.quota_milli[line.index]
     idle = max(0, line.guaranteed - used)
@@ -102,7 +104,7 @@ def _line(account: Account, line: QuotaLine) -> QuotaUsage:
         "effective": line.guaranteed,
         "used": used,
         "borrowed": max(0, used - line.guaranteed),
-        "lent": max(0, idle - _free(account, line)),
+        "lent": max(0, idle - _free_milli(account, line)),
     }
     most = line.quota.memory_limit_mib
     return QuotaUsage(
@@ -113,7 +115,7 @@ def _line(account: Account, line: QuotaLine) -> QuotaUsage:
     ).model_copy(update=amounts)
 
 
-def _free(account: Account, line: QuotaLine) -> int:
+def _free_milli(account: QueueAccounts, line: QuotaLine) -> int:
     """Milli-GPU that nobody holds where the line counts. Zones are not kept apart in the usage of classes."""
     classes = {name for (name, _) in account.tree.capacity if line.quota.gpu_class in (None, name)}
     capacity = sum(milli for bucket, milli in account.tree.capacity.items() if line.matches(bucket))
@@ -121,7 +123,7 @@ def _free(account: Account, line: QuotaLine) -> int:
     return max(0, capacity - held)
 
 
-def _below(tree: QueueTree, number: int) -> list[str]:
+def _descendants(tree: QueueTree, number: int) -> list[str]:
     found, todo = [], [number]
     while todo:
         one = todo.pop()
@@ -146,19 +148,19 @@ def _conditions(queue: Queue, broken: str, now: float) -> tuple[Condition, ...]:
     )
 
 
-class QueueBooks:
+class QueueStatusWriter:
     def __init__(
         self,
         *,
         kube: Kube,
-        mirror: Mirror,
+        cache: ObjectCache,
         budgets: Budgets,
         metrics: Metrics,
         leads: Callable[[], bool],
         every_s: float,
     ) -> None:
         self._kube = kube
-        self._mirror = mirror
+        self._cache = cache
         self._budgets = budgets
         self._metrics = metrics
         self._leads = leads
@@ -166,7 +168,7 @@ class QueueBooks:
         self._snapshot: Snapshot | None = None
         self._verdicts: Mapping[JobKey, Verdict] = {}
 
-    def planned(self, snapshot: Snapshot, plan: Plan) -> None:
+    def on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
         """The last decision; read when it is time to."""
         self._snapshot, self._verdicts = snapshot, plan.verdicts
 
@@ -176,10 +178,10 @@ class QueueBooks:
             if self._snapshot is None or not self._leads():
                 continue
             now = time.time()
-            account = await asyncio.to_thread(Account.of, self._snapshot)
+            account = await asyncio.to_thread(QueueAccounts.of, self._snapshot)
             held = account.held()
-            self._budgets.charge(self._mirror.queues, held, now)
-            self._gauge(self._snapshot, account)
+            self._budgets.charge(self._cache.queues, held, now)
+            self._set_gauges(self._snapshot, account)
             try:
                 await self._write(self._snapshot, account, now)
             except FencedError:
@@ -187,20 +189,20 @@ class QueueBooks:
             except UnreachableError as error:
                 log.warning("the statuses of the queues wait: %s", error)
 
-    async def _write(self, snapshot: Snapshot, account: Account, now: float) -> None:
+    async def _write(self, snapshot: Snapshot, account: QueueAccounts, now: float) -> None:
         served = {queue.name: queue.namespaces for queue in snapshot.queues}
-        for name, queue in list(self._mirror.queues.items()):
+        for name, queue in list(self._cache.queues.items()):
             if name not in account.tree.index or not self._leads():
                 continue
             status = status_of(queue, account, served.get(name, frozenset()), self._budgets, now)
-            written = self._mirror.queue_statuses.get(name, {})
+            written = self._cache.queue_statuses.get(name, {})
             change = patch(written, status)
             if worth_a_write(change, written):
                 reply = await self._kube.patch(QUEUES, name, {"status": change}, subresource="status")
                 if reply.done:
-                    self._mirror.take(QUEUES, reply.document)
+                    self._cache.put(QUEUES, reply.document)
 
-    def _gauge(self, snapshot: Snapshot, account: Account) -> None:
+    def _set_gauges(self, snapshot: Snapshot, account: QueueAccounts) -> None:
         metrics = self._metrics
         metrics.pending.clear()
         # A tenant may name any queue: one that is not there is no series of its own.
@@ -211,7 +213,7 @@ class QueueBooks:
         ).items():
             metrics.pending.labels(queue, reason).set(count)
         metrics.jobs.clear()
-        for phase, count in Counter(str(one.status.phase or "Pending") for one in self._mirror.jobs.values()).items():
+        for phase, count in Counter(str(one.status.phase or "Pending") for one in self._cache.jobs.values()).items():
             metrics.jobs.labels(phase).set(count)
         metrics.gpus.clear()
         for number, one in enumerate(account.tree.queues):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from cotenant import contract, names
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.controller.client.kube import GPU_NODES, Kube, UnreachableError
-from cotenant.controller.informers.cache import Mirror
+from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.core.model.objects import JobKey, Placement
 
@@ -28,7 +28,7 @@ class Finding:
     text: str
 
 
-def findings(record: JobRecord, progress: contract.Progress, gpu_nodes: Mapping[str, GPUNode]) -> Iterator[Finding]:
+def findings_of(record: JobRecord, progress: contract.Progress, gpu_nodes: Mapping[str, GPUNode]) -> Iterator[Finding]:
     """A check on CPUs says nothing about a GPU, unless the GPU is simulated and the CPU is all there is."""
     placement = record.status.placement
     for node in placement.nodes if placement else ():
@@ -43,7 +43,7 @@ def findings(record: JobRecord, progress: contract.Progress, gpu_nodes: Mapping[
                 yield Finding(node.node, uuid, text)
 
 
-def last_resort(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -> str:
+def slow_gpu_notice(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -> str:
     """What an admission adds where it hands out suspect GPUs; empty where it does not."""
     found = []
     for part in placement.nodes:
@@ -61,20 +61,20 @@ def last_resort(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -> str:
 
 
 @dataclass(slots=True)
-class Suspects:
+class SlowGpus:
     kube: Kube
-    mirror: Mirror
+    cache: ObjectCache
     leads: Callable[[], bool]
-    _told: dict[JobKey, set[tuple[str, str]]] = field(default_factory=dict)
+    _reported: dict[JobKey, set[tuple[str, str]]] = field(default_factory=dict)
     """Job → (its uid, GPU): said once, so that what the administrator removed stays removed."""
 
     def forget_all_but(self, running: Set[JobKey]) -> None:
-        for key in set(self._told) - running:
-            del self._told[key]
+        for key in set(self._reported) - running:
+            del self._reported[key]
 
-    async def heard(self, record: JobRecord, progress: contract.Progress) -> None:
-        for found in findings(record, progress, self.mirror.gpu_nodes):
-            told = self._told.setdefault(record.key, set())
+    async def report(self, record: JobRecord, progress: contract.Progress) -> None:
+        for found in findings_of(record, progress, self.cache.gpu_nodes):
+            told = self._reported.setdefault(record.key, set())
             if (record.uid, found.uuid) in told or not self.leads():
                 continue
             annotation = {f"{names.ANNOTATION_SUSPECT}/{found.uuid}": found.text}
