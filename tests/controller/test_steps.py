@@ -80,7 +80,7 @@ STARTING = [
     ),
     Case(
         "a placement that is not what its pods were given ends them",
-        observed(admitted(Phase.RUNNING, *ONE), pod(ready=True), placement_error="pod train-1-0 was given other GPUs"),
+        observed(admitted(Phase.RUNNING, *ONE), pod(0, ready=True), placement_error="pod train-1-0 was given other GPUs"),
         phase=Phase.EVICTING, reason="PlacementImpossible", says="was given other GPUs", delete=("train-1-0",),
     ),
     Case(
@@ -355,7 +355,8 @@ RUNNING = [
     ),
     Case(
         "a rank that sees other GPUs than it was granted is stopped",
-        observed(admitted(Phase.RUNNING, *ONE), pod(ready=True), isolation_mismatch="rank 0 sees GPU-b but was given GPU-a"),
+        observed(admitted(Phase.RUNNING, *ONE), pod(ready=True),
+                 isolation_mismatch="rank 0 sees GPU-b but was granted GPU-a"),
         phase=Phase.EVICTING, reason="IsolationMismatch", says="sees GPU-b", delete=("train-1-0",),
     ),
     Case(
