@@ -9,6 +9,7 @@ import pytest
 from cotenant.api.conversion.to_core import parse_job
 from cotenant.controller.informers.pod_record import read_pod
 from cotenant.controller.lifecycle.mounts import mounted_sources
+from tests.controller.builders import job_document, pod_document
 
 
 def test_what_a_job_mounts_is_named_once_in_its_own_order() -> None:
