@@ -80,7 +80,8 @@ STARTING = [
     ),
     Case(
         "a placement that is not what its pods were given ends them",
-        observed(admitted(Phase.RUNNING, *ONE), pod(0, ready=True), placement_error="pod train-1-0 was given other GPUs"),
+        observed(admitted(Phase.RUNNING, *ONE), pod(0, ready=True),
+                 placement_error="pod train-1-0 was given other GPUs"),
         phase=Phase.EVICTING, reason="PlacementImpossible", says="was given other GPUs", delete=("train-1-0",),
     ),
     Case(
