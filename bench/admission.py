@@ -27,8 +27,9 @@ import aiohttp
 import yaml
 
 from cotenant import names
+from cotenant.controller.client.credentials import load_configuration
 from cotenant.controller.client.kube import NAMESPACES, NODES, QUEUES, TRAINING_JOBS, Resource
-from cotenant.controller.client.rest import RestKube, load_configuration
+from cotenant.controller.client.rest import RestKube
 from tests.support.pod_writer import Hardware, PodWriter
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)

@@ -14,7 +14,8 @@ from cotenant.controller.informers.job_record import read_job
 from cotenant.controller.informers.pod_record import Exit, PodIdentity, PodRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.observation import Observation
-from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program, placement_to_json
+from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program
+from cotenant.controller.manifests.placement_annotation import placement_to_json
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from cotenant.core.model.objects import GrantedGpu, NodePlacement, Placement, RankPlacement
 

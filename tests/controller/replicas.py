@@ -23,6 +23,7 @@ import pytest
 import yaml
 
 from cotenant import names
+from cotenant.controller.client.credentials import load_configuration
 from cotenant.controller.client.kube import (
     GPU_NODES,
     LEASES,
@@ -36,7 +37,7 @@ from cotenant.controller.client.kube import (
     Resource,
     UnreachableError,
 )
-from cotenant.controller.client.rest import RestKube, load_configuration
+from cotenant.controller.client.rest import RestKube
 from tests.support.pod_writer import Hardware, PodWriter
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.cluster.placement_validation import GpuHolders, pod_contradiction, shape_error
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.manifests.attempt import placement_to_json
+from cotenant.controller.manifests.placement_annotation import placement_to_json
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import Gpu, GpuRequest, Job, Node, NodePlacement, Placement, Sharing

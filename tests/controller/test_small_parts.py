@@ -1,4 +1,4 @@
-"""Settings, budgets, taints and the gate: small parts with edges of their own. Pure, with simulated loop time."""
+"""Budgets, taints and others: small parts with edges of their own. Pure, with simulated loop time."""
 
 from __future__ import annotations
 
@@ -11,47 +11,11 @@ import pytest
 
 from cotenant.api.resources.queues import Period, Queue
 from cotenant.controller.client.kube import PODS, Document, Resource
-from cotenant.controller.client.priority_semaphore import Gate
 from cotenant.controller.cluster.budgets import Budgets, end_of, start_of
 from cotenant.controller.cluster.taints import untolerated_taint
 from cotenant.controller.informers.disruption import disruption_of
 from cotenant.controller.informers.kopf_feed import EventBridge, build_settings
 from cotenant.controller.reports.queue_status_writer import worth_a_write
-from cotenant.controller.settings import Settings, SettingsError
-from cotenant.core.policy import Policy
-
-
-def test_flags_win_over_the_environment_and_the_environment_over_defaults() -> None:
-    settings = Settings.read({"COTENANT_PORT": "9", "COTENANT_NAMESPACE": "a"}, {"port": "10", "namespace": None})
-    assert (settings.port, settings.namespace, settings.tick_s) == (10, "a", 5.0)
-
-
-@pytest.mark.parametrize(
-    ("environment", "named"),
-    [
-        ({"COTENANT_PORT": "http"}, "COTENANT_PORT='http' is not a int"),
-        ({"COTENANT_TICK_S": "0"}, "COTENANT_TICK_S must be above 0"),
-        ({"COTENANT_SCRATCH_MIB": "-1"}, "COTENANT_SCRATCH_MIB=-1 is negative"),
-        ({"COTENANT_TOLERATIONS": "all"}, "COTENANT_TOLERATIONS is not JSON"),
-        ({"COTENANT_TOLERATIONS": "{}"}, "COTENANT_TOLERATIONS must be a JSON list"),
-        ({"COTENANT_SERVER_TOLERATIONS": "{}"}, "COTENANT_SERVER_TOLERATIONS must be a JSON list"),
-    ],
-    ids=str,
-)
-def test_a_setting_that_makes_no_sense_is_refused_by_name(environment: dict[str, str], named: str) -> None:
-    with pytest.raises(SettingsError, match=named.replace("(", r"\(")):
-        Settings.read(environment)
-
-
-def test_what_decisions_are_made_by_can_be_set_and_has_the_defaults_of_the_core() -> None:
-    assert Settings().policy == Policy()
-    assert Settings.read({"COTENANT_PROTECTED_RUNTIME_S": "600", "COTENANT_MOVES": "0"}).policy == Policy(
-        protected_runtime_s=600, moves=0
-    )
-
-
-def test_two_replicas_have_two_names() -> None:
-    assert Settings.read({}).identity != Settings.read({}).identity
 
 
 def moment(text: str) -> datetime:
@@ -130,41 +94,6 @@ def test_a_taint_keeps_worker_pods_away_as_the_kube_scheduler_would(
     taints: list[dict[str, str]], tolerations: list[dict[str, str]], key: str
 ) -> None:
     assert untolerated_taint(taints, tolerations) == key
-
-
-@pytest.mark.looptime
-async def test_the_gate_lets_the_important_go_first_and_never_more_than_its_width() -> None:
-    gate, inside, order, most = Gate(2), 0, [], 0
-
-    async def call(rank: int, name: str) -> None:
-        nonlocal inside, most
-        async with gate.passage(rank):
-            inside += 1
-            most = max(most, inside)
-            order.append(name)
-            await asyncio.sleep(1)
-            inside -= 1
-
-    await asyncio.gather(*(call(1, f"create-{i}") for i in range(4)), *(call(0, f"commit-{i}") for i in range(2)))
-    assert (order, most) == (["create-0", "create-1", "commit-0", "commit-1", "create-2", "create-3"], 2)
-
-
-@pytest.mark.looptime
-async def test_whoever_gives_up_waiting_leaves_no_hole_in_the_gate() -> None:
-    gate = Gate(1)
-
-    async def call(seconds: float) -> None:
-        async with gate.passage(0):
-            await asyncio.sleep(seconds)
-
-    first = asyncio.create_task(call(5))
-    impatient = [asyncio.create_task(call(1)) for _ in range(3)]
-    await asyncio.sleep(1)
-    for task in impatient:
-        task.cancel()
-    await first
-    async with asyncio.timeout(2):
-        await call(1)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.api.conversion.to_core import parse_job
 from cotenant.api.resources.trainingjob_status import Isolation, TrainingJobStatus
-from cotenant.controller.client.merge_patch import patch
+from cotenant.controller.client.merge_patch import merge_patch
 from cotenant.controller.execution.verdict_throttle import VerdictThrottle
 from cotenant.controller.informers.job_record import JobRecord, read_job
 from cotenant.controller.lifecycle import status_transitions
@@ -68,7 +68,7 @@ def test_a_patch_says_only_what_changed_and_reads_back_as_the_status() -> None:
     after = status_transitions.moved(
         before, LifecycleEvent.WORKERS_READY, reason="Running", message="2 workers", now=T0 + 10
     )
-    change = patch(before.to_document(), after)
+    change = merge_patch(before.to_document(), after)
     assert sorted(change) == ["conditions", "message", "phase", "reason"]
     assert TrainingJobStatus.model_validate(merged(before.to_document(), change)) == after
 
@@ -78,14 +78,14 @@ def test_what_is_gone_is_removed_by_the_patch() -> None:
     done = status_transitions.finished(
         running, LifecycleEvent.COMPLETED, reason="", message="", milli=400, over_at=T0 + 60, now=T0 + 60
     )
-    change = patch(running.to_document(), done)
+    change = merge_patch(running.to_document(), done)
     assert change["placement"] is None
     assert TrainingJobStatus.model_validate(merged(running.to_document(), change)) == done
 
 
 def test_a_status_that_did_not_change_needs_no_patch() -> None:
     status = admitted(Phase.RUNNING, ("n1", 1))
-    assert patch(status.to_document(), status) == {}
+    assert merge_patch(status.to_document(), status) == {}
 
 
 def merged(old: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:

@@ -38,8 +38,8 @@ def run(args: argparse.Namespace) -> int:
         settings = Settings.read(flags=vars(args))
     except SettingsError as error:
         raise UserError(str(error), 2) from error
-    logs.set_up(settings.log_level)
-    from cotenant.controller.client.rest import NoClusterError
+    logs.configure(settings.log_level)
+    from cotenant.controller.client.credentials import NoClusterError
     from cotenant.controller.main import run as run_operator
 
     try:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from cotenant.controller.client.kube import Document, Kube, Resource, UnreachableError
-from cotenant.controller.client.rest import Patience, RestKube
+from cotenant.controller.client.rest import RestKube, RetryPolicy
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.execution.event_recorder import EventRecorder
@@ -26,7 +26,7 @@ from cotenant.controller.execution.scheduling_loop import SchedulingLoop
 from cotenant.controller.execution.verdict_throttle import VerdictThrottle
 from cotenant.controller.informers import kopf_feed
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.leader.election import Leadership
+from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.lease_thread import LeaseThread
 from cotenant.controller.reports.progress_poller import ProgressPoller
 from cotenant.controller.reports.queue_status_writer import QueueStatusWriter
@@ -60,32 +60,32 @@ class Operator:
         self._kube = kube
         self._wake_up = asyncio.Event()
         self.cache = ObjectCache(self._wake_up.set)
-        self.leadership = Leadership(
+        self.elector = LeaderElector(
             lease_kube,
             namespace=settings.namespace,
             name=settings.lease_name,
             identity=settings.identity,
             on_change=tell,
         )
-        self.lease = LeaseThread(lease_kube, self.leadership)
+        self.lease = LeaseThread(lease_kube, self.elector)
         self.budgets = Budgets()
         self.cluster = ClusterView(self.cache, settings, self.budgets)
         self.event_recorder = EventRecorder(kube, metrics, identity=settings.identity, per_second=settings.events_per_s)
-        suspects = SlowGpus(kube, self.cache, lambda: self.leadership.leads)
+        suspects = SlowGpus(kube, self.cache, lambda: self.elector.is_leader)
         self.progress_poller = ProgressPoller(self.cache, metrics, suspects, every_s=settings.progress_s)
         self.queue_status_writer = QueueStatusWriter(
             kube=kube,
             cache=self.cache,
             budgets=self.budgets,
             metrics=metrics,
-            leads=lambda: self.leadership.leads,
+            leads=lambda: self.elector.is_leader,
             every_s=settings.queue_s,
         )
         self.loop = self._build_loop()
 
     def _build_loop(self) -> SchedulingLoop:
         def leads() -> bool:
-            return self.leadership.leads
+            return self.elector.is_leader
 
         births = PodCreator(self._kube, self.cluster, self.settings, leads)
         applier = Executor(
@@ -132,7 +132,7 @@ class Operator:
         self.cache.put(resource, document, deleted)
 
     def may_write(self) -> bool:
-        return self.leadership.leads
+        return self.elector.is_leader
 
     def alive(self) -> str:
         silent = time.monotonic() - self.loop.last_alive
@@ -160,7 +160,7 @@ class Operator:
 async def run(settings: Settings) -> int:
     """Run until a signal (0) or until a part fails (1)."""
     metrics = Metrics()
-    lease_kube = RestKube(in_flight=2, on_call=metrics.count_call, patience=Patience(attempts=2, call_s=3.0))
+    lease_kube = RestKube(in_flight=2, on_call=metrics.count_call, retry=RetryPolicy(attempts=2, call_timeout_s=3.0))
     async with RestKube(in_flight=settings.writes_in_flight, on_call=metrics.count_call) as kube:
         operator = Operator(kube, lease_kube, settings, metrics)
         kube.may_write = operator.may_write

@@ -1,8 +1,8 @@
-"""The operator's only way to write to Kubernetes: six verbs, and what came of each as a value.
+"""Interface to the API server: five verbs, and the outcome of each as a value.
 
-A conflict, an object that exists and one that is gone are ordinary answers here (`Outcome`), because the loop acts on
-them. Only a server that cannot be reached, or that keeps failing, raises (`UnreachableError`). The one implementation
-is `cotenant.controller.client.rest`. Reading streams is not among the verbs: kopf feeds the mirror (`handlers`).
+A conflict, an object that exists and one that is gone are ordinary answers here (`Outcome`), because the caller acts on
+them. Only a server that cannot be reached, or that keeps failing, raises (`UnreachableError`). `RestKube` implements it
+over HTTP; `FencedKube` adds the fence of leader election. Watches are not among the verbs: kopf keeps those open.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ EVENTS: Final = Resource("events.k8s.io", "v1", "events")
 class Outcome(StrEnum):
     DONE = "Done"
     CONFLICT = "Conflict"
-    """409: somebody else wrote since the resourceVersion that the write was guarded with."""
+    """409: the object has a newer resourceVersion than the write was guarded with, or another uid."""
     EXISTS = "AlreadyExists"
     MISSING = "NotFound"
     REFUSED = "Refused"
-    """The server understood and said no (400, 403, 422 …): repeating the same write is pointless."""
+    """400, 403, 422 …: repeating the same write is pointless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +75,22 @@ class Reply:
 class Listing:
     items: tuple[Document, ...]
     version: int
-    """The resourceVersion of the list: what is not in it and is not newer, is gone."""
+    """resourceVersion of the list: an object that is not in it, and is not newer, is gone."""
 
 
 class UnreachableError(ConnectionError):
-    """The API server did not answer in time, or kept answering with errors; says which call and the last answer."""
+    """The API server did not answer in time, or kept answering with errors; names the call and the last answer.
+
+    A write that raises it is uncertain: it may have happened, and only its answer was lost.
+    """
 
 
 class FencedError(UnreachableError):
-    """A write was held back at the last moment, because another replica may lead by now."""
+    """A write was not sent, because another replica may lead by now."""
 
 
 class Kube(Protocol):
-    """What the controller asks of an API server."""
+    """API server as the controller uses it. Every verb may raise UnreachableError."""
 
     async def list(self, resource: Resource, namespace: str = "", labels: str = "") -> Listing: ...
 
@@ -98,20 +101,20 @@ class Kube(Protocol):
     async def patch(
         self, resource: Resource, name: str, body: Mapping[str, Any], *, namespace: str = "", subresource: str = ""
     ) -> Reply:
-        """A JSON merge patch. `metadata.resourceVersion` in the body makes it fail with CONFLICT when it is stale."""
+        """Apply a JSON merge patch; a stale `metadata.resourceVersion` in the body makes it a CONFLICT."""
 
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", grace_s: int | None = None
     ) -> Reply:
-        """Delete that very object: with `uid`, a namesake that came later is left alone (CONFLICT)."""
+        """Delete one object; with `uid`, a later object of the same name is left alone (CONFLICT)."""
 
 
 def version_of(document: Mapping[str, Any]) -> int:
-    """resourceVersions of one resource are ordered integers (guaranteed by Kubernetes 1.35, true long before)."""
+    """resourceVersion: an ordered integer within one resource (guaranteed by Kubernetes 1.35, true long before)."""
     return int(document.get("metadata", {}).get("resourceVersion") or 0)
 
 
 def key_of(metadata: Mapping[str, Any]) -> str:
-    """`namespace/name`, or the name of what has no namespace."""
+    """`namespace/name`, or the name of a cluster-scoped object."""
     namespace = metadata.get("namespace")
     return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])

@@ -1,4 +1,4 @@
-"""Pure: the smallest JSON merge patch from one status to another."""
+"""JSON merge patch, the smallest from one status to another. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from cotenant.api.validation.rules import StatusModel
 
 
-def patch(raw: Mapping[str, Any], status: StatusModel) -> dict[str, Any]:
-    """The JSON merge patch of `.status`; empty when there is nothing to write."""
+def merge_patch(raw: Mapping[str, Any], status: StatusModel) -> dict[str, Any]:
+    """Compute the patch of `.status`; empty when there is nothing to write."""
     return _difference(raw, status.to_document())
 
 

@@ -1,4 +1,4 @@
-"""Bounds the calls in flight and lets those that matter go first: a commit never stands behind a thousand creates."""
+"""Semaphore with priorities: bounds the calls in flight, and a commit never queues behind a thousand creates."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 
-class Gate:
-    """A semaphore whose waiters are served by rank, lower first, and in the order of their coming within a rank."""
+class PrioritySemaphore:
+    """Semaphore whose waiters are served by priority, lower numbers first, and within one priority in FIFO order."""
 
-    def __init__(self, width: int) -> None:
-        self._free = width
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._turn = count()
+    def __init__(self, value: int) -> None:
+        self._free = value
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._arrivals = count()
 
     @asynccontextmanager
-    async def passage(self, rank: int) -> AsyncIterator[None]:
-        await self._enter(rank)
+    async def acquire(self, priority: int) -> AsyncIterator[None]:
+        await self._wait(priority)
         try:
             yield
         finally:
             self._free += 1
-            self._admit()
+            self._wake()
 
-    async def _enter(self, rank: int) -> None:
-        if self._free and not self._waiting:
+    async def _wait(self, priority: int) -> None:
+        if self._free and not self._waiters:
             self._free -= 1
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (rank, next(self._turn), turn))
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiters, (priority, next(self._arrivals), granted))
         try:
-            await turn
+            await granted
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it was let in and left at the same moment
+            if granted.done() and not granted.cancelled():  # granted and cancelled at the same moment
                 self._free += 1
-                self._admit()
+                self._wake()
             raise
 
-    def _admit(self) -> None:
-        while self._free and self._waiting:
-            _, _, turn = heapq.heappop(self._waiting)
-            if not turn.done():
+    def _wake(self) -> None:
+        while self._free and self._waiters:
+            _, _, granted = heapq.heappop(self._waiters)
+            if not granted.done():
                 self._free -= 1
-                turn.set_result(None)
+                granted.set_result(None)

@@ -14,7 +14,7 @@ from cotenant.controller.cluster.told import Told
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.manifests.attempt import GpuFacts
-from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath, level
+from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath, isolation_level
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import Node, Placement
 from cotenant.core.state.facts import NodeGone, NodeObserved
@@ -82,7 +82,7 @@ class ClusterNodes:
         return RuntimePath(self.isolation_of(node), self._runtime_class)
 
     def isolation_level(self, placement: Placement) -> Isolation:
-        return level([self.isolation_of(node.node) for node in placement.nodes])
+        return isolation_level([self.isolation_of(node.node) for node in placement.nodes])
 
     def isolation_mismatch(self, placement: Placement, observed: Mapping[str, tuple[str, ...] | list[str]]) -> str:
         """Which rank sees other GPUs than it was granted; a node whose agent says nothing is not judged."""

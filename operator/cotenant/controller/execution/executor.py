@@ -25,7 +25,7 @@ from cotenant.controller.client.kube import (
     UnreachableError,
     version_of,
 )
-from cotenant.controller.client.merge_patch import patch
+from cotenant.controller.client.merge_patch import merge_patch
 from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.execution.event_recorder import EventRecorder
 from cotenant.controller.execution.pod_creator import Creation, PodCreator
@@ -209,7 +209,7 @@ class Executor:
         return done
 
     async def _write(self, record: JobRecord, status: TrainingJobStatus) -> bool:
-        change = patch(record.raw_status, status)
+        change = merge_patch(record.raw_status, status)
         if not change:
             return True
         if not self.leads():

@@ -16,7 +16,7 @@ from cotenant import contract, names
 from cotenant.api.conversion.nodes import pod_requests
 from cotenant.controller.client.kube import version_of
 from cotenant.controller.informers.disruption import Disruption, disruption_of
-from cotenant.controller.manifests.attempt import placement_from_json
+from cotenant.controller.manifests.placement_annotation import placement_from_json
 from cotenant.core.model.objects import NodePlacement
 
 

@@ -1,13 +1,12 @@
-"""One leader among the replicas, by a coordination Lease; called by `main`, asked by the loop before every write.
+"""Leader election among the replicas, by a coordination Lease.
 
 A candidate takes the Lease when it has watched it unchanged for `lease_s` on its own clock, so clocks need not agree.
 A leader that could not renew for `renew_deadline_s` stops leading by itself, well before anybody else may start:
 
     last renewal sent ── renew_deadline_s ──> old leader stops ── gap ──> lease_s ──> new leader may start
 
-The client asks `leads` at the last moment before it sends, so what is sent is sent before the gap begins, and the gap
-is the time that it has to arrive.
-Released on SIGTERM, so a planned restart does not wait at all.
+The client checks `is_leader` at the last moment before it sends, so a write is sent before the gap begins, and the gap
+is the time that it has to arrive. The Lease is released on SIGTERM: a planned restart does not wait at all.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Take-over after a kill takes at most lease_s + poll_s and one round trip: 8.5 s."""
+    """Failover after a kill takes at most lease_s + poll_s and one round trip: 8.5 s."""
 
     lease_s: float = 7.5
     renew_deadline_s: float = 6.0
@@ -37,16 +36,16 @@ class LeaseTimes:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What a candidate last saw of the Lease, and since when it has not changed."""
+class _Observed:
+    """Lease as a candidate last saw it, and since when it has not changed, on the candidate's clock."""
 
     version: str = ""
     since: float = 0.0
-    led_at: float = -math.inf
-    """When another replica was last seen to hold it."""
+    other_led_at: float = -math.inf
+    """Clock time at which another replica was last seen to hold it."""
 
 
-class Leadership:
+class LeaderElector:
     def __init__(
         self,
         kube: Kube,
@@ -66,57 +65,57 @@ class Leadership:
         self._clock = clock
         self._on_change = on_change
         self._leads_until = 0.0
-        self._led = False
-        self._seen = _Seen()
+        self._was_leader = False
+        self._observed = _Observed()
         self._held: Document | None = None
         """The Lease as this replica last wrote it: renewed in one round trip."""
 
     @property
-    def leads(self) -> bool:
-        """True only while nobody else can have taken over. Cheap: asked before every write."""
+    def is_leader(self) -> bool:
+        """True only while no other replica can have taken over. Cheap enough for every write."""
         return self._clock() < self._leads_until
 
     async def run(self) -> None:
-        """Try for ever; cancel to stop. Failure to reach the server costs leadership, never the process."""
+        """Acquire and renew until cancelled. An unreachable server costs leadership, never the process."""
         while True:
             try:
                 async with asyncio.timeout(self._times.renew_deadline_s):
-                    await self.step()
+                    await self.try_acquire_or_renew()
             except (UnreachableError, TimeoutError) as error:
-                why = str(error) or f"no answer within {self._times.renew_deadline_s:g} s"
-                log.warning("lease %s/%s cannot be renewed: %s", self._namespace, self._name, why)
-            self._announce()
+                reason = str(error) or f"no answer within {self._times.renew_deadline_s:g} s"
+                log.warning("lease %s/%s cannot be renewed: %s", self._namespace, self._name, reason)
+            self._notify()
             await asyncio.sleep(self._times.poll_s)
 
-    async def step(self) -> None:
-        """One write while it is ours; else one look at the Lease, and one write if it is free or expired."""
+    async def try_acquire_or_renew(self) -> None:
+        """Renew with one write while this replica holds it; else read the Lease, and write if it is free or expired."""
         asked_at = self._clock()
         if self._held is not None:
-            self._judge(await self._take(self._held), asked_at)
-            if self.leads:
+            self._record(await self._write(self._held), asked_at)
+            if self.is_leader:
                 return
         asked_at = self._clock()
         reply = await self._kube.get(LEASES, self._name, self._namespace)
         if reply.outcome is Outcome.MISSING:
-            if not self._is_left():
+            if not self._other_has_stopped():
                 return
             written = await self._kube.create(LEASES, self._document(transitions=0), self._namespace)
         elif not reply.done:
             log.error("lease %s/%s cannot be read: %s", self._namespace, self._name, reply.message)
             return
-        elif self._may_take(reply.document):
-            written = await self._take(reply.document)
+        elif self._may_acquire(reply.document):
+            written = await self._write(reply.document)
         else:
             self._leads_until, self._held = 0.0, None
             return
-        self._judge(written, asked_at)
+        self._record(written, asked_at)
 
     async def release(self) -> None:
-        """Give the Lease back at once, so that another replica need not wait for it to expire."""
-        if not self.leads:
+        """Release the Lease at once, so that another replica need not wait for it to expire."""
+        if not self.is_leader:
             return
         self._leads_until, self._held = 0.0, None
-        self._announce()
+        self._notify()
         reply = await self._kube.get(LEASES, self._name, self._namespace)
         if reply.done and reply.document["spec"].get("holderIdentity") == self._identity:
             body = {
@@ -125,43 +124,46 @@ class Leadership:
             }
             await self._kube.patch(LEASES, self._name, body, namespace=self._namespace)
 
-    def _may_take(self, lease: Document) -> bool:
+    def _may_acquire(self, lease: Document) -> bool:
         holder = lease["spec"].get("holderIdentity") or ""
         version = str(lease["metadata"]["resourceVersion"])
-        if version != self._seen.version:
-            self._seen = _Seen(version, self._clock(), self._seen.led_at)
+        if version != self._observed.version:
+            self._observed = _Observed(version, self._clock(), self._observed.other_led_at)
         if not holder:
-            return "leaseDurationSeconds" in lease["spec"] or self._is_left()
+            return "leaseDurationSeconds" in lease["spec"] or self._other_has_stopped()
         if holder != self._identity:
-            self._seen.led_at = self._clock()
-        return holder == self._identity or self._clock() - self._seen.since >= self._times.lease_s
+            self._observed.other_led_at = self._clock()
+        return holder == self._identity or self._clock() - self._observed.since >= self._times.lease_s
 
-    def _is_left(self) -> bool:
-        """A Lease that somebody deleted, or replaced by an empty one, was not given back: who held it may lead on for a
-        moment, as when it cannot be reached."""
-        return self._clock() - self._seen.led_at >= self._times.lease_s
+    def _other_has_stopped(self) -> bool:
+        """Check that the last other holder seen must have stopped by now.
 
-    async def _take(self, lease: Document) -> Reply:
+        A Lease that was deleted, or replaced by an empty one, was not released: its holder may lead on for a moment,
+        as when the server cannot be reached.
+        """
+        return self._clock() - self._observed.other_led_at >= self._times.lease_s
+
+    async def _write(self, lease: Document) -> Reply:
         spec = lease["spec"]
-        ours = spec.get("holderIdentity") == self._identity
-        document = self._document(transitions=int(spec.get("leaseTransitions") or 0) + (0 if ours else 1))
-        if ours:
+        holds = spec.get("holderIdentity") == self._identity
+        document = self._document(transitions=int(spec.get("leaseTransitions") or 0) + (0 if holds else 1))
+        if holds:
             del document["spec"]["acquireTime"]
         document["metadata"]["resourceVersion"] = lease["metadata"]["resourceVersion"]
         return await self._kube.patch(LEASES, self._name, document, namespace=self._namespace)
 
-    def _judge(self, written: Reply, asked_at: float) -> None:
-        """Counted from before the request: the server may have written any time after that."""
+    def _record(self, written: Reply, asked_at: float) -> None:
+        """Lead from `asked_at`, the time before the request: the server may have written any time after that."""
         self._leads_until = asked_at + self._times.renew_deadline_s if written.done else 0.0
         self._held = written.document if written.done else None
         if written.outcome is Outcome.REFUSED:
             log.error("lease %s/%s cannot be written: %s", self._namespace, self._name, written.message)
 
-    def _announce(self) -> None:
-        if self.leads != self._led:
-            self._led = self.leads
-            log.info("%s %s", self._identity, "leads" if self._led else "does not lead any more")
-            self._on_change(self._led)
+    def _notify(self) -> None:
+        if self.is_leader != self._was_leader:
+            self._was_leader = self.is_leader
+            log.info("%s %s", self._identity, "leads" if self._was_leader else "does not lead any more")
+            self._on_change(self._was_leader)
 
     def _document(self, *, transitions: int) -> Document:
         return {

@@ -1,22 +1,21 @@
 """One attempt of a job as a frozen value: what the builders of pods and side objects read, and the names they share.
 
-`documents` makes it from a TrainingJob and its placement; `manifests` and `side_objects` turn it into objects.
+`from_job` makes it from a TrainingJob and its placement; `worker_pod`, `server_pod` and `side_objects` build from it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from cotenant import contract, names
-from cotenant.core.model.objects import GrantedGpu, NodePlacement, Placement, RankPlacement
+from cotenant.core.model.objects import Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Servers:
-    """What the pod of a parameter server asks for, each."""
+class ServerRequest:
+    """Requests and node selection of each parameter server's pod."""
 
     cpu_milli: int
     memory_mib: int
@@ -26,7 +25,7 @@ class Servers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What runs in every pod, as the tenant wrote it."""
+    """Program that runs in every pod, as the tenant wrote it."""
 
     image: str
     mode: contract.Mode
@@ -43,7 +42,7 @@ class Program:
     code: Mapping[str, Any] | None = None
     """Mounted read-only at names.CODE_PATH: `source`, a volume source, and perhaps `subPath`."""
     workers_min: int = 0
-    servers: Servers | None = None
+    servers: ServerRequest | None = None
     platform: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -55,7 +54,7 @@ class GpuFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One go at running a job."""
+    """One run of a job on one placement; a restart is the next attempt."""
 
     namespace: str
     job: str
@@ -87,16 +86,16 @@ class Attempt:
 
     @property
     def needs_token(self) -> bool:
-        """Ray's, and what the secret is made from that servers know their ranks by."""
+        """Token of Ray, and the secret from which parameter servers authenticate their ranks."""
         return self.needs_ray or self.servers > 0
 
     @property
     def needs_names(self) -> bool:
-        """Pods of one need none to find each other by."""
+        """DNS names, by which the pods of an attempt of several find each other."""
         return len(self.placement.nodes) + self.servers > 1
 
     def metadata(self, name: str) -> dict[str, Any]:
-        """Owned by the TrainingJob: what is made here goes when the job goes."""
+        """Metadata of an object owned by the TrainingJob, so that Kubernetes collects it with the job."""
         return {
             "name": name,
             "namespace": self.namespace,
@@ -119,41 +118,5 @@ class Attempt:
 
 
 def pod_name(job: str, attempt: int, node_rank: int, *, nodes: int) -> str:
-    """`train-1-0` has the ranks of the first node, `train-1-s0` is the first parameter server."""
+    """Name of a pod: `train-1-0` has the ranks of the first node, `train-1-s0` is the first parameter server."""
     return f"{job}-{attempt}-{node_rank}" if node_rank < nodes else f"{job}-{attempt}-s{node_rank - nodes}"
-
-
-def placement_to_json(placement: NodePlacement) -> str:
-    """For the pod's annotation: who sees what (`ranks`), and how much of it (`grants`)."""
-    document = {
-        "node": placement.node,
-        "ranks": {str(rank.rank): [grant.uuid for grant in rank.gpus] for rank in placement.ranks},
-        "grants": {
-            str(rank.rank): [
-                {"uuid": g.uuid, "memoryMiB": g.memory_mib, "computeMilli": g.compute_milli} for g in rank.gpus
-            ]
-            for rank in placement.ranks
-        },
-    }
-    return json.dumps(document, sort_keys=True, separators=(",", ":"))
-
-
-def placement_from_json(text: str) -> NodePlacement | None:
-    """The inverse; nothing when the annotation is not one of ours."""
-    try:
-        document = json.loads(text)
-        return NodePlacement(
-            node=document["node"],
-            ranks=tuple(
-                RankPlacement(
-                    rank=int(rank),
-                    gpus=tuple(
-                        GrantedGpu(uuid=g["uuid"], memory_mib=g["memoryMiB"], compute_milli=g["computeMilli"])
-                        for g in grants
-                    ),
-                )
-                for rank, grants in sorted(document["grants"].items(), key=lambda item: int(item[0]))
-            ),
-        )
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError):
-        return None

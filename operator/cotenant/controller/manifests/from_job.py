@@ -1,6 +1,6 @@
 """A TrainingJob's spec and its committed placement → the `Attempt` that pods are built from. Pure.
 
-The only place that knows both the tenant's words (`api`) and the builders' (`attempt`).
+The only place that knows both the API's models and the builders' values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cotenant.api.resources.trainingjob_status import PlacementStatus
 from cotenant.api.resources.trainingjobs import Checkpoint, TrainingJob
 from cotenant.api.resources.volumes import ClaimSource, Code, Volume
 from cotenant.api.scalars.quantities import mib_up
-from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program, Servers
+from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program, ServerRequest
 from cotenant.controller.settings import Settings
 
 CHECKPOINT_VOLUME = "cotenant-checkpoints"
@@ -70,10 +70,10 @@ def program_of(job: TrainingJob, settings: Settings) -> Program:
     )
 
 
-def _servers(runtime: Runtime) -> Servers | None:
+def _servers(runtime: Runtime) -> ServerRequest | None:
     if runtime.servers is None:
         return None
-    return Servers(
+    return ServerRequest(
         cpu_milli=runtime.servers.resources.cpu,
         memory_mib=mib_up(runtime.servers.resources.memory),
         node_selector=dict(runtime.servers.node_selector),
@@ -151,7 +151,7 @@ def _sub_path(claim: ClaimSource) -> dict[str, Any]:
 
 
 def _code(code: Code | None) -> dict[str, Any] | None:
-    """The volume and the folder of it that is mounted."""
+    """Volume source of the code, and the folder of it that is mounted; None without code."""
     if code is None:
         return None
     if code.config_map is not None:

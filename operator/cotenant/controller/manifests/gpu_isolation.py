@@ -1,8 +1,7 @@
-"""How a pod gets only its own GPUs: one small interface, one implementation per path of the design's section 7.
+"""GPU isolation: a pod gets only its own GPUs. One interface, one implementation per path of the design's section 7.
 
-`manifests` calls `render` while it builds a pod; the loop calls `verify` with what the ranks say they see. Here lives
-path A: the NVIDIA runtime hands the container the named GPUs, memory limits are cooperative, the agent watches.
-Device-plugin slots (path B) and resource claims (path C) are further implementations of the same protocol.
+Here is path A: the NVIDIA runtime gives the container the named GPUs, memory limits are cooperative, the agent watches.
+Device-plugin slots (path B) and resource claims (path C) would be further implementations of the same protocol.
 """
 
 from __future__ import annotations
@@ -21,40 +20,32 @@ STRENGTH: Final = tuple(Isolation)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIsolation:
-    """What the agent of one node says that it can enforce."""
+    """Isolation that one node can enforce, as its agent reports it."""
 
     simulated: bool
     best: Isolation
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    pod: Document
-    side_objects: tuple[Document, ...] = ()
-
-
 class IsolationPath(Protocol):
-    def render(self, placement: NodePlacement, pod: Document) -> Rendered:
-        """The pod with exactly the GPUs of `placement` in it, and the objects that it needs beside it."""
+    def render(self, placement: NodePlacement, pod: Document) -> Document:
+        """Add exactly the GPUs of `placement` to the pod."""
 
     def verify(self, placement: NodePlacement, observed: Mapping[str, Sequence[str]]) -> str:
-        """Empty, or which rank sees other GPUs than it was granted; `observed` is rank → UUIDs, from inside.
+        """Find a rank that sees other GPUs than it was granted: a message that names it, or empty.
 
-        A rank may see those of the other ranks in its pod: the container is the boundary, and torchrun's way.
+        `observed` is rank → UUIDs, as counted inside the container. A rank may see those of the other ranks in its pod:
+        the container is the boundary, as with torchrun.
         """
-
-    def release(self, placement: NodePlacement) -> tuple[Document, ...]:
-        """The side objects that must go when the pod is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimePath:
-    """Path A. On a node whose GPUs are simulated there is nothing to hand out but the names."""
+    """Path A. On a node whose GPUs are simulated only their names are handed out."""
 
     node: NodeIsolation
     runtime_class: str
 
-    def render(self, placement: NodePlacement, pod: Document) -> Rendered:
+    def render(self, placement: NodePlacement, pod: Document) -> Document:
         uuids = ",".join(uuids_of(placement))
         env: list[dict[str, Any]] = [{"name": "CUDA_VISIBLE_DEVICES", "value": uuids}]
         spec = dict(pod["spec"])
@@ -64,31 +55,28 @@ class RuntimePath:
             spec["runtimeClassName"] = self.runtime_class
         container, *others = spec["containers"]
         spec["containers"] = [container | {"env": container["env"] + env}, *others]
-        return Rendered(pod | {"spec": spec})
+        return pod | {"spec": spec}
 
     def verify(self, placement: NodePlacement, observed: Mapping[str, Sequence[str]]) -> str:
         of_pod = set(uuids_of(placement))
         for rank in placement.ranks:
             seen = observed.get(str(rank.rank))
             if seen is None or (not seen and self.node.simulated):
-                continue  # not told yet, or nothing there that could be seen
+                continue  # not reported yet, or no real GPU that could be seen
             granted = {grant.uuid for grant in rank.gpus}
             if not granted <= set(seen) <= of_pod:
-                said, given = ", ".join(sorted(seen)) or "no GPU", ", ".join(sorted(granted))
-                return f"rank {rank.rank} on node {placement.node} sees {said} but was granted {given}"
+                visible, given = ", ".join(sorted(seen)) or "no GPU", ", ".join(sorted(granted))
+                return f"rank {rank.rank} on node {placement.node} sees {visible} but was granted {given}"
         return ""
-
-    def release(self, placement: NodePlacement) -> tuple[Document, ...]:
-        return ()
 
 
 def uuids_of(placement: NodePlacement) -> list[str]:
-    """Every GPU of one pod once, in the order of its ranks."""
+    """List every GPU of one pod once, in the order of its ranks."""
     return list(dict.fromkeys(grant.uuid for rank in placement.ranks for grant in rank.gpus))
 
 
-def level(nodes: list[NodeIsolation]) -> Isolation:
-    """The weakest node decides. Path A reaches `Watched` at best, whatever the node could do on another path."""
+def isolation_level(nodes: list[NodeIsolation]) -> Isolation:
+    """Level of a job: the weakest of its nodes. Path A reaches `Watched` at best, whatever the node could do."""
     if not nodes:
         return Isolation.NONE
     reached = [Isolation.NONE if n.simulated else min(n.best, Isolation.WATCHED, key=_strength) for n in nodes]

@@ -1,8 +1,8 @@
-"""Pure builder of a parameter server's pod: no rank, no GPU, nothing of the tenant's program. Called by `births`.
+"""Pure builder of a parameter server's pod: no rank, no GPU, nothing of the tenant's program.
 
-The kube-scheduler finds it a node by what it asks of CPU and memory; a node without GPUs and without another server of
-the attempt is preferred. GPUs are counted by placements, which do not speak of these pods; what they take of a GPU
-node's CPU and memory, once they are bound there, `mirror` counts with what other people's pods take.
+The kube-scheduler places it by its requests of CPU and memory; a node without GPUs and without another server of the
+attempt is preferred. Placements count GPUs and do not contain these pods; what they take of a GPU node's CPU and
+memory, once they are bound there, the informer cache counts with what other tenants' pods take.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from typing import Any
 
 from cotenant import names
 from cotenant.controller.client.kube import Document
-from cotenant.controller.manifests.attempt import Attempt, Servers
-from cotenant.controller.manifests.worker_pod import frame, launcher, told
+from cotenant.controller.manifests.attempt import Attempt, ServerRequest
+from cotenant.controller.manifests.base_pod import base_pod, launcher_container, launcher_env
 from cotenant.controller.settings import Settings
 
 
 def pod(attempt: Attempt, index: int, settings: Settings) -> Document:
-    """The pod of one server. The attempt has some, so its program says what they ask for."""
+    """Build the pod of one server. Raises ValueError where the program of the attempt has none."""
     wanted = attempt.program.servers
     if wanted is None:
         raise ValueError(f"the program of {attempt.job} has no parameter servers")
     node_rank = len(attempt.placement.nodes) + index
-    made = frame(attempt, node_rank, settings)
+    made = base_pod(attempt, node_rank, settings)
     made["metadata"]["labels"][names.LABEL_SERVER] = str(index)
     made["spec"] |= {
-        "affinity": {"nodeAffinity": _rather_without_gpus()},
-        "topologySpreadConstraints": [_apart(attempt)],
+        "affinity": {"nodeAffinity": _preferably_without_gpus()},
+        "topologySpreadConstraints": [_spread(attempt)],
         "containers": [_container(attempt, node_rank, wanted, settings)],
         "volumes": [{"name": "cotenant-tmp", "emptyDir": {}}],
     }
@@ -38,13 +38,13 @@ def pod(attempt: Attempt, index: int, settings: Settings) -> Document:
     return made
 
 
-def _container(attempt: Attempt, node_rank: int, wanted: Servers, settings: Settings) -> dict[str, Any]:
+def _container(attempt: Attempt, node_rank: int, wanted: ServerRequest, settings: Settings) -> dict[str, Any]:
     memory = f"{wanted.memory_mib + settings.reserve_mib}Mi"
-    return launcher(attempt) | {
+    return launcher_container(attempt) | {
         "env": [
             {"name": "HOME", "value": "/tmp"},
-            *told(attempt, node_rank, settings),
-            # Where the NVIDIA runtime is the default one, an image that says "all" would be given all.
+            *launcher_env(attempt, node_rank, settings),
+            # Where the NVIDIA runtime is the default one, an image that sets "all" would be given all.
             {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
             {"name": "CUDA_VISIBLE_DEVICES", "value": ""},
         ],
@@ -53,14 +53,14 @@ def _container(attempt: Attempt, node_rank: int, wanted: Servers, settings: Sett
     }
 
 
-def _rather_without_gpus() -> dict[str, Any]:
-    marks = [{"key": key, "operator": "DoesNotExist"} for key in (names.LABEL_GPU_CLASS, names.LABEL_NVIDIA_PRESENT)]
-    term = {"weight": 100, "preference": {"matchExpressions": marks}}
+def _preferably_without_gpus() -> dict[str, Any]:
+    absent = [{"key": key, "operator": "DoesNotExist"} for key in (names.LABEL_GPU_CLASS, names.LABEL_NVIDIA_PRESENT)]
+    term = {"weight": 100, "preference": {"matchExpressions": absent}}
     return {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
-def _apart(attempt: Attempt) -> dict[str, Any]:
-    """A server is as fast as its node's network card, which two servers would share."""
+def _spread(attempt: Attempt) -> dict[str, Any]:
+    """Spread servers over nodes: one is as fast as its node's network card, which two would share."""
     return {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",

@@ -1,7 +1,7 @@
-"""Pure builders of what stands beside a job's pods: headless Service, token Secret, NetworkPolicy.
+"""Pure builders of the objects beside a job's pods: headless Service, token Secret, NetworkPolicy.
 
 The Service and the NetworkPolicy live as long as the job; the Secret belongs to one attempt, so that no process of an
-earlier attempt can join the Ray cluster of this one. The token is drawn by `apply` and comes in as data.
+earlier attempt can join the Ray cluster of this one. Its random token comes in as data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
 def service(attempt: Attempt) -> Document:
-    """Gives every pod its stable name, before it is ready: that is when the ranks look for each other."""
+    """Headless Service: gives every pod its DNS name, before it is ready, because that is when ranks rendezvous."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -46,13 +46,13 @@ def token_secret(attempt: Attempt, token: str) -> Document:
 
 
 def network_policy(attempt: Attempt, settings: Settings) -> Document:
-    """The same job's pods and DNS, and the operator may ask for progress. Nobody else, either way."""
-    ours: dict[str, Any] = {"podSelector": {"matchLabels": {names.LABEL_JOB_UID: attempt.uid}}}
+    """Allow the same job's pods and DNS, the operator's progress polls, and nothing else, in both directions."""
+    same_job: dict[str, Any] = {"podSelector": {"matchLabels": {names.LABEL_JOB_UID: attempt.uid}}}
     operator = {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.namespace}}}
     dns: dict[str, Any] = {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}
     if settings.dns_namespace:
         dns["to"] = [{"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.dns_namespace}}}]
-    egress: list[dict[str, Any]] = [{"to": [ours]}, dns]
+    egress: list[dict[str, Any]] = [{"to": [same_job]}, dns]
     networks = [network.strip() for network in settings.egress_cidrs.split(",") if network.strip()]
     if networks:
         egress.append({"to": [{"ipBlock": {"cidr": network}} for network in networks]})
@@ -61,10 +61,10 @@ def network_policy(attempt: Attempt, settings: Settings) -> Document:
         "kind": "NetworkPolicy",
         "metadata": attempt.metadata(attempt.job),
         "spec": {
-            "podSelector": ours["podSelector"],
+            "podSelector": same_job["podSelector"],
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [
-                {"from": [ours]},
+                {"from": [same_job]},
                 {"from": [operator], "ports": [{"protocol": "TCP", "port": names.PROGRESS_PORT}]},
             ],
             "egress": egress,

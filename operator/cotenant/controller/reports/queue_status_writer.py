@@ -17,7 +17,7 @@ from cotenant.api.resources.queues import PastBorrowing, Queue, QueueStatus, Quo
 from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.quantities import show_mib
 from cotenant.controller.client.kube import QUEUES, FencedError, Kube, UnreachableError
-from cotenant.controller.client.merge_patch import patch
+from cotenant.controller.client.merge_patch import merge_patch
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.lifecycle.status_transitions import moment
@@ -196,7 +196,7 @@ class QueueStatusWriter:
                 continue
             status = status_of(queue, account, served.get(name, frozenset()), self._budgets, now)
             written = self._cache.queue_statuses.get(name, {})
-            change = patch(written, status)
+            change = merge_patch(written, status)
             if worth_a_write(change, written):
                 reply = await self._kube.patch(QUEUES, name, {"status": change}, subresource="status")
                 if reply.done:

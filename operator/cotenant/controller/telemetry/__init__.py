@@ -1,1 +1,1 @@
-"""TODO door."""
+"""Logs, metrics and probes of the operator. Everything may use it; it decides nothing and calls no API server."""

@@ -1,7 +1,7 @@
-"""How the operator's log is written: one format, and no floods. Set up once, by the command line.
+"""Format of the operator's log, and a limit on repeated lines. Configured once, by the command line.
 
-When the API server is in trouble, a thousand jobs may each have the same to say every second. Of lines of one kind (one
-place in the code) some are let through in each window; the first of the next window says how many were not.
+When the API server is in trouble, a thousand jobs may each log the same every second. Of lines of one kind (one place
+in the code) some pass in each window; the first line of the next window counts those that did not.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-LINES, WINDOW_S = 5, 30.0
-"""Of each kind; what is merely told (INFO) is not limited: each such line is something that happened once."""
+LINES_PER_WINDOW, WINDOW_S = 5, 30.0
+"""Of each kind. INFO is not limited: each such line is something that happened once."""
 
 
 @dataclass(slots=True)
@@ -24,8 +24,8 @@ class _Window:
     left_out: int = 0
 
 
-class Limit(logging.Filter):
-    """Warnings and worse, bounded per kind. Safe to use from several threads."""
+class RepeatLimit(logging.Filter):
+    """Filter that bounds warnings and worse per kind. Thread-safe."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -45,24 +45,24 @@ class Limit(logging.Filter):
                 if left_out:
                     record.msg = f"{record.msg} (and {left_out} more lines like this since the last one)"
             window.lines += 1
-            window.left_out += window.lines > LINES
-            return window.lines <= LINES
+            window.left_out += window.lines > LINES_PER_WINDOW
+            return window.lines <= LINES_PER_WINDOW
 
 
-def soften(record: logging.LogRecord) -> bool:
-    """What kopf will try again by itself is no error, and one sentence of it is enough."""
+def downgrade_retries(record: logging.LogRecord) -> bool:
+    """Turn an error that kopf retries by itself into a short warning. Never drops a record."""
     if record.name.startswith("kopf.") and record.levelno == logging.ERROR and "will retry" in record.getMessage():
         record.levelno, record.levelname = logging.WARNING, "WARNING"
-        record.msg, record.args = shortened(record.getMessage()), None
+        record.msg, record.args = shorten(record.getMessage()), None
     return True
 
 
-def shortened(message: str, longest: int = 200) -> str:
+def shorten(message: str, longest: int = 200) -> str:
     return message if len(message) <= longest else f"{message[:longest]} …"
 
 
-def set_up(level: str) -> None:
+def configure(level: str) -> None:
     logging.basicConfig(level=level.upper(), format=FORMAT, force=True)
     for handler in logging.getLogger().handlers:
-        handler.addFilter(soften)
-        handler.addFilter(Limit())
+        handler.addFilter(downgrade_retries)
+        handler.addFilter(RepeatLimit())

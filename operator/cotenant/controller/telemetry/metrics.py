@@ -1,4 +1,4 @@
-"""What Prometheus can ask the operator; one registry per `Metrics`, so that two operators in one process do not meet.
+"""Prometheus metrics of the operator; one registry per `Metrics`, so that two operators in one process do not collide.
 
 Names end in the unit. Labels are few and bounded: never a job's name, nor a text that a tenant may choose.
 """
@@ -45,14 +45,14 @@ class Metrics:
                 self.actions.labels(kind, ok)  # a rate over a series that is not there yet misses its first step
 
     def count_call(self, verb: str, path: str, code: int) -> None:
-        """A hook for `RestKube`; 0 is a call that got no answer."""
-        self.calls.labels(verb, _plural(path), str(code)).inc()
+        """Count one call to the API server; code 0 is a call that got no answer."""
+        self.calls.labels(verb, _resource_of(path), str(code)).inc()
 
-    def text(self) -> bytes:
+    def exposition(self) -> bytes:
         return generate_latest(self.registry)
 
 
-def _plural(path: str) -> str:
+def _resource_of(path: str) -> str:
     """`/api/v1/namespaces/a/pods/p` → `pods`; `…/trainingjobs/j/status` → `trainingjobs/status`."""
     parts = path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:]

@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz` and `/metrics` on one port, for the kubelet and for Prometheus."""
+"""HTTP server of `/healthz`, `/readyz` and `/metrics` on one port, for the kubelet and for Prometheus."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from aiohttp import web
 from cotenant.controller.telemetry.metrics import Metrics
 
 Check = Callable[[], str]
-"""Empty when all is well, else what is not."""
+"""Returns the problem, or an empty string when there is none."""
 
 
 async def serve(host: str, port: int, *, alive: Check, ready: Check, metrics: Metrics) -> web.AppRunner:
-    """Serve until the runner is cleaned up."""
+    """Serve until `cleanup` of the returned runner."""
 
     def answer(check: Check) -> Callable[[web.Request], object]:
         async def respond(_: web.Request) -> web.Response:
-            trouble = check()
-            return web.Response(text=trouble or "ok", status=503 if trouble else 200)
+            problem = check()
+            return web.Response(text=problem or "ok", status=503 if problem else 200)
 
         return respond
 
     async def scrape(_: web.Request) -> web.Response:
-        return web.Response(body=metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+        return web.Response(
+            body=metrics.exposition(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        )
 
     app = web.Application()
     app.router.add_get("/healthz", answer(alive))  # type: ignore[arg-type]

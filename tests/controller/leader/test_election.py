@@ -1,22 +1,24 @@
-"""Who leads, against a real Lease on the real API server; time is the test's own, so nothing waits."""
+"""Leader election on a real Lease of the real API server; time is the test's own, so nothing waits."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from kubernetes.client import Configuration
 
+from cotenant.controller.client.credentials import load_configuration
 from cotenant.controller.client.kube import LEASES
-from cotenant.controller.client.rest import RestKube, load_configuration
-from cotenant.controller.leader.election import Leadership, LeaseTimes
+from cotenant.controller.client.rest import RestKube
+from cotenant.controller.leader.election import LeaderElector, LeaseTimes
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
-pytestmark = pytest.mark.cluster
 TIMES = LeaseTimes()
 
 
@@ -34,8 +36,8 @@ async def client(cluster: Cluster) -> AsyncIterator[RestKube]:
         yield kube
 
 
-def replica(kube: RestKube, name: str, lease: str, clock: Clock) -> Leadership:
-    return Leadership(kube, namespace="default", name=lease, identity=name, clock=clock)
+def replica(kube: RestKube, name: str, lease: str, clock: Clock) -> LeaderElector:
+    return LeaderElector(kube, namespace="default", name=lease, identity=name, clock=clock)
 
 
 async def holder(kube: RestKube, lease: str) -> str:
@@ -44,71 +46,78 @@ async def holder(kube: RestKube, lease: str) -> str:
 
 
 @asynccontextmanager
-async def pair(cluster: Cluster, lease: str) -> AsyncIterator[tuple[Clock, Leadership, Leadership, RestKube]]:
+async def pair(cluster: Cluster, lease: str) -> AsyncIterator[tuple[Clock, LeaderElector, LeaderElector, RestKube]]:
     """Replica one, that has taken the Lease, and replica two, that has seen it taken."""
     clock = Clock()
     async with client(cluster) as kube:
         one, two = (replica(kube, name, lease, clock) for name in ("one", "two"))
-        await one.step()
-        await two.step()
+        await one.try_acquire_or_renew()
+        await two.try_acquire_or_renew()
         yield clock, one, two, kube
 
 
+@pytest.mark.cluster
 async def test_the_first_leads_and_the_second_does_not(api_server: Cluster) -> None:
     async with pair(api_server, "first") as (_, one, two, kube):
-        assert (one.leads, two.leads, await holder(kube, "first")) == (True, False, "one")
+        assert (one.is_leader, two.is_leader, await holder(kube, "first")) == (True, False, "one")
 
 
+@pytest.mark.cluster
 async def test_a_leader_that_is_killed_is_replaced_when_its_lease_has_not_moved_for_its_whole_length(
     api_server: Cluster,
 ) -> None:
     async with pair(api_server, "killed") as (clock, one, two, kube):
         clock.now += TIMES.lease_s - 0.1
-        await two.step()
-        early = two.leads
+        await two.try_acquire_or_renew()
+        early = two.is_leader
         clock.now += 0.1
-        await two.step()
-        assert (early, two.leads, one.leads, await holder(kube, "killed")) == (False, True, False, "two")
+        await two.try_acquire_or_renew()
+        assert (early, two.is_leader, one.is_leader, await holder(kube, "killed")) == (False, True, False, "two")
 
 
+@pytest.mark.cluster
 async def test_a_leader_that_is_killed_and_comes_back_waits_like_everybody_else(api_server: Cluster) -> None:
     async with pair(api_server, "back") as (clock, _, two, kube):
         again = replica(kube, "one_again", "back", clock)
         clock.now += 3.0
-        await again.step()
-        early = again.leads
+        await again.try_acquire_or_renew()
+        early = again.is_leader
         clock.now += TIMES.lease_s - 3.0
-        await again.step()
-        await two.step()
-        assert (early, again.leads, two.leads, await holder(kube, "back")) == (False, False, True, "two")
+        await again.try_acquire_or_renew()
+        await two.try_acquire_or_renew()
+        assert (early, again.is_leader, two.is_leader, await holder(kube, "back")) == (False, False, True, "two")
 
 
+@pytest.mark.cluster
 async def test_a_leader_that_cannot_renew_stops_before_another_may_start(api_server: Cluster) -> None:
     async with pair(api_server, "fenced") as (clock, one, two, _):
         clock.now += TIMES.renew_deadline_s
-        await two.step()
-        assert (one.leads, two.leads) == (False, False)
+        await two.try_acquire_or_renew()
+        assert (one.is_leader, two.is_leader) == (False, False)
         assert TIMES.renew_deadline_s < TIMES.lease_s
 
 
+@pytest.mark.cluster
 async def test_a_leader_that_renews_stays_leader_whatever_time_passes(api_server: Cluster) -> None:
     async with pair(api_server, "renewed") as (clock, one, two, _):
         led = []
         for _ in range(20):
             clock.now += TIMES.poll_s
-            await one.step()
-            await two.step()
-            led.append((one.leads, two.leads))
+            await one.try_acquire_or_renew()
+            await two.try_acquire_or_renew()
+            led.append((one.is_leader, two.is_leader))
         assert led == [(True, False)] * 20
 
 
+@pytest.mark.cluster
 async def test_a_lease_that_is_released_is_taken_at_once(api_server: Cluster) -> None:
     async with pair(api_server, "released") as (_, one, two, kube):
         await one.release()
-        await two.step()
-        assert (one.leads, two.leads, await holder(kube, "released")) == (False, True, "two")
+        await two.try_acquire_or_renew()
+        assert (one.is_leader, two.is_leader, await holder(kube, "released")) == (False, True, "two")
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("deleted", [True, False], ids=["deleted", "emptied"])
 async def test_a_lease_that_somebody_takes_from_its_leader_is_not_free_at_once(
     api_server: Cluster, deleted: bool
@@ -119,33 +128,48 @@ async def test_a_lease_that_somebody_takes_from_its_leader_is_not_free_at_once(
             await kube.delete(LEASES, name, "default")
         else:
             await kube.patch(LEASES, name, {"spec": None}, namespace="default")
-        await two.step()
-        at_once = (one.leads, two.leads)
+        await two.try_acquire_or_renew()
+        at_once = (one.is_leader, two.is_leader)
         clock.now += TIMES.lease_s
-        await two.step()
-        assert (at_once, one.leads, two.leads, await holder(kube, name)) == ((True, False), False, True, "two")
+        await two.try_acquire_or_renew()
+        assert (at_once, one.is_leader, two.is_leader, await holder(kube, name)) == ((True, False), False, True, "two")
 
 
+@pytest.mark.cluster
 async def test_a_leader_whose_lease_was_deleted_makes_it_anew_and_leads_on(api_server: Cluster) -> None:
     async with pair(api_server, "anew") as (clock, one, two, kube):
         await kube.delete(LEASES, "anew", "default")
         clock.now += TIMES.poll_s
-        await one.step()
-        await two.step()
-        assert (one.leads, two.leads, await holder(kube, "anew")) == (True, False, "one")
+        await one.try_acquire_or_renew()
+        await two.try_acquire_or_renew()
+        assert (one.is_leader, two.is_leader, await holder(kube, "anew")) == (True, False, "one")
 
 
+@pytest.mark.cluster
 async def test_a_leader_that_was_replaced_while_it_slept_learns_it_from_its_next_renewal(api_server: Cluster) -> None:
     async with pair(api_server, "slept") as (clock, one, two, kube):
         clock.now += TIMES.lease_s
-        await two.step()
-        await one.step()
-        assert (one.leads, two.leads, await holder(kube, "slept")) == (False, True, "two")
+        await two.try_acquire_or_renew()
+        await one.try_acquire_or_renew()
+        assert (one.is_leader, two.is_leader, await holder(kube, "slept")) == (False, True, "two")
 
 
+@pytest.mark.cluster
 async def test_of_many_that_start_together_exactly_one_leads(api_server: Cluster) -> None:
     clock = Clock()
     async with client(api_server) as kube:
         replicas = [replica(kube, f"r{index}", "crowd", clock) for index in range(8)]
-        await asyncio.gather(*(one.step() for one in replicas))
-        assert sum(one.leads for one in replicas) == 1
+        await asyncio.gather(*(one.try_acquire_or_renew() for one in replicas))
+        assert sum(one.is_leader for one in replicas) == 1
+
+
+async def test_a_lease_that_nobody_answers_for_is_told_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    configuration = Configuration()
+    async with await asyncio.start_server(lambda reader, _: reader.read(), "127.0.0.1", 0) as silent:
+        configuration.host = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+        async with RestKube(lambda: configuration) as kube:
+            times = LeaseTimes(renew_deadline_s=0.05)
+            lease = LeaderElector(kube, namespace="a", name="b", identity="c", times=times)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(lease.run(), timeout=0.5)
+    assert caplog.messages[0] == "lease a/b cannot be renewed: no answer within 0.05 s"

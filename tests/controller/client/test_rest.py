@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes.client import Configuration
 
+from cotenant.controller.client.credentials import NoClusterError, load_configuration
 from cotenant.controller.client.kube import (
     EVENTS,
     SECRETS,
@@ -19,14 +20,14 @@ from cotenant.controller.client.kube import (
     UnreachableError,
     version_of,
 )
-from cotenant.controller.client.rest import PAGE, NoClusterError, Patience, RestKube, load_configuration, rank
+from cotenant.controller.client.rest import PAGE, RestKube, RetryPolicy, priority_of
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
 pytestmark = pytest.mark.cluster
 CONFIG_MAPS = Resource("", "v1", "configmaps")
-HASTY = Patience(attempts=2, call_s=2.0, first_pause_s=0.01)
+HASTY = RetryPolicy(attempts=2, call_timeout_s=2.0, first_backoff_s=0.01)
 
 
 def loaded(cluster: Cluster) -> Configuration:
@@ -119,7 +120,7 @@ async def test_a_server_that_does_not_answer_is_an_error_that_says_which_call(ap
         return configuration
 
     calls: list[int] = []
-    async with RestKube(nobody, patience=HASTY, on_call=lambda verb, path, code: calls.append(code)) as kube:
+    async with RestKube(nobody, retry=HASTY, on_call=lambda verb, path, code: calls.append(code)) as kube:
         with pytest.raises(UnreachableError, match="GET /api/v1/namespaces/default/secrets/x failed 2 times"):
             await kube.get(SECRETS, "x", "default")
     assert calls == [0, 0]
@@ -127,7 +128,7 @@ async def test_a_server_that_does_not_answer_is_an_error_that_says_which_call(ap
 
 def test_commits_go_before_pods_and_pods_before_events() -> None:
     calls = [("POST", EVENTS), ("GET", SECRETS), ("POST", SECRETS), ("DELETE", SECRETS), ("PATCH", SECRETS)]
-    assert [rank(method, resource.path("red")) for method, resource in calls] == [2, 1, 1, 0, 0]
+    assert [priority_of(method, resource.path("red")) for method, resource in calls] == [2, 1, 1, 0, 0]
 
 
 def test_without_a_cluster_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,137 @@
+"""Pure builder of what all pods of an attempt share: metadata, restricted Pod Security profile, launcher, contract.
+
+Names are deterministic and all is owned by the TrainingJob, so creating twice is harmless and deleting the job deletes
+it all. Pods carry no service-account token.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cotenant import contract, names
+from cotenant.controller.client.kube import Document
+from cotenant.controller.manifests.attempt import Attempt
+from cotenant.controller.settings import Settings
+from cotenant.core.model.objects import WHOLE, GrantedGpu
+
+USER = 65532
+
+
+def base_pod(attempt: Attempt, node_rank: int, settings: Settings) -> Document:
+    """Build what all pods of an attempt have in common; containers, volumes and affinity are still to be added."""
+    metadata = attempt.metadata(attempt.pod_name(node_rank))
+    metadata["labels"] |= {
+        names.LABEL_ATTEMPT: str(attempt.number),
+        names.LABEL_NODE_RANK: str(node_rank),
+        names.LABEL_QUEUE: attempt.queue,
+    }
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "hostname": attempt.pod_name(node_rank),
+        "subdomain": attempt.job,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": attempt.grace_s,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    if settings.pod_priority_class:
+        spec["priorityClassName"] = settings.pod_priority_class
+    pull_secrets = [name.strip() for name in settings.image_pull_secrets.split(",") if name.strip()]
+    if pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in pull_secrets]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def launcher_container(attempt: Attempt) -> dict[str, Any]:
+    """The container of every pod: our launcher is its first process."""
+    return {
+        "name": names.CONTAINER,
+        "image": attempt.program.image,
+        "command": ["python", "-P", "-m", "cotenant_worker"],
+        "ports": [{"name": "progress", "containerPort": names.PROGRESS_PORT}],
+        "readinessProbe": {
+            "httpGet": {"path": "/healthz", "port": names.PROGRESS_PORT},
+            "periodSeconds": 2,
+            "timeoutSeconds": 2,
+            "failureThreshold": 3,
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "terminationMessagePath": names.TERMINATION_PATH,
+        "terminationMessagePolicy": "File",
+    }
+
+
+def launcher_env(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str, Any]]:
+    """Variables that every launcher reads: its contract, the attempt's token, its own address."""
+    variables = contract_of(attempt, node_rank, settings).to_environment()
+    return [
+        *({"name": name, "value": part} for name, part in variables.items()),
+        {"name": "RAY_AUTH_MODE", "value": "token"},
+        *_token(attempt),
+        {"name": names.ENV_POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+    ]
+
+
+def _token(attempt: Attempt) -> list[dict[str, Any]]:
+    if not attempt.needs_token:
+        return []
+    key = {"name": attempt.secret_name, "key": names.SECRET_TOKEN_KEY}
+    return [{"name": names.ENV_RAY_TOKEN, "valueFrom": {"secretKeyRef": key}}]
+
+
+def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contract.Contract:
+    """Contract of one pod: all pods of the attempt with their ranks and GPUs, and which of them this one is."""
+    program = attempt.program
+    domain = f"{attempt.job}.{attempt.namespace}.svc.{settings.cluster_domain}"
+    return contract.Contract(
+        job=attempt.job,
+        namespace=attempt.namespace,
+        uid=attempt.uid,
+        attempt=attempt.number,
+        node_rank=node_rank,
+        pods=tuple(
+            contract.PodGrant(
+                host=f"{attempt.pod_name(index)}.{domain}",
+                ranks=tuple(
+                    contract.RankGrant(rank=rank.rank, gpus=tuple(_grant(attempt, gpu) for gpu in rank.gpus))
+                    for rank in node.ranks
+                ),
+            )
+            for index, node in enumerate(attempt.placement.nodes)
+        ),
+        mode=program.mode,
+        command=program.command,
+        entrypoint=program.entrypoint,
+        framework=program.framework,
+        strategy=program.strategy,
+        collective=program.collective,
+        precision=program.precision,
+        checkpoint=program.checkpoint,
+        grace_s=attempt.grace_s,
+        workers_min=program.workers_min,
+        servers=tuple(
+            f"{attempt.pod_name(len(attempt.placement.nodes) + index)}.{domain}" for index in range(attempt.servers)
+        ),
+        platform=dict(program.platform),
+    )
+
+
+def _grant(attempt: Attempt, gpu: GrantedGpu) -> contract.GrantedGpu:
+    facts = attempt.gpus.get(gpu.uuid)
+    return contract.GrantedGpu(
+        uuid=gpu.uuid,
+        memory_mib=gpu.memory_mib,
+        compute_milli=gpu.compute_milli,
+        whole=gpu.compute_milli == WHOLE and facts is not None and gpu.memory_mib >= facts.memory_mib,
+        simulated=facts is not None and facts.simulated,
+    )

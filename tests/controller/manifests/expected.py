@@ -1,0 +1,50 @@
+"""An attempt with parameter servers, and what is the same in all objects that the builders are held to."""
+
+from __future__ import annotations
+
+from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.controller.manifests.attempt import Attempt, Program, ServerRequest
+from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath
+from cotenant.controller.settings import Settings
+from tests.controller.builders import UID, attempt
+
+SETTINGS = Settings(tolerations='[{"key": "gpu", "operator": "Exists"}]')
+
+SIMULATED = RuntimePath(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")
+
+REAL = RuntimePath(NodeIsolation(simulated=False, best=Isolation.WATCHED), "nvidia")
+
+OWNED = {
+    "labels": {
+        "app.kubernetes.io/managed-by": "cotenant",
+        "cotenant.dev/job": "train",
+        "cotenant.dev/job-uid": UID,
+    },
+    "ownerReferences": [
+        {
+            "apiVersion": "cotenant.dev/v1alpha1",
+            "kind": "TrainingJob",
+            "name": "train",
+            "uid": UID,
+            "controller": True,
+            "blockOwnerDeletion": False,
+        }
+    ],
+}
+
+SERVERS = ServerRequest(cpu_milli=500, memory_mib=1024)
+
+
+def served(servers: int = 2, wanted: ServerRequest = SERVERS, *nodes: tuple[str, int]) -> Attempt:
+    program = Program(
+        image="example.com/worker:1",
+        mode="command",
+        command=("python", "x.py"),
+        strategy="ParameterServer",
+        env=({"name": "DATA", "value": "theirs"},),
+        volumes=({"name": "data", "persistentVolumeClaim": {"claimName": "d"}},),
+        mounts=({"name": "data", "mountPath": "/data"},),
+        code={"source": {"configMap": {"name": "code"}}},
+        servers=wanted,
+    )
+    return attempt(*nodes, program=program, servers=servers)

@@ -1,0 +1,101 @@
+"""What all pods of an attempt share, and the contract that each of them carries. Pure."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from cotenant import contract, names
+from cotenant.controller.manifests.attempt import Attempt, Program
+from cotenant.controller.manifests.base_pod import contract_of
+from cotenant.controller.manifests.worker_pod import pod
+from cotenant.controller.settings import Settings
+from cotenant.core.model.objects import WHOLE
+from tests.controller.builders import UID, attempt, placement_on
+from tests.controller.manifests.expected import SETTINGS, SIMULATED, served
+
+
+def test_the_contract_tells_every_pod_the_whole_world_and_its_own_place_in_it() -> None:
+    grants = [contract.GrantedGpu(f"GPU-{node}", 32_768, 400, False, True) for node in ("n1-0", "n1-1", "n2-0")]
+    domain = "train.red.svc.cluster.local"
+    assert contract_of(attempt(), 1, SETTINGS) == contract.Contract(
+        job="train",
+        namespace="red",
+        uid=UID,
+        attempt=3,
+        node_rank=1,
+        pods=(
+            contract.PodGrant(
+                f"train-3-0.{domain}", (contract.RankGrant(0, (grants[0],)), contract.RankGrant(1, (grants[1],)))
+            ),
+            contract.PodGrant(f"train-3-1.{domain}", (contract.RankGrant(2, (grants[2],)),)),
+        ),
+        mode="entrypoint",
+        entrypoint="train:main",
+        grace_s=45,
+    )
+
+
+LINUX_LETS = 128 * 1024
+"""Bytes of one argument or variable, its name and the byte at its end included (MAX_ARG_STRLEN)."""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        attempt(*((f"n{number}", 8) for number in range(500))),
+        attempt(program=Program(image="i", mode="command", command=("python", *("a" * 65_000 for _ in range(4))))),
+        attempt(program=Program(image="i", mode="command", command=("python", "\U0001f600" * 30_000))),
+        attempt(program=Program(image="i", mode="command", command=("sh", random.Random(1).randbytes(150_000).hex()))),
+    ],
+    ids=["four thousand ranks", "long arguments", "characters of many bytes", "what cannot be packed"],
+)
+def test_a_long_contract_is_carried_by_variables_that_linux_lets_be(made: Attempt) -> None:
+    entries = pod(made, 0, SETTINGS, SIMULATED)["spec"]["containers"][0]["env"]
+    env = {entry["name"]: entry["value"] for entry in entries if "value" in entry}
+    assert max(len(f"{name}={value}".encode()) + 1 for name, value in env.items()) <= LINUX_LETS
+    assert contract.Contract.from_environment(env) == contract_of(made, 0, SETTINGS)
+
+
+def test_every_pod_is_told_the_names_of_the_servers_and_a_server_which_it_is() -> None:
+    told = [contract_of(served(), node_rank, SETTINGS) for node_rank in range(4)]
+    domain = "train.red.svc.cluster.local"
+    assert {each.servers for each in told} == {(f"train-3-s0.{domain}", f"train-3-s1.{domain}")}
+    assert [each.server for each in told] == [None, None, 0, 1]
+
+
+def test_a_contract_without_servers_is_one_that_images_from_before_them_read() -> None:
+    assert "servers" not in json.loads(contract_of(attempt(), 0, SETTINGS).to_json())
+
+
+def test_a_whole_gpu_is_said_to_be_whole() -> None:
+    whole = attempt(placement=placement_on(("n1", 1), memory_mib=81_920, compute_milli=WHOLE))
+    assert contract_of(whole, 0, SETTINGS).pods[0].ranks[0].gpus[0].whole
+
+
+@pytest.mark.parametrize("knobs", [{"image_pull_secrets": "one, two"}, {"pod_priority_class": "training"}])
+def test_settings_of_the_administrator_reach_the_pod(knobs: dict[str, Any]) -> None:
+    spec = pod(attempt(), 0, Settings(**knobs), SIMULATED)["spec"]
+    wanted = {"imagePullSecrets": [{"name": "one"}, {"name": "two"}], "priorityClassName": "training"}
+    assert [spec[key] for key in wanted if key in spec] == [
+        wanted["imagePullSecrets" if "image_pull_secrets" in knobs else "priorityClassName"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "mode", "wanted"),
+    [
+        ((("n1", 1),), "command", False),
+        ((("n1", 1),), "rayTrain", True),
+        ((("n1", 2),), "command", True),
+    ],
+    ids=["one rank", "a Ray Train driver", "two ranks"],
+)
+def test_only_a_pod_that_runs_ray_gets_a_token(nodes: tuple[tuple[str, int], ...], mode: Any, wanted: bool) -> None:
+    program = Program(image="example.com/worker:1", mode=mode, command=("python", "x.py"))
+    made = pod(attempt(*nodes, program=program), 0, SETTINGS, SIMULATED)
+    told = {entry["name"] for entry in made["spec"]["containers"][0]["env"]}
+    assert (names.ENV_RAY_TOKEN in told) is wanted

@@ -1,0 +1,81 @@
+"""From a TrainingJob to what its pods are made from. Pure."""
+
+from __future__ import annotations
+
+from cotenant import contract
+from cotenant.api.conversion.to_core import from_placement, parse_job
+from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.controller.manifests.attempt import GpuFacts, ServerRequest
+from cotenant.controller.manifests.base_pod import contract_of
+from cotenant.controller.manifests.from_job import attempt_of
+from cotenant.controller.manifests.worker_pod import pod
+from tests.controller.builders import job_document, placement_on
+from tests.controller.manifests.expected import REAL, SETTINGS
+
+
+def test_what_a_job_says_of_its_servers_reaches_their_pods() -> None:
+    chosen = {"servers": 3, "update": "Asynchronous", "resources": {"cpu": "2", "memory": "8Gi"}}
+    runtime = {"entrypoint": "a:b", "strategy": "ParameterServer", "parameterServer": chosen}
+    job = parse_job(job_document(runtime=runtime))
+    status = from_placement(placement_on(("n1", 2)), admitted_at=0, isolation=Isolation.NONE, servers=3)
+    made = attempt_of(job, status, 1, {}, SETTINGS)
+    assert (made.servers, made.program.servers) == (3, ServerRequest(cpu_milli=2000, memory_mib=8192))
+    assert contract_of(made, 0, SETTINGS).platform == {"parameterServer": {"update": "Asynchronous"}}
+
+
+def test_a_document_with_everything_reaches_the_pod() -> None:
+    document = job_document(
+        runtime={
+            "image": "example.com/mine:2",
+            "command": ["python", "train.py"],
+            "args": ["--epochs", "3"],
+            "code": {"configMap": {"name": "code"}},
+            "env": [
+                {"name": "A", "value": "1"},
+                {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+            ],
+            "volumes": [
+                {"name": "data", "mountPath": "/data", "readOnly": True, "persistentVolumeClaim": {"claimName": "d"}}
+            ],
+            "precision": "bf16",
+            "gpuVisibility": "Pod",
+            "gpuProcesses": 4,
+            "hangTimeout": "20m",
+            "stallTimeout": "1h",
+        },
+        checkpoint={"volume": {"persistentVolumeClaim": {"claimName": "ckpt"}}, "interval": "5m"},
+        gracePeriod="90s",
+    )
+    job = parse_job(document)
+    status = from_placement(placement_on(("n1", 1)), admitted_at=0, isolation=Isolation.NONE)
+    made = attempt_of(job, status, 1, {"GPU-n1-0": GpuFacts(memory_mib=81_920, simulated=False)}, SETTINGS)
+    spec = pod(made, 0, SETTINGS, REAL)["spec"]
+    told = contract_of(made, 0, SETTINGS)
+    assert (told.mode, told.command, told.precision, told.checkpoint, told.grace_s) == (
+        "command",
+        ("python", "train.py", "--epochs", "3"),
+        "bf16",
+        contract.CheckpointSpec("/checkpoints/train", 300),
+        90,
+    )
+    assert told.platform == {
+        "gpuVisibility": "Pod",
+        "gpuProcesses": 4,
+        "hangTimeoutSeconds": 1200,
+        "stallTimeoutSeconds": 3600,
+    }
+    assert spec["containers"][0]["image"] == "example.com/mine:2"
+    assert spec["containers"][0]["env"][:2] == [
+        {"name": "A", "value": "1"},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+    ]
+    assert spec["volumes"][2:] == [
+        {"name": "cotenant-code", "configMap": {"name": "code"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "d"}},
+        {"name": "cotenant-checkpoints", "persistentVolumeClaim": {"claimName": "ckpt"}},
+    ]
+    assert spec["containers"][0]["volumeMounts"][2:] == [
+        {"name": "cotenant-code", "mountPath": "/workspace", "readOnly": True},
+        {"name": "data", "mountPath": "/data", "readOnly": True},
+        {"name": "cotenant-checkpoints", "mountPath": "/checkpoints"},
+    ]

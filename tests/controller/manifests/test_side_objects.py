@@ -1,0 +1,63 @@
+"""Service, Secret and NetworkPolicy of a job, compared whole. Pure."""
+
+from __future__ import annotations
+
+from cotenant import names
+from cotenant.controller.manifests.side_objects import network_policy, service, token_secret
+from cotenant.controller.settings import Settings
+from tests.controller.builders import UID, attempt
+from tests.controller.manifests.expected import OWNED
+
+ONLY_THIS_JOB = {"podSelector": {"matchLabels": {"cotenant.dev/job-uid": UID}}}
+
+
+def test_the_service_gives_pods_their_names_before_they_are_ready() -> None:
+    assert service(attempt()) == {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "train", "namespace": "red", **OWNED},
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {"cotenant.dev/job-uid": UID},
+            "ports": [{"name": "progress", "port": 8099}],
+        },
+    }
+
+
+def test_the_token_belongs_to_one_attempt() -> None:
+    made = token_secret(attempt(), "secret")
+    assert (made["metadata"]["name"], made["immutable"], made["data"]) == (
+        "train-3",
+        True,
+        {names.SECRET_TOKEN_KEY: "c2VjcmV0"},
+    )
+
+
+def test_only_the_same_job_dns_and_the_operators_progress_pass_the_network_policy() -> None:
+    settings = Settings(namespace="system", egress_cidrs="10.9.0.0/16")
+    dns_ports = [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]
+    assert network_policy(attempt(), settings) == {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "train", "namespace": "red", **OWNED},
+        "spec": {
+            "podSelector": ONLY_THIS_JOB["podSelector"],
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [
+                {"from": [ONLY_THIS_JOB]},
+                {
+                    "from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "system"}}}],
+                    "ports": [{"protocol": "TCP", "port": 8099}],
+                },
+            ],
+            "egress": [
+                {"to": [ONLY_THIS_JOB]},
+                {
+                    "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}],
+                    "ports": dns_ports,
+                },
+                {"to": [{"ipBlock": {"cidr": "10.9.0.0/16"}}]},
+            ],
+        },
+    }

@@ -1,0 +1,61 @@
+"""The operator's log, which is no flood."""
+
+from __future__ import annotations
+
+import logging
+
+from cotenant.controller.telemetry.logs import LINES_PER_WINDOW, WINDOW_S, RepeatLimit, downgrade_retries
+
+
+class Written(logging.Handler):
+    def __init__(self, limit: RepeatLimit) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.addFilter(limit)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def writer(times: list[float]) -> tuple[logging.Logger, Written]:
+    """A log on a clock that shows `times[0]`."""
+    log = logging.Logger("jobs")
+    written = Written(RepeatLimit(clock=lambda: times[0]))
+    log.addHandler(written)
+    return log, written
+
+
+def test_the_same_trouble_of_a_thousand_jobs_is_a_few_lines_and_a_number() -> None:
+    times = [0.0]
+    log, written = writer(times)
+    for moment in (0.0, WINDOW_S):
+        times[0] = moment
+        for job in range(1000):
+            log.warning("job-%d: no answer", job)
+    assert written.lines[: LINES_PER_WINDOW + 1] == [
+        *(f"job-{job}: no answer" for job in range(LINES_PER_WINDOW)),
+        f"job-0: no answer (and {1000 - LINES_PER_WINDOW} more lines like this since the last one)",
+    ]
+    assert len(written.lines) == 2 * LINES_PER_WINDOW
+
+
+def test_another_trouble_is_not_drowned_by_the_first() -> None:
+    log, written = writer([0.0])
+    for _ in range(1000):
+        log.warning("the first")
+    log.error("the second")
+    assert written.lines[-1] == "the second"
+
+
+def test_what_happened_once_is_told_each_time() -> None:
+    log, written = writer([0.0])
+    for job in range(1000):
+        log.info("job-%d: Running", job)
+    assert len(written.lines) == 1000
+
+
+def test_what_kopf_tries_again_by_itself_is_a_short_warning() -> None:
+    message = "Request attempt #1/9 failed; will retry: GET /api/v1/pods -> " + "x" * 1000
+    record = logging.LogRecord("kopf._cogs.clients.watching", logging.ERROR, "", 0, "%s", (message,), None)
+    assert downgrade_retries(record)
+    assert (record.levelname, record.getMessage()) == ("WARNING", f"{message[:200]} …")

@@ -1,0 +1,41 @@
+"""Settings of the operator: where they come from, and which are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.controller.settings import Settings, SettingsError
+from cotenant.core.policy import Policy
+
+
+def test_flags_win_over_the_environment_and_the_environment_over_defaults() -> None:
+    settings = Settings.read({"COTENANT_PORT": "9", "COTENANT_NAMESPACE": "a"}, {"port": "10", "namespace": None})
+    assert (settings.port, settings.namespace, settings.tick_s) == (10, "a", 5.0)
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({"COTENANT_PORT": "http"}, "COTENANT_PORT='http' is not a int"),
+        ({"COTENANT_TICK_S": "0"}, "COTENANT_TICK_S must be above 0"),
+        ({"COTENANT_SCRATCH_MIB": "-1"}, "COTENANT_SCRATCH_MIB=-1 is negative"),
+        ({"COTENANT_TOLERATIONS": "all"}, "COTENANT_TOLERATIONS is not JSON"),
+        ({"COTENANT_TOLERATIONS": "{}"}, "COTENANT_TOLERATIONS must be a JSON list"),
+        ({"COTENANT_SERVER_TOLERATIONS": "{}"}, "COTENANT_SERVER_TOLERATIONS must be a JSON list"),
+    ],
+    ids=str,
+)
+def test_a_setting_that_makes_no_sense_is_refused_by_name(environment: dict[str, str], named: str) -> None:
+    with pytest.raises(SettingsError, match=named.replace("(", r"\(")):
+        Settings.read(environment)
+
+
+def test_what_decisions_are_made_by_can_be_set_and_has_the_defaults_of_the_core() -> None:
+    assert Settings().policy == Policy()
+    assert Settings.read({"COTENANT_PROTECTED_RUNTIME_S": "600", "COTENANT_MOVES": "0"}).policy == Policy(
+        protected_runtime_s=600, moves=0
+    )
+
+
+def test_two_replicas_have_two_names() -> None:
+    assert Settings.read({}).identity != Settings.read({}).identity
