@@ -14,7 +14,8 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
-from cotenant.controller.client.kube import Document, Kube, Resource, UnreachableError
+from cotenant.controller.client.fence import Fence
+from cotenant.controller.client.kube import Document, Resource, UnreachableError
 from cotenant.controller.client.rest import RestKube, RetryPolicy
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.cluster.cluster_view import ClusterView
@@ -46,7 +47,7 @@ STUCK_S = 60.0
 class Operator:
     """One replica."""
 
-    def __init__(self, kube: Kube, lease_kube: RestKube, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
         home = asyncio.get_running_loop()
 
         def tell(leads: bool) -> None:
@@ -57,9 +58,11 @@ class Operator:
         self.settings = settings
         self.metrics = metrics
         self.synced_at: float | None = None
-        self._kube = kube
         self._wake_up = asyncio.Event()
         self.cache = ObjectCache(self._wake_up.set)
+        lease_kube = RestKube(
+            in_flight=2, on_call=metrics.count_call, retry=RetryPolicy(attempts=2, call_timeout_s=3.0)
+        )
         self.elector = LeaderElector(
             lease_kube,
             namespace=settings.namespace,
@@ -68,33 +71,35 @@ class Operator:
             on_change=tell,
         )
         self.lease = LeaseThread(lease_kube, self.elector)
+        self.kube = RestKube(
+            in_flight=settings.writes_in_flight,
+            on_call=metrics.count_call,
+            before_write=Fence(lambda: self.elector.is_leader).check,
+        )
         self.budgets = Budgets()
         self.cluster = ClusterView(self.cache, settings, self.budgets)
-        self.event_recorder = EventRecorder(kube, metrics, identity=settings.identity, per_second=settings.events_per_s)
-        suspects = SlowGpus(kube, self.cache, lambda: self.elector.is_leader)
+        self.event_recorder = EventRecorder(
+            self.kube, metrics, identity=settings.identity, per_second=settings.events_per_s
+        )
+        suspects = SlowGpus(self.kube, self.cache)
         self.progress_poller = ProgressPoller(self.cache, metrics, suspects, every_s=settings.progress_s)
         self.queue_status_writer = QueueStatusWriter(
-            kube=kube,
+            kube=self.kube,
             cache=self.cache,
             budgets=self.budgets,
             metrics=metrics,
-            leads=lambda: self.elector.is_leader,
             every_s=settings.queue_s,
         )
         self.loop = self._build_loop()
 
     def _build_loop(self) -> SchedulingLoop:
-        def leads() -> bool:
-            return self.elector.is_leader
-
-        births = PodCreator(self._kube, self.cluster, self.settings, leads)
+        births = PodCreator(self.kube, self.cluster, self.settings)
         applier = Executor(
-            kube=self._kube,
+            kube=self.kube,
             cluster=self.cluster,
             pod_creator=births,
             event_recorder=self.event_recorder,
             metrics=self.metrics,
-            leads=leads,
         )
         return SchedulingLoop(
             cluster=self.cluster,
@@ -105,7 +110,7 @@ class Operator:
             schedule=partial(schedule, policy=self.settings.policy),
             metrics=self.metrics,
             settings=self.settings,
-            leads=leads,
+            is_leader=lambda: self.elector.is_leader,
             resync=self.resync,
             verdict_throttle=VerdictThrottle(reword_s=self.settings.verdict_s),
             on_plan=self.queue_status_writer.on_plan,
@@ -115,7 +120,7 @@ class Operator:
     async def resync(self) -> None:
         """List everything: what the watches missed is found, what is gone is dropped."""
         for resource in kopf_feed.WATCHED:
-            self.cache.replace(resource, await self._kube.list(resource))
+            self.cache.replace(resource, await self.kube.list(resource))
         self.synced_at = time.monotonic()
 
     async def keep_in_sync(self) -> None:
@@ -130,9 +135,6 @@ class Operator:
     def on_event(self, resource: Resource, document: Document, deleted: bool) -> None:
         self.metrics.events_seen.labels(resource.plural).inc()
         self.cache.put(resource, document, deleted)
-
-    def may_write(self) -> bool:
-        return self.elector.is_leader
 
     def alive(self) -> str:
         silent = time.monotonic() - self.loop.last_alive
@@ -154,16 +156,16 @@ class Operator:
 
     def _on_leadership(self, leads: bool) -> None:
         self.metrics.leader.set(int(leads))
+        if not leads:
+            self.queue_status_writer.forget_plan()
         self._wake_up.set()
 
 
 async def run(settings: Settings) -> int:
     """Run until a signal (0) or until a part fails (1)."""
     metrics = Metrics()
-    lease_kube = RestKube(in_flight=2, on_call=metrics.count_call, retry=RetryPolicy(attempts=2, call_timeout_s=3.0))
-    async with RestKube(in_flight=settings.writes_in_flight, on_call=metrics.count_call) as kube:
-        operator = Operator(kube, lease_kube, settings, metrics)
-        kube.may_write = operator.may_write
+    operator = Operator(settings, metrics)
+    async with operator.kube:
         operator.loop.last_alive = time.monotonic()
         server = await probes.serve(
             settings.host, settings.port, alive=operator.alive, ready=operator.ready, metrics=metrics

@@ -11,6 +11,7 @@ import pytest
 from kubernetes.client import Configuration
 
 from cotenant.controller.client.credentials import NoClusterError, load_configuration
+from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import (
     EVENTS,
     SECRETS,
@@ -106,7 +107,7 @@ async def test_credentials_that_are_not_taken_any_more_are_read_again(api_server
 
 
 async def test_a_replica_that_does_not_lead_reads_but_its_writes_are_not_sent(api_server: Cluster) -> None:
-    async with client(api_server, may_write=lambda: False) as kube:
+    async with client(api_server, before_write=Fence(lambda: False).check) as kube:
         with pytest.raises(FencedError):
             await kube.create(CONFIG_MAPS, config_map("fenced"), "default")
         read = await kube.get(CONFIG_MAPS, "fenced", "default")

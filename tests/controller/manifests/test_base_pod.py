@@ -19,7 +19,7 @@ from tests.controller.manifests.expected import SETTINGS, SIMULATED, served
 
 
 def test_the_contract_tells_every_pod_the_whole_world_and_its_own_place_in_it() -> None:
-    grants = [contract.GrantedGpu(f"GPU-{node}", 32_768, 400, False, True) for node in ("n1-0", "n1-1", "n2-0")]
+    grants = [contract.GpuGrant(f"GPU-{node}", 32_768, 400, False, True) for node in ("n1-0", "n1-1", "n2-0")]
     domain = "train.red.svc.cluster.local"
     assert contract_of(attempt(), 1, SETTINGS) == contract.Contract(
         job="train",

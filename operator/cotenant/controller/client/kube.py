@@ -2,12 +2,12 @@
 
 A conflict, an object that exists and one that is gone are ordinary answers here (`Outcome`), because the caller acts on
 them. Only a server that cannot be reached, or that keeps failing, raises (`UnreachableError`). `RestKube` implements it
-over HTTP; `FencedKube` adds the fence of leader election. Watches are not among the verbs: kopf keeps those open.
+over HTTP and puts every write before the `Fence`. Watches are not among the verbs: kopf keeps those open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias
@@ -86,7 +86,11 @@ class UnreachableError(ConnectionError):
 
 
 class FencedError(UnreachableError):
-    """A write was not sent, because another replica may lead by now."""
+    """A write was never sent, because another replica may lead by now."""
+
+
+BeforeWrite = Callable[[str], None]
+"""Hook that gets the name of a write (`PATCH /apis/…`) right before it is sent, and raises to hold it back."""
 
 
 class Kube(Protocol):

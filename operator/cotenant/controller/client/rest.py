@@ -19,7 +19,16 @@ import orjson
 from kubernetes.client import Configuration
 
 from cotenant.controller.client.credentials import authorization, load_configuration, tls
-from cotenant.controller.client.kube import Document, FencedError, Listing, Outcome, Reply, Resource, UnreachableError
+from cotenant.controller.client.kube import (
+    BeforeWrite,
+    Document,
+    FencedError,
+    Listing,
+    Outcome,
+    Reply,
+    Resource,
+    UnreachableError,
+)
 from cotenant.controller.client.priority_semaphore import PrioritySemaphore
 
 log = logging.getLogger(__name__)
@@ -49,10 +58,10 @@ class RestKube:
         retry: RetryPolicy = RetryPolicy(),
         in_flight: int = 50,
         on_call: Callable[[str, str, int], None] | None = None,
-        may_write: Callable[[], bool] = lambda: True,
+        before_write: BeforeWrite = lambda write: None,
     ) -> None:
-        """`may_write` is asked at the last moment before a write is sent, after any waiting in line."""
-        self.may_write = may_write
+        """`on_call` gets method, path and code (0: no answer) of each attempt; `before_write` may hold a write back."""
+        self._before_write = before_write
         self._load = load or load_configuration
         self._retry = retry
         self._semaphore = PrioritySemaphore(in_flight)
@@ -118,10 +127,12 @@ class RestKube:
                 raise RuntimeError("RestKube is used outside of `async with`")
             try:
                 async with self._semaphore.acquire(priority_of(method, path)):
-                    if method != "GET" and not self.may_write():
-                        raise FencedError(f"{method} {path} was not sent: this replica does not lead any more")
+                    if method != "GET":
+                        self._before_write(f"{method} {path}")
                     code, headers, raw = await self._send(session, method, path, query, body)
-            except FencedError:
+            except FencedError as error:
+                if last:  # an earlier attempt was sent and may have been carried out
+                    raise UnreachableError(f"{error}; an earlier attempt failed: {last}") from error
                 raise
             except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
                 last = f"{type(error).__name__}: {error}"

@@ -2,7 +2,7 @@
 
 The status write is the commit point: guarded by resourceVersion, it fails when anybody wrote in between; then nothing
 else happens and the decision is forgotten. What follows (pods, deletions, Events) can be done again by any later leader
-from the committed status alone. Before every write the Lease is asked: who does not lead, does not write.
+from the committed status alone. The client holds back the writes of a replica that does not lead (FencedError).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 from cotenant.api.conversion.to_core import to_placement
@@ -60,7 +60,6 @@ class Executor:
     pod_creator: PodCreator
     event_recorder: EventRecorder
     metrics: Metrics
-    leads: Callable[[], bool]
     uncertain: dict[JobKey, Action] = field(default_factory=dict)
     """Commits whose answer never came: assumed to hold until the API server has said what it has."""
 
@@ -74,7 +73,7 @@ class Executor:
         await self.delete_pods(result.delete_pods)
         if result.create_pods:
             return await self._create(record)
-        if result.delete_job and self.leads():
+        if result.delete_job:
             await self.kube.delete(TRAINING_JOBS, record.name, record.namespace, uid=record.uid)
         return ExecutionResult(result.requeue_at)
 
@@ -159,12 +158,11 @@ class Executor:
         """Ask pods to end, each by its uid, with the grace period that it was made with."""
 
         async def one(pod: PodRecord) -> None:
-            if self.leads():
-                reply = await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
-                if reply.done and reply.document.get("kind") == "Pod":
-                    self.cluster.cache.put(PODS, reply.document)
-                elif reply.outcome in {Outcome.MISSING, Outcome.CONFLICT}:
-                    self.cluster.cache.remove(PODS, pod.namespace, pod.name, pod.uid)
+            reply = await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
+            if reply.done and reply.document.get("kind") == "Pod":
+                self.cluster.cache.put(PODS, reply.document)
+            elif reply.outcome in {Outcome.MISSING, Outcome.CONFLICT}:
+                self.cluster.cache.remove(PODS, pod.namespace, pod.name, pod.uid)
 
         await gather_bounded([one(pod) for pod in pods])
 
@@ -212,8 +210,6 @@ class Executor:
         change = merge_patch(record.raw_status, status)
         if not change:
             return True
-        if not self.leads():
-            return False
         body = {"metadata": {"resourceVersion": str(record.version), "uid": record.uid}, "status": change}
         reply = await self.kube.patch(
             TRAINING_JOBS, record.name, body, namespace=record.namespace, subresource="status"

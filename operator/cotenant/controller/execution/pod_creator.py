@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -56,7 +56,6 @@ class PodCreator:
     kube: Kube
     cluster: ClusterView
     settings: Settings
-    leads: Callable[[], bool]
     _progress: dict[JobKey, _Progress] = field(default_factory=dict)
 
     def rejection(self, record: JobRecord) -> str:
@@ -113,8 +112,6 @@ class PodCreator:
         return calls + [self._create_object(PODS, document, trouble) for document in missing]
 
     async def _create_object(self, resource: Resource, document: Document, progress: _Progress) -> Creation:
-        if not self.leads():
-            return Creation.RETRY
         namespace = document["metadata"]["namespace"]
         reply = await self.kube.create(resource, document, namespace)
         if reply.done:

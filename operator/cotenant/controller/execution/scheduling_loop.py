@@ -30,6 +30,8 @@ from cotenant.core.snapshot.snapshot import Snapshot
 log = logging.getLogger(__name__)
 
 Schedule = Callable[[Snapshot], Plan]
+FOLLOWER_POLL_S = 0.5
+"""Longest pause of a replica that does not lead: what is due is due for the leader."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +42,7 @@ class SchedulingLoop:
     schedule: Schedule
     metrics: Metrics
     settings: Settings
-    leads: Callable[[], bool]
+    is_leader: Callable[[], bool]
     resync: Callable[[], Coroutine[Any, Any, None]]
     """Lists everything anew: what a new leader does before its first decision."""
     verdict_throttle: VerdictThrottle
@@ -63,7 +65,7 @@ class SchedulingLoop:
             self.last_alive = time.monotonic()
             if self._crash is not None:
                 raise self._crash
-            if not self.leads():
+            if not self.is_leader():
                 self._restored = False
                 continue
             if not self._restored and not await self._restore():
@@ -73,9 +75,8 @@ class SchedulingLoop:
     async def _wait(self) -> None:
         """Until there is news, or something is due; then a moment more, for what comes with it."""
         now = time.time()
-        pause = min([self.settings.tick_s, *(at - now for at in self._due.values())])
-        if not self.leads():
-            pause = min(pause, 0.5)
+        due_in = [at - now for at in self._due.values()]
+        pause = min([self.settings.tick_s, *due_in]) if self.is_leader() else min(self.settings.tick_s, FOLLOWER_POLL_S)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, pause)):
                 await self.wake_up.wait()
@@ -145,7 +146,7 @@ class SchedulingLoop:
         started = time.monotonic()
         plan = await asyncio.to_thread(self.schedule, snapshot)
         self.metrics.decisions.observe(time.monotonic() - started)
-        if not self.leads():
+        if not self.is_leader():
             return
         actions = tuple(action for action in plan.actions if self._is_idle(action.job) and self._is_current(action))
         self._passed_over |= {action.job for action in plan.actions if action.job in self._busy}
@@ -186,7 +187,7 @@ class SchedulingLoop:
             try:
                 again_at = (await call).requeue_at
             except UnreachableError as error:
-                if self.leads():  # else it is another replica's to do now
+                if self.is_leader():  # else it is another replica's to do now
                     log.warning("%s: %s; tried again soon", key, error)
                 again_at = time.time() + RETRY_S
             except asyncio.CancelledError:

@@ -126,9 +126,9 @@ def contract_of(attempt: Attempt, node_rank: int, settings: Settings) -> contrac
     )
 
 
-def _grant(attempt: Attempt, gpu: GrantedGpu) -> contract.GrantedGpu:
+def _grant(attempt: Attempt, gpu: GrantedGpu) -> contract.GpuGrant:
     facts = attempt.gpus.get(gpu.uuid)
-    return contract.GrantedGpu(
+    return contract.GpuGrant(
         uuid=gpu.uuid,
         memory_mib=gpu.memory_mib,
         compute_milli=gpu.compute_milli,

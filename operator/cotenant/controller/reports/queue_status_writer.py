@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cotenant.api.resources.queues import PastBorrowing, Queue, QueueStatus, QuotaUsage
@@ -156,14 +156,12 @@ class QueueStatusWriter:
         cache: ObjectCache,
         budgets: Budgets,
         metrics: Metrics,
-        leads: Callable[[], bool],
         every_s: float,
     ) -> None:
         self._kube = kube
         self._cache = cache
         self._budgets = budgets
         self._metrics = metrics
-        self._leads = leads
         self._every_s = every_s
         self._snapshot: Snapshot | None = None
         self._verdicts: Mapping[JobKey, Verdict] = {}
@@ -172,10 +170,14 @@ class QueueStatusWriter:
         """The last decision; read when it is time to."""
         self._snapshot, self._verdicts = snapshot, plan.verdicts
 
+    def forget_plan(self) -> None:
+        """Pause until the next plan: a replica that does not lead has none that is true."""
+        self._snapshot, self._verdicts = None, {}
+
     async def run(self) -> None:
         while True:
             await asyncio.sleep(self._every_s)
-            if self._snapshot is None or not self._leads():
+            if self._snapshot is None:
                 continue
             now = time.time()
             account = await asyncio.to_thread(QueueAccounts.of, self._snapshot)
@@ -192,7 +194,7 @@ class QueueStatusWriter:
     async def _write(self, snapshot: Snapshot, account: QueueAccounts, now: float) -> None:
         served = {queue.name: queue.namespaces for queue in snapshot.queues}
         for name, queue in list(self._cache.queues.items()):
-            if name not in account.tree.index or not self._leads():
+            if name not in account.tree.index:
                 continue
             status = status_of(queue, account, served.get(name, frozenset()), self._budgets, now)
             written = self._cache.queue_statuses.get(name, {})

@@ -8,12 +8,12 @@ is never taken out of use by it: it is handed out last, and an admission that ge
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from cotenant import contract, names
 from cotenant.api.resources.gpunodes import GPUNode
-from cotenant.controller.client.kube import GPU_NODES, Kube, UnreachableError
+from cotenant.controller.client.kube import GPU_NODES, FencedError, Kube, UnreachableError
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.core.model.objects import JobKey, Placement
@@ -64,7 +64,6 @@ def slow_gpu_notice(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -> s
 class SlowGpus:
     kube: Kube
     cache: ObjectCache
-    leads: Callable[[], bool]
     _reported: dict[JobKey, set[tuple[str, str]]] = field(default_factory=dict)
     """Job → (its uid, GPU): said once, so that what the administrator removed stays removed."""
 
@@ -75,11 +74,13 @@ class SlowGpus:
     async def report(self, record: JobRecord, progress: contract.Progress) -> None:
         for found in findings_of(record, progress, self.cache.gpu_nodes):
             told = self._reported.setdefault(record.key, set())
-            if (record.uid, found.uuid) in told or not self.leads():
+            if (record.uid, found.uuid) in told:
                 continue
             annotation = {f"{names.ANNOTATION_SUSPECT}/{found.uuid}": found.text}
             try:
                 await self.kube.patch(GPU_NODES, found.node, {"metadata": {"annotations": annotation}})
+            except FencedError:
+                return  # the replica that leads reports it
             except UnreachableError as error:
                 log.warning("GPUNode %s is not told of a slow GPU yet: %s", found.node, error)
                 return
