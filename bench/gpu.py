@@ -23,7 +23,7 @@ from pathlib import Path
 
 from gpu_stand import GIB, MIB, ROOT, SHARE, Bench, Child
 
-from cotenant_worker.messaging.shared_counters import Cell
+from cotenant_worker.messaging.shared_counters import SharedCounters
 from cotenant_worker.ranks import memory_limits
 
 
@@ -218,7 +218,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="cotenant-gpu-") as directory:
         bench = Bench(uuid, total, Path(directory), chosen.rounds)
         listen(bench.state / "launcher.sock")
-        Cell(bench.state / "rank-0.cell", create=True)
+        SharedCounters(bench.state / "rank-0.cell", create=True)
         for measure in MEASUREMENTS:
             try:
                 measure(bench)

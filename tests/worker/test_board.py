@@ -5,22 +5,22 @@ from typing import Any
 import pytest
 
 from cotenant_worker.progress.http_endpoint import metrics_page
-from cotenant_worker.progress.progress_board import Board
+from cotenant_worker.progress.progress_board import ProgressBoard
 
 
-def report(board: Board, rank: int, step: int, at: float, **metrics: float) -> None:
+def report(board: ProgressBoard, rank: int, step: int, at: float, **metrics: float) -> None:
     board.take({"op": "report", "rank": rank, "step": step, "of": 100, "metrics": metrics, "at": at}, at)
 
 
 def test_metrics_are_averaged_over_the_ranks_that_report_them() -> None:
-    board = Board()
+    board = ProgressBoard()
     report(board, 0, 1, 10.0, loss=1.0, only_here=5.0)
     report(board, 1, 1, 10.0, loss=3.0)
     assert board.progress().metrics == {"loss": 2.0, "only_here": 5.0}
 
 
 def test_the_rate_is_measured_at_rank_0_over_the_last_reports() -> None:
-    board = Board()
+    board = ProgressBoard()
     for step in range(5):
         report(board, 0, step * 10, 100.0 + step)
     progress = board.progress()
@@ -28,7 +28,7 @@ def test_the_rate_is_measured_at_rank_0_over_the_last_reports() -> None:
 
 
 def test_a_restart_does_not_make_the_rate_negative() -> None:
-    board = Board()
+    board = ProgressBoard()
     report(board, 0, 50, 1.0)
     report(board, 0, 60, 2.0)
     board.began(1)
@@ -38,7 +38,7 @@ def test_a_restart_does_not_make_the_rate_negative() -> None:
 
 
 def test_counted_steps_yield_to_a_program_that_reports_by_itself() -> None:
-    board = Board()
+    board = ProgressBoard()
     board.take({"op": "report", "rank": 0, "step": 7, "counted": True, "at": 1.0}, 1.0)
     assert board.progress().step == 7
     report(board, 0, 3, 2.0)
@@ -47,19 +47,19 @@ def test_counted_steps_yield_to_a_program_that_reports_by_itself() -> None:
 
 
 def test_numbers_of_results_are_averaged_and_text_is_rank_0s() -> None:
-    board = Board()
+    board = ProgressBoard()
     report(board, 0, 1, 1.0, loss=0.5)
     board.take({"op": "results", "rank": 1, "values": {"accuracy": 0.9, "note": "one"}}, 1.0)
     board.take({"op": "results", "rank": 0, "values": {"accuracy": 1.0, "note": "zero"}}, 1.0)
     assert board.results() == {"loss": 0.5, "accuracy": 0.95, "note": "zero"}
 
 
-def check(board: Board, rank: int, own_ms: float) -> None:
+def check(board: ProgressBoard, rank: int, own_ms: float) -> None:
     board.take({"op": "preflight", "rank": rank, "ms": 2.0, "bytes": 1 << 20, "own_ms": own_ms, "device": "cuda"}, 1.0)
 
 
 def test_a_rank_that_is_far_slower_by_itself_is_named_with_its_gpu() -> None:
-    board = Board()
+    board = ProgressBoard()
     board.take({"op": "sees", "rank": 2, "uuids": ["GPU-c"]}, 1.0)
     for rank, own_ms in enumerate((10.0, 11.0, 60.0)):
         check(board, rank, own_ms)
@@ -69,7 +69,7 @@ def test_a_rank_that_is_far_slower_by_itself_is_named_with_its_gpu() -> None:
 
 
 def test_a_new_start_forgets_who_was_slow() -> None:
-    board = Board()
+    board = ProgressBoard()
     for rank, own_ms in enumerate((10.0, 60.0)):
         check(board, rank, own_ms)
     board.began(1)
@@ -78,14 +78,14 @@ def test_a_new_start_forgets_who_was_slow() -> None:
 
 @pytest.mark.parametrize("own", [(10.0, 12.0, 29.0), (1.0, 1.0, 15.0), (50.0,)], ids=["a little", "tiny", "alone"])
 def test_a_rank_that_is_a_little_slower_is_not(own: tuple[float, ...]) -> None:
-    board = Board()
+    board = ProgressBoard()
     for rank, own_ms in enumerate(own):
         check(board, rank, own_ms)
     assert board.progress().warnings == ()
 
 
 def test_what_cannot_be_averaged_is_left_out() -> None:
-    board = Board()
+    board = ProgressBoard()
     report(board, 0, 1, 1.0, loss=float("nan"), accuracy=0.5)
     assert board.progress().metrics == {"accuracy": 0.5}
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_averaged_is_left_out() -> None:
     ],
 )
 def test_each_message_has_its_place(messages: list[dict[str, Any]], want: dict[str, Any]) -> None:
-    board = Board()
+    board = ProgressBoard()
     for message in messages:
         board.take(message, 1.0)
     progress = board.progress()
@@ -116,7 +116,7 @@ def test_each_message_has_its_place(messages: list[dict[str, Any]], want: dict[s
 def test_prometheus_reads_the_page() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
-    board = Board()
+    board = ProgressBoard()
     report(board, 0, 7, 1.0, **{'odd"name\\': 0.5})
     board.take({"op": "memory", "rank": 0, "peak_mib": 5}, 1.0)
     board.mark("ranks started", 1.25)
@@ -133,7 +133,7 @@ def test_prometheus_reads_the_page() -> None:
 
 
 def test_ranks_that_have_said_nothing_of_steps_run_and_those_that_have_train() -> None:
-    board = Board()
+    board = ProgressBoard()
     board.began(0)
     states = [board.state]
     board.started()
@@ -147,7 +147,7 @@ def test_ranks_that_have_said_nothing_of_steps_run_and_those_that_have_train() -
     ("chosen", "used", "warned"), [("nccl", "nccl", False), ("gloo", "gloo", False), ("nccl", "gloo", True)]
 )
 def test_the_collective_is_the_one_that_the_program_really_uses(chosen: str, used: str, warned: bool) -> None:
-    board = Board(collective=chosen)
+    board = ProgressBoard(collective=chosen)
     board.take({"op": "collective", "rank": 0, "name": used}, 1.0)
     progress = board.progress()
     assert (progress.collective, [text[:27] for text in progress.warnings]) == (

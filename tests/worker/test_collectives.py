@@ -15,7 +15,7 @@ from cotenant_worker.collectives import all_reduce, ring_rendezvous, torch_backe
 from cotenant_worker.collectives.duplex_socket import PeerGoneError
 from cotenant_worker.collectives.ring import Op, Ring
 from cotenant_worker.collectives.ring_rendezvous import form_ring
-from cotenant_worker.messaging.hmac_handshake import ticket
+from cotenant_worker.messaging.hmac_handshake import one_time_token
 from cotenant_worker.supervision.conductor import free_ports
 
 
@@ -244,9 +244,9 @@ def test_nothing_that_was_said_for_one_ring_opens_another(monkeypatch: pytest.Mo
     "shown",
     [
         pytest.param(b"", id="nothing"),
-        pytest.param(ticket("secret", bytes(16), 1), id="a ticket of another ring"),
-        pytest.param(ticket("secret", b"n" * 16, 2), id="a ticket of another rank"),
-        pytest.param(ticket("guess", b"n" * 16, 1), id="another secret"),
+        pytest.param(one_time_token("secret", bytes(16), 1), id="a ticket of another ring"),
+        pytest.param(one_time_token("secret", b"n" * 16, 2), id="a ticket of another rank"),
+        pytest.param(one_time_token("guess", b"n" * 16, 1), id="another secret"),
     ],
 )
 def test_a_neighbour_without_its_ticket_is_turned_away(shown: bytes) -> None:
@@ -257,7 +257,7 @@ def test_a_neighbour_without_its_ticket_is_turned_away(shown: bytes) -> None:
             stranger.shutdown(socket.SHUT_WR)
             assert stranger.recv(1) == b""
         with socket.create_connection(listener.getsockname()) as neighbour:
-            neighbour.sendall(ticket("secret", b"n" * 16, 1))
+            neighbour.sendall(one_time_token("secret", b"n" * 16, 1))
             with found.result(20) as accepted:
                 assert accepted.getpeername() == neighbour.getsockname()
 

@@ -5,16 +5,16 @@ import threading
 
 import pytest
 
-from cotenant_worker.messaging.hmac_handshake import StrangerError, admit, introduce, secret_of
+from cotenant_worker.messaging.hmac_handshake import AuthenticationError, authenticate_client, authenticate_to_server, secret_of
 
 
 def met(theirs: str, ours: str) -> None:
     left, right = socket.socketpair()
     with left, right:
-        client = threading.Thread(target=introduce, args=(right, theirs), daemon=True)
+        client = threading.Thread(target=authenticate_to_server, args=(right, theirs), daemon=True)
         client.start()
         try:
-            admit(left, ours)
+            authenticate_client(left, ours)
         finally:
             client.join(60)
 
@@ -25,7 +25,7 @@ def test_who_knows_the_secret_is_let_in() -> None:
 
 @pytest.mark.parametrize("theirs", ["", "b", "A"])
 def test_who_does_not_is_not(theirs: str) -> None:
-    with pytest.raises(StrangerError):
+    with pytest.raises(AuthenticationError):
         met(theirs, "a")
 
 
@@ -35,7 +35,7 @@ def test_what_was_heard_once_is_of_no_use_later() -> None:
         left, right = socket.socketpair()
         with left, right:
             left.sendall(bytes(16) if not answers else bytes(15) + b"\1")
-            introduce(right, "a")
+            authenticate_to_server(right, "a")
             answers.append(left.recv(64))
     assert answers[0] != answers[1]
 

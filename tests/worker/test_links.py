@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cotenant_worker.host import layout
-from cotenant_worker.messaging.hmac_handshake import introduce_stream, secret_of
+from cotenant_worker.messaging.hmac_handshake import authenticate_to_server_stream, secret_of
 from cotenant_worker.messaging.json_lines import Channel
 from cotenant_worker.parameter_server import heartbeats
 from cotenant_worker.parameter_server.heartbeats import Links
@@ -28,7 +28,7 @@ class Head:
 
     async def joined_by(self, server: int, secret: str = SECRET) -> Channel:
         reader, writer = await asyncio.open_connection(self.address, layout.LINK_PORT)
-        await introduce_stream(reader, writer, secret)
+        await authenticate_to_server_stream(reader, writer, secret)
         channel = Channel(reader, writer)
         channel.send({"op": "hello", "server": server})
         return channel

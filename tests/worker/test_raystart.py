@@ -12,7 +12,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from cotenant_worker.host.processes import Nursery
+from cotenant_worker.host.processes import ChildWatcher
 from cotenant_worker.ray_cluster import lean_node, node_main, worker_main
 from cotenant_worker.ray_cluster.node_command import start_command
 from cotenant_worker.ray_cluster.processes import RayRuntime, last_sentence
@@ -121,7 +121,7 @@ async def test_a_pod_that_ray_leaves_in_the_middle_of_joining_ends_with_the_jobs
     node = SimpleNamespace(exit=asyncio.get_running_loop().create_future(), alive=True)
     monkeypatch.setattr(RayRuntime, "_spawn", lambda *_: node)
     monkeypatch.setattr(RayRuntime, "_resolve_head", AsyncMock(return_value="10.0.0.1"))
-    finish = await RayRuntime(job, Nursery(), {}, "10.0.0.2").run()
+    finish = await RayRuntime(job, ChildWatcher(), {}, "10.0.0.2").run()
     assert (finish.reason, finish.message) == (
         "RendezvousTimeout",
         "this pod did not get into the job's Ray cluster at pod-0 within 2 s",

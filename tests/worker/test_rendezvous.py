@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_worker.host.processes import Nursery
+from cotenant_worker.host.processes import ChildWatcher
 from cotenant_worker.ranks.environment import base_environment, rank_environment
 from cotenant_worker.ranks.horovod import Companions
 from cotenant_worker.ranks.horovod_rendezvous import serve
@@ -86,7 +86,7 @@ def test_nonsense_is_refused(ask: Ask, method: str, path: str, headers: dict[str
 async def test_every_start_of_the_ranks_has_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COTENANT_STATE_DIR", str(tmp_path))
     job = contract([1, 1])
-    companions = Companions(job, Nursery(), horovod=True)
+    companions = Companions(job, ChildWatcher(), horovod=True)
     base = base_environment(os.environ, job, cpus=1)
     found = []
     for generation, port in enumerate(free_ports("127.0.0.1", 2)):

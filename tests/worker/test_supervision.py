@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_worker.messaging.shared_counters import stop_count
+from cotenant_worker.messaging.shared_counters import common_stop_call
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
 from cotenant_worker.supervision.failure_cause import Cause, RankExit, first_cause, own_code, why_lost
 from cotenant_worker.supervision.hangs import Beat, culprit, find_absent, find_hang, patience_with
@@ -462,5 +462,5 @@ def test_a_rank_that_left_with_0_before_the_others_met_it_left_too_early() -> No
 
 
 def test_all_ranks_stop_at_a_safe_point_that_none_can_have_passed() -> None:
-    assert stop_count([10, 11], rate=0.1) == 12
-    assert stop_count([1000, 1001], rate=200.0) == 1102
+    assert common_stop_call([10, 11], rate=0.1) == 12
+    assert common_stop_call([1000, 1001], rate=200.0) == 1102

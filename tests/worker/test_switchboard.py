@@ -11,8 +11,8 @@ import pytest
 from cotenant_worker.host import layout
 from cotenant_worker.messaging.json_lines import Channel
 from cotenant_worker.pid1 import event_bus
-from cotenant_worker.pid1.event_bus import Switchboard
-from cotenant_worker.progress.progress_board import Board
+from cotenant_worker.pid1.event_bus import EventBus
+from cotenant_worker.progress.progress_board import ProgressBoard
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ async def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     async def obey(message: dict[str, Any]) -> None:
         obeyed.append(message)
 
-    made = Switchboard(Board(), False, lambda _what: None, obey, lambda: None, lambda: None, lambda _beat: None)
+    made = EventBus(ProgressBoard(), False, lambda _what: None, obey, lambda: None, lambda: None, lambda _beat: None)
     server = await made.open()
     yield made, obeyed
     server.close()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cotenant_worker.host.workspace import linked, starting_directory
+from cotenant_worker.host.workspace import link_entries, working_directory
 
 
 def volume(at: Path) -> Path:
@@ -16,7 +16,7 @@ def volume(at: Path) -> Path:
 
 
 def test_a_program_finds_its_code_and_may_write_beside_it(tmp_path: Path) -> None:
-    start = linked(volume(tmp_path / "code"), tmp_path / "scratch")
+    start = link_entries(volume(tmp_path / "code"), tmp_path / "scratch")
     (start / "snapshot.pt").write_text("step 1")
     assert {entry.name: entry.read_text() for entry in start.iterdir()} == {"train.py": "v1", "snapshot.pt": "step 1"}
     assert sorted(entry.name for entry in (tmp_path / "code").iterdir()) == ["..2026_11_21", "..data", "train.py"]
@@ -24,16 +24,16 @@ def test_a_program_finds_its_code_and_may_write_beside_it(tmp_path: Path) -> Non
 
 def test_a_second_start_keeps_what_the_first_one_wrote(tmp_path: Path) -> None:
     code = volume(tmp_path / "code")
-    start = linked(code, tmp_path / "scratch")
+    start = link_entries(code, tmp_path / "scratch")
     (start / "snapshot.pt").write_text("step 1")
     (start / "train.py").unlink()
     (start / "train.py").write_text("the program's own")
-    assert linked(code, tmp_path / "scratch") == start
+    assert link_entries(code, tmp_path / "scratch") == start
     found = {entry.name: entry.read_text() for entry in start.iterdir()}
     assert found == {"train.py": "the program's own", "snapshot.pt": "step 1"}
 
 
 def test_code_that_can_be_written_to_is_the_start_itself_and_without_code_it_is_the_root(tmp_path: Path) -> None:
-    assert starting_directory(tmp_path, tmp_path / "scratch") == tmp_path
-    assert starting_directory(tmp_path / "none", tmp_path / "scratch") == Path("/")
+    assert working_directory(tmp_path, tmp_path / "scratch") == tmp_path
+    assert working_directory(tmp_path / "none", tmp_path / "scratch") == Path("/")
     assert not (tmp_path / "scratch").exists()

@@ -15,7 +15,7 @@ from typing import Any
 
 from cotenant_worker.collectives.duplex_socket import TIMEOUT_S, Duplex, receive
 from cotenant_worker.collectives.ring import Ring
-from cotenant_worker.messaging.hmac_handshake import admit, introduce, new_nonce, take_ticket, ticket
+from cotenant_worker.messaging.hmac_handshake import authenticate_client, authenticate_to_server, new_nonce, verify_one_time_token, one_time_token
 
 _LENGTH = struct.Struct("<Q")
 _JOIN_S = TIMEOUT_S
@@ -52,7 +52,7 @@ def form_ring(rank: int, size: int, address: str, secret: str) -> Ring:
         )
         neighbour = doors[(rank + 1) % size]
         right = socket.create_connection((neighbour.host, neighbour.port), timeout=_JOIN_S)
-        right.sendall(ticket(secret, neighbour.nonce, rank))
+        right.sendall(one_time_token(secret, neighbour.nonce, rank))
         listener.settimeout(_JOIN_S)
         left = _accept_from(listener, (rank - 1) % size, secret, mine.nonce)
     return Ring(Duplex(rank, size, right, left))
@@ -63,7 +63,7 @@ def _accept_from(listener: socket.socket, expected: int, secret: str, nonce: byt
     while True:
         connection, _ = listener.accept()
         try:
-            if take_ticket(connection, secret, nonce, expected):
+            if verify_one_time_token(connection, secret, nonce, expected):
                 return connection
         except OSError:
             pass
@@ -99,7 +99,7 @@ def _hello_of(connection: socket.socket, secret: str) -> dict[str, Any] | None:
     """Rank, port and nonce of whoever knocked; nothing when it is not one of us."""
     try:
         connection.settimeout(_HELLO_S)
-        admit(connection, secret)
+        authenticate_client(connection, secret)
         (length,) = _LENGTH.unpack(receive(connection, _LENGTH.size))
         if length > _HELLO_BYTES:
             return None
@@ -116,7 +116,7 @@ def _meet(rank: int, host: str, port: int, mine: Door, secret: str) -> list[Door
         try:
             with socket.create_connection((host, port), timeout=5) as door:
                 door.settimeout(_JOIN_S)
-                introduce(door, secret)
+                authenticate_to_server(door, secret)
                 door.sendall(_LENGTH.pack(len(hello)) + hello)
                 raw = receive(door, _LENGTH.unpack(receive(door, _LENGTH.size))[0])
                 return [Door.from_json(entry) for entry in json.loads(raw)]

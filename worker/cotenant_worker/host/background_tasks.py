@@ -9,21 +9,21 @@ from typing import Any
 
 
 @dataclass(slots=True)
-class Tasks:
-    failed: Callable[[str], None]
+class BackgroundTasks:
+    on_error: Callable[[str], None]
     """One of them raised: what, in words. Nobody awaits them, so it would be lost."""
     _running: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(coroutine)
         self._running.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._on_done)
 
     def cancel(self) -> None:
         for task in self._running:
             task.cancel()
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    def _on_done(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.failed(f"{type(error).__name__}: {error}")
+            self.on_error(f"{type(error).__name__}: {error}")

@@ -56,6 +56,6 @@ def preempt_file() -> Path:
     return state_dir() / "preempt.json"
 
 
-def cell_path(rank: int) -> Path:
+def counters_path(rank: int) -> Path:
     """The few shared words between one rank and its launcher (`cells`)."""
     return state_dir() / f"rank-{rank}.cell"

@@ -21,13 +21,13 @@ from typing import Final
 
 _TAIL_LINES: Final = 100
 """Enough for a traceback through a deep library; `lastwords` makes an excerpt of it."""
-_UNENDED: Final = 1 << 16
+_MAX_UNENDED_BYTES: Final = 1 << 16
 """Bytes of a line without an end (a progress bar's) that are kept."""
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 @dataclass(slots=True)
-class Child:
+class ChildProcess:
     """One process that the launcher started, and its session."""
 
     name: str
@@ -41,7 +41,7 @@ class Child:
     def alive(self) -> bool:
         return not self.exit.done()
 
-    def remember(self, lines: Sequence[bytes]) -> None:
+    def record_output(self, lines: Sequence[bytes]) -> None:
         """The last words: of every line what stands there in the end, if it is a progress bar. A flood costs little."""
         last = [line for line in lines[-2 * _TAIL_LINES :] if line.strip()][-_TAIL_LINES:]
         self.tail.extend(line.rstrip(b"\r").rsplit(b"\r", 1)[-1].decode(errors="replace")[:500] for line in last)
@@ -51,12 +51,12 @@ class Child:
             os.killpg(self.pid, number) if group else os.kill(self.pid, number)
 
 
-class Nursery:
+class ChildWatcher:
     """Starts children and reaps everything. One per launcher."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Child] = {}
-        self._early: OrderedDict[int, int] = OrderedDict()
+        self._children: dict[int, ChildProcess] = {}
+        self._unclaimed_exits: OrderedDict[int, int] = OrderedDict()
 
     def start(self) -> None:
         """Become the reaper of every orphan in this pod and listen for SIGCHLD."""
@@ -73,21 +73,21 @@ class Nursery:
             if pid == 0:
                 return
             code = os.waitstatus_to_exitcode(status)
-            child = self._known.pop(pid, None)
+            child = self._children.pop(pid, None)
             if child is not None and not child.exit.done():
                 child.exit.set_result(code)
             elif child is None:
-                self._early[pid] = code
-                while len(self._early) > 256:
-                    self._early.popitem(last=False)
+                self._unclaimed_exits[pid] = code
+                while len(self._unclaimed_exits) > 256:
+                    self._unclaimed_exits.popitem(last=False)
 
-    def adopt(self, name: str, pid: int) -> Child:
+    def adopt(self, name: str, pid: int) -> ChildProcess:
         """A process that somebody else forked and that is, or will be, our child."""
-        child = Child(name, pid, asyncio.get_running_loop().create_future())
-        if pid in self._early:
-            child.exit.set_result(self._early.pop(pid))
+        child = ChildProcess(name, pid, asyncio.get_running_loop().create_future())
+        if pid in self._unclaimed_exits:
+            child.exit.set_result(self._unclaimed_exits.pop(pid))
         else:
-            self._known[pid] = child
+            self._children[pid] = child
         return child
 
     def spawn(
@@ -99,7 +99,7 @@ class Nursery:
         cwd: str,
         output: int,
         keep: Sequence[int] = (),
-    ) -> Child:
+    ) -> ChildProcess:
         """Start `argv` in a session of its own; stdout and stderr go to the descriptor `output`."""
         process = subprocess.Popen(
             list(argv),
@@ -116,7 +116,7 @@ class Nursery:
         return child
 
 
-async def pump(descriptor: int, child: Child, prefix: str) -> None:
+async def forward_output(descriptor: int, child: ChildProcess, prefix: str) -> None:
     """Pass a child's output on to ours as it comes, remember its last lines."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=1 << 20)
@@ -128,18 +128,18 @@ async def pump(descriptor: int, child: Child, prefix: str) -> None:
     while chunk := await reader.read(1 << 16):
         lines = (rest + chunk).split(b"\n")
         rest = lines.pop()
-        child.remember(lines)
+        child.record_output(lines)
         if prefix:
             out.write(b"".join(prefix.encode() + line + b"\n" for line in lines))
-            if len(rest) > _UNENDED:
+            if len(rest) > _MAX_UNENDED_BYTES:
                 out.write(prefix.encode() + rest + b"\n")
                 rest = b""
         else:
             out.write(chunk)
-            rest = rest[-_UNENDED:]
+            rest = rest[-_MAX_UNENDED_BYTES:]
         out.flush()
     if rest:
-        child.remember([rest])
+        child.record_output([rest])
         # What comes next, our own words, begins a line.
         out.write((prefix.encode() + rest if prefix else b"") + b"\n")
         out.flush()
@@ -163,7 +163,7 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-async def kill_all(deadline_s: float = 5.0) -> None:
+async def kill_descendants(deadline_s: float = 5.0) -> None:
     """SIGKILL everything below us until nothing is left: a launcher leaves no process behind."""
     loop = asyncio.get_running_loop()
     end = loop.time() + deadline_s

@@ -12,14 +12,14 @@ import os
 from pathlib import Path
 
 
-def starting_directory(code: Path, scratch: Path) -> Path:
+def working_directory(code: Path, scratch: Path) -> Path:
     """The code itself where it can be written to (or is not there: then `/`), else `scratch` with links to it."""
     if not code.is_dir():
         return Path("/")
-    return code if os.access(code, os.W_OK) else linked(code, scratch)
+    return code if os.access(code, os.W_OK) else link_entries(code, scratch)
 
 
-def linked(code: Path, scratch: Path) -> Path:
+def link_entries(code: Path, scratch: Path) -> Path:
     """Make `scratch` or complete it. What a program wrote there under its own names stays."""
     scratch.mkdir(parents=True, exist_ok=True)
     for entry in sorted(code.iterdir()):

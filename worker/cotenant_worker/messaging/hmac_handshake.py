@@ -18,11 +18,11 @@ from cotenant_worker.host import layout
 
 _NONCE = 16
 _DIGEST = 32
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 """How long the other side may take to say who it is."""
 
 
-class StrangerError(ConnectionError):
+class AuthenticationError(ConnectionError):
     """The other side does not know this job's secret."""
 
 
@@ -36,19 +36,19 @@ def own_secret() -> str:
     return os.environ.get(layout.ENV_SECRET, "")
 
 
-def admit(connection: socket.socket, secret: str) -> None:
+def authenticate_client(connection: socket.socket, secret: str) -> None:
     """The server's part; StrangerError, or OSError when the other side leaves or says nothing."""
     before = connection.gettimeout()
-    connection.settimeout(_PATIENCE_S)
+    connection.settimeout(_TIMEOUT_S)
     nonce = os.urandom(_NONCE)
     connection.sendall(nonce)
     answer = connection.recv(_DIGEST, socket.MSG_WAITALL)
     if not hmac.compare_digest(answer, _proof(secret, nonce)):
-        raise StrangerError("somebody who does not know this job's secret tried to connect")
+        raise AuthenticationError("somebody who does not know this job's secret tried to connect")
     connection.settimeout(before)
 
 
-def introduce(connection: socket.socket, secret: str) -> None:
+def authenticate_to_server(connection: socket.socket, secret: str) -> None:
     """The client's part."""
     nonce = connection.recv(_NONCE, socket.MSG_WAITALL)
     if len(nonce) < _NONCE:
@@ -56,19 +56,19 @@ def introduce(connection: socket.socket, secret: str) -> None:
     connection.sendall(_proof(secret, nonce))
 
 
-async def admit_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> None:
+async def authenticate_client_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> None:
     """`admit` for asyncio. IncompleteReadError, which is an EOFError, when the other side leaves."""
     nonce = os.urandom(_NONCE)
     writer.write(nonce)
-    async with asyncio.timeout(_PATIENCE_S):
+    async with asyncio.timeout(_TIMEOUT_S):
         answer = await reader.readexactly(_DIGEST)
     if not hmac.compare_digest(answer, _proof(secret, nonce)):
-        raise StrangerError("somebody who does not know this job's secret tried to connect")
+        raise AuthenticationError("somebody who does not know this job's secret tried to connect")
 
 
-async def introduce_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> None:
+async def authenticate_to_server_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> None:
     """`introduce` for asyncio."""
-    async with asyncio.timeout(_PATIENCE_S):
+    async with asyncio.timeout(_TIMEOUT_S):
         nonce = await reader.readexactly(_NONCE)
     writer.write(_proof(secret, nonce))
 
@@ -78,16 +78,16 @@ def new_nonce() -> bytes:
     return os.urandom(_NONCE)
 
 
-def ticket(secret: str, nonce: bytes, rank: int) -> bytes:
+def one_time_token(secret: str, nonce: bytes, rank: int) -> bytes:
     """What `rank` shows at the door with this nonce; nothing that `introduce` ever says."""
     return hmac.new(secret.encode(), b"ticket %d " % rank + nonce, "sha256").digest()
 
 
-def take_ticket(connection: socket.socket, secret: str, nonce: bytes, rank: int) -> bool:
+def verify_one_time_token(connection: socket.socket, secret: str, nonce: bytes, rank: int) -> bool:
     """Whether this is `rank`, of this job; OSError when the other side leaves or says nothing."""
-    connection.settimeout(_PATIENCE_S)
+    connection.settimeout(_TIMEOUT_S)
     shown = connection.recv(_DIGEST, socket.MSG_WAITALL)
-    return hmac.compare_digest(shown, ticket(secret, nonce, rank))
+    return hmac.compare_digest(shown, one_time_token(secret, nonce, rank))
 
 
 def _proof(secret: str, nonce: bytes) -> bytes:

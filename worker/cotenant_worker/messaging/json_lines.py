@@ -63,7 +63,7 @@ class Channel:
         self._writer.close()
 
 
-class Line:
+class BlockingChannel:
     """A rank's end: blocking, with a short timeout, and silent once the launcher has gone."""
 
     def __init__(self, path: Path, timeout_s: float = 5.0) -> None:
@@ -83,10 +83,10 @@ class Line:
         self._socket.close()
 
 
-def mark(what: str) -> None:
+def mark_phase(what: str) -> None:
     """For the launcher's table of start-up phases, from a process of the pod that says nothing else to it."""
     with contextlib.suppress(OSError):
-        line = Line(layout.socket_path())
+        line = BlockingChannel(layout.socket_path())
         line.send({"op": "hello", "role": "node"})
         line.send({"op": "mark", "what": what})
         line.close()

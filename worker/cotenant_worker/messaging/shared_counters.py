@@ -11,12 +11,12 @@ import struct
 from pathlib import Path
 from typing import Final
 
-_WORD: Final = struct.Struct("<q")
-_WORDS: Final = ("calls", "stop_at", "step", "sequence", "saved_step")
+_INT64: Final = struct.Struct("<q")
+_COUNTERS: Final = ("calls", "stop_at", "step", "sequence", "saved_step")
 _SIZE: Final = 64
 
 
-class Cell:
+class SharedCounters:
     """One rank's words. `calls`, `step`, `sequence`, `saved_step` belong to the rank, `stop_at` to the launcher."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
@@ -25,18 +25,18 @@ class Cell:
         with path.open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), _SIZE)
 
-    def get(self, word: str) -> int:
-        value: int = _WORD.unpack_from(self._memory, _WORDS.index(word) * 8)[0]
+    def get(self, counter: str) -> int:
+        value: int = _INT64.unpack_from(self._memory, _COUNTERS.index(counter) * 8)[0]
         return value
 
-    def set(self, word: str, value: int) -> None:
-        _WORD.pack_into(self._memory, _WORDS.index(word) * 8, value)
+    def set(self, counter: str, value: int) -> None:
+        _INT64.pack_into(self._memory, _COUNTERS.index(counter) * 8, value)
 
     def close(self) -> None:
         self._memory.close()
 
 
-def stop_count(calls: list[int], rate: float) -> int:
+def common_stop_call(calls: list[int], rate: float) -> int:
     """The safe point at which every rank stops: beyond where any rank can be once the word has spread.
 
     `rate` is safe points per second; half a second is ten times what the word needs.

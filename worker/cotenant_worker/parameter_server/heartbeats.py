@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
-from cotenant_worker.messaging.hmac_handshake import admit_stream, secret_of
+from cotenant_worker.messaging.hmac_handshake import authenticate_client_stream, secret_of
 from cotenant_worker.messaging.json_lines import Channel, Message
 from cotenant_worker.supervision.commands import Finish
 
@@ -50,7 +50,7 @@ class Links:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         secret = secret_of(self.env.get(names.ENV_RAY_TOKEN, ""), self.contract.uid, self.contract.attempt)
         with contextlib.suppress(OSError, EOFError):
-            await admit_stream(reader, writer, secret)
+            await authenticate_client_stream(reader, writer, secret)
             await self._follow(Channel(reader, writer))
         writer.close()
 

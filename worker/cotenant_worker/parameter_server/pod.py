@@ -22,15 +22,15 @@ from typing import Any
 from cotenant import names
 from cotenant.contract import Contract, Termination
 from cotenant_worker.host import layout
-from cotenant_worker.host.background_tasks import Tasks
+from cotenant_worker.host.background_tasks import BackgroundTasks
 from cotenant_worker.host.container import oom_kills
-from cotenant_worker.host.processes import Child, Nursery, kill_all, pump
-from cotenant_worker.messaging.hmac_handshake import introduce_stream
+from cotenant_worker.host.processes import ChildProcess, ChildWatcher, kill_descendants, forward_output
+from cotenant_worker.messaging.hmac_handshake import authenticate_to_server_stream
 from cotenant_worker.messaging.json_lines import Channel, Message
 from cotenant_worker.parameter_server.heartbeats import SILENT_S, beating, heard
 from cotenant_worker.progress import http_endpoint
-from cotenant_worker.progress.progress_board import Board
-from cotenant_worker.progress.termination import say, write_termination
+from cotenant_worker.progress.progress_board import ProgressBoard
+from cotenant_worker.progress.termination import log_line, write_termination
 from cotenant_worker.ranks.environment import server_environment
 from cotenant_worker.supervision.commands import Finish
 from cotenant_worker.supervision.stopped_ranks import Standstill
@@ -46,14 +46,14 @@ class ServerPod:
     contract: Contract
     env: Mapping[str, str]
     ip: str
-    nursery: Nursery = field(default_factory=Nursery)
+    nursery: ChildWatcher = field(default_factory=ChildWatcher)
     verdict: asyncio.Future[Finish] = field(init=False)
     _link: Channel | None = None
     _stopping: bool = False
-    tasks: Tasks = field(init=False)
+    tasks: BackgroundTasks = field(init=False)
 
     def __post_init__(self) -> None:
-        self.tasks = Tasks(self._broke)
+        self.tasks = BackgroundTasks(self._broke)
         self.verdict = asyncio.get_running_loop().create_future()
 
     @property
@@ -72,7 +72,7 @@ class ServerPod:
             loop.add_signal_handler(number, self._terminated)
         child = self._start()
         labels = {"job": self.contract.job, "namespace": self.contract.namespace}
-        pages = await http_endpoint.serve(Board(), self.ip, labels)
+        pages = await http_endpoint.serve(ProgressBoard(), self.ip, labels)
         self.tasks.start(self._watch(child))
         running = (self.contract.server or 0, 0, child.pid)
         self.tasks.start(Standstill(lambda: [running], partial(self._stopped, child), STOPPED_S).watch())
@@ -80,7 +80,7 @@ class ServerPod:
         finish = await self.verdict
         pages.close()
         self.tasks.cancel()
-        await kill_all()
+        await kill_descendants()
         self._leave(finish)
         return finish.code
 
@@ -96,7 +96,7 @@ class ServerPod:
             tail=tuple(finish.tail),
         )
         write_termination(termination, self.env)
-        say(f"{finish.reason} ({finish.code}): {finish.message}")
+        log_line(f"{finish.reason} ({finish.code}): {finish.message}")
 
     def _broke(self, error: str) -> None:
         self._end(names.EXIT_PEER_LOST, "PeerLost", f"launcher of {self.name}: {error}")
@@ -108,7 +108,7 @@ class ServerPod:
 
     # -- the server -------------------------------------------------------------------------------------------
 
-    def _start(self) -> Child:
+    def _start(self) -> ChildProcess:
         """On a socket that listens already: ranks that are faster than its imports wait in line."""
         read_end, write_end = os.pipe()
         with socket.create_server((self.ip, layout.SERVER_PORT), backlog=256) as listener:
@@ -117,10 +117,10 @@ class ServerPod:
             env = server_environment(self.env, self.contract)
             child = self.nursery.spawn("server", argv, env, cwd="/", output=write_end, keep=[number])
         os.close(write_end)
-        child.output = asyncio.create_task(pump(read_end, child, ""))
+        child.output = asyncio.create_task(forward_output(read_end, child, ""))
         return child
 
-    async def _watch(self, child: Child) -> None:
+    async def _watch(self, child: ChildProcess) -> None:
         before = oom_kills()
         status = await child.exit
         if child.output is not None:
@@ -134,12 +134,12 @@ class ServerPod:
             code, reason, message = names.EXIT_PEER_LOST, "PeerLost", f"the process of {self.name} {how}"
         self._gone(code, reason, message, child)
 
-    def _stopped(self, child: Child, said: Message) -> None:
+    def _stopped(self, child: ChildProcess, said: Message) -> None:
         """Ranks wait for it, and it has not ended."""
         message = f"the process of {self.name} was stopped (SIGSTOP) {said['for_s']:.0f} s ago and stays so"
         self._gone(names.EXIT_PEER_LOST, "PeerLost", message, child)
 
-    def _gone(self, code: int, reason: str, message: str, child: Child) -> None:
+    def _gone(self, code: int, reason: str, message: str, child: ChildProcess) -> None:
         if self._link is not None:
             self._link.send({"op": "gone", "why": message})
         self._end(code, reason, message, tail=tuple(child.tail))
@@ -174,7 +174,7 @@ class ServerPod:
             with contextlib.suppress(OSError, EOFError):
                 async with asyncio.timeout(_CONNECT_S):
                     reader, writer = await asyncio.open_connection(self.head, layout.LINK_PORT)
-                await introduce_stream(reader, writer, env[layout.ENV_SECRET])
+                await authenticate_to_server_stream(reader, writer, env[layout.ENV_SECRET])
                 return Channel(reader, writer)
             await asyncio.sleep(_STEP_S)
         return None
@@ -186,7 +186,7 @@ class ServerPod:
         if self._stopping:
             return
         self._stopping = True
-        say(f"asked to stop: {self.contract.grace_s} s for the ranks to save and leave")
+        log_line(f"asked to stop: {self.contract.grace_s} s for the ranks to save and leave")
         if self._link is not None:
             self._link.send({"op": "preempt"})
         self.tasks.start(self._see_out())

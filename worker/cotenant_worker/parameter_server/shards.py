@@ -24,7 +24,7 @@ import numpy as np
 
 from cotenant_worker.collectives.duplex_socket import PeerGoneError, receive
 from cotenant_worker.host import layout
-from cotenant_worker.messaging.hmac_handshake import admit, introduce, own_secret
+from cotenant_worker.messaging.hmac_handshake import authenticate_client, authenticate_to_server, own_secret
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -134,7 +134,7 @@ def _answer(connection: socket.socket, starts: Starts, secret: str) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection:
         try:
-            admit(connection, secret)
+            authenticate_client(connection, secret)
             start, workers, worker = _HELLO.unpack(receive(connection, _HELLO.size))
             shard = starts.shard(start, workers)
             while header := connection.recv(_HEADER.size, socket.MSG_WAITALL):
@@ -229,7 +229,7 @@ def _connect(address: str, hello: bytes) -> socket.socket:
             continue
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.settimeout(_WAIT_S + 10)
-        introduce(connection, own_secret())
+        authenticate_to_server(connection, own_secret())
         connection.sendall(hello)
         return connection
 

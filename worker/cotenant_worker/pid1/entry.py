@@ -11,7 +11,7 @@ from cotenant.contract import Contract, ContractError, Termination, needs_ray
 from cotenant_worker.host import layout
 from cotenant_worker.parameter_server.pod import ServerPod
 from cotenant_worker.pid1.launcher import Launcher
-from cotenant_worker.progress.termination import say, write_termination
+from cotenant_worker.progress.termination import log_line, write_termination
 
 
 def own_ip(env: Mapping[str, str]) -> str:
@@ -30,7 +30,7 @@ def main() -> int:
         contract = Contract.from_environment(env)
         check(contract, env)
     except ContractError as error:
-        say(f"cannot start: {error}")
+        log_line(f"cannot start: {error}")
         write_termination(Termination(0, 0, names.EXIT_BAD_CONTRACT, "BadContract", str(error)), env)
         return names.EXIT_BAD_CONTRACT
     state = layout.state_dir()

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from cotenant import names
 from cotenant.contract import Contract, needs_ray
 from cotenant_worker.host import layout
-from cotenant_worker.host.background_tasks import Tasks
-from cotenant_worker.host.processes import Nursery, kill_all
+from cotenant_worker.host.background_tasks import BackgroundTasks
+from cotenant_worker.host.processes import ChildWatcher, kill_descendants
 from cotenant_worker.messaging.json_lines import Message
 from cotenant_worker.parameter_server.heartbeats import Links
-from cotenant_worker.pid1.event_bus import Switchboard
+from cotenant_worker.pid1.event_bus import EventBus
 from cotenant_worker.pid1.preemption import Preemption
 from cotenant_worker.progress import http_endpoint
-from cotenant_worker.progress.progress_board import Board
-from cotenant_worker.progress.termination import last_words, say, write_termination
+from cotenant_worker.progress.progress_board import ProgressBoard
+from cotenant_worker.progress.termination import termination_of, log_line, write_termination
 from cotenant_worker.progress.tracking import Tracking
 from cotenant_worker.ranks.environment import choose_collective, train_driver_environment
 from cotenant_worker.ranks.memory_limits import limits_of
@@ -39,30 +39,30 @@ class Launcher:
     contract: Contract
     env: Mapping[str, str]
     ip: str
-    board: Board = field(default_factory=Board)
-    nursery: Nursery = field(default_factory=Nursery)
+    board: ProgressBoard = field(default_factory=ProgressBoard)
+    children: ChildWatcher = field(default_factory=ChildWatcher)
     ranks: LocalRanks = field(init=False)
     ray: RayRuntime = field(init=False)
-    switchboard: Switchboard = field(init=False)
+    event_bus: EventBus = field(init=False)
     preemption: Preemption = field(init=False)
     links: Links = field(init=False)
     """To the pods of parameter servers; in rank 0's pod only."""
     verdict: asyncio.Future[Finish] = field(init=False)
     conductor: Conductor | None = None
     """Only where the world is one rank; else it runs in the driver."""
-    began: float = field(default_factory=time.monotonic)
-    tasks: Tasks = field(init=False)
+    started_at: float = field(default_factory=time.monotonic)
+    tasks: BackgroundTasks = field(init=False)
     tracking: Tracking = field(init=False)
-    _own_sigterm: bool = False
+    _sigterm_received: bool = False
     _generation: int = -1
 
     def __post_init__(self) -> None:
-        self.tasks = Tasks(self._broke)
-        self.ranks = LocalRanks(self.contract, self.nursery, self.env, self._emit, self._mark)
-        self.ray = RayRuntime(self.contract, self.nursery, self.env, self.ip)
+        self.tasks = BackgroundTasks(self._on_task_error)
+        self.ranks = LocalRanks(self.contract, self.children, self.env, self._emit, self._mark_phase)
+        self.ray = RayRuntime(self.contract, self.children, self.env, self.ip)
         attached, stepped = self.ray.has_joined, self.ranks.forks.look_ahead
-        self.switchboard = Switchboard(
-            self.board, self.head, self._mark, self._obey, attached, stepped, beat=self._emit
+        self.event_bus = EventBus(
+            self.board, self.is_head, self._mark_phase, self._execute, attached, stepped, on_heartbeat=self._emit
         )
         self.preemption = Preemption(self.contract, self.ranks, self.ray, self.board, self._emit)
         self.links = Links(self.contract, self.env, self._emit)
@@ -70,21 +70,21 @@ class Launcher:
         self.verdict = asyncio.get_running_loop().create_future()
 
     @property
-    def head(self) -> bool:
+    def is_head(self) -> bool:
         return self.contract.node_rank == 0
 
     @property
-    def solo(self) -> bool:
+    def single_rank(self) -> bool:
         """One rank needs neither peers nor Ray."""
         return not needs_ray(self.contract.mode, self.contract.world_size)
 
-    def _mark(self, what: str, ago_s: float = 0.0) -> None:
-        self.board.mark(what, time.monotonic() - self.began - ago_s)
+    def _mark_phase(self, what: str, ago_s: float = 0.0) -> None:
+        self.board.mark(what, time.monotonic() - self.started_at - ago_s)
 
-    def _broke(self, error: str) -> None:
-        self._end(Finish(names.EXIT_RAY_DIED, "RayDied", f"launcher: {error}"))
+    def _on_task_error(self, error: str) -> None:
+        self._set_verdict(Finish(names.EXIT_RAY_DIED, "RayDied", f"launcher: {error}"))
 
-    def _end(self, finish: Finish) -> None:
+    def _set_verdict(self, finish: Finish) -> None:
         """The first verdict counts."""
         if not self.verdict.done():
             self.verdict.set_result(finish)
@@ -93,66 +93,66 @@ class Launcher:
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
-        self.nursery.start()
+        self.children.start()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._terminated)
-        self._say_what_is_chosen()
+            loop.add_signal_handler(number, self._on_sigterm)
+        self._publish_choices()
         self.ranks.forks.warm_up()
-        if not self.solo and self.contract.mode != "rayTrain":
-            self.tasks.start(self._guard_ray())
-        server = await self.switchboard.open()
+        if not self.single_rank and self.contract.mode != "rayTrain":
+            self.tasks.start(self._run_ray())
+        server = await self.event_bus.open()
         labels = {"job": self.contract.job, "namespace": self.contract.namespace}
         pages = await http_endpoint.serve(self.board, self.ip, labels)
-        self._mark("launcher")
-        self.tasks.start(self._begin())
-        self.tasks.start(self.preemption.sample())
+        self._mark_phase("launcher")
+        self.tasks.start(self._prepare())
+        self.tasks.start(self.preemption.sample_calls())
         self.tasks.start(Standstill(self.ranks.processes, self._emit, patience_of(self.contract)).watch())
         self.tracking.start(self.tasks)
         finish = await self.verdict
         pages.close()
         server.close()
-        return await self._leave(finish)
+        return await self._shut_down(finish)
 
-    def _say_what_is_chosen(self) -> None:
+    def _publish_choices(self) -> None:
         self.board.collective, warning = choose_collective(self.contract)
         self.board.warn("collective", warning)
         objection = self.ranks.program.objection
         self.board.warn("command", objection)
         if objection:
-            say(objection)
+            log_line(objection)
 
-    async def _begin(self) -> None:
+    async def _prepare(self) -> None:
         limits, problems = await asyncio.to_thread(limits_of, self.contract)
         for key, text in problems:
             self.board.warn(key, text)
-            say(text)
+            log_line(text)
         if isinstance(limits, str):
-            self._end(Finish(names.EXIT_QUOTA, "Quota", limits))
+            self._set_verdict(Finish(names.EXIT_QUOTA, "Quota", limits))
             return
         self.ranks.limits = limits
         if self.contract.mode == "rayTrain":
             self.ray.limits = min(limits.values(), key=lambda env: env.get("XLA_CLIENT_MEM_FRACTION", "1"), default={})
             self.ranks.train = train_driver_environment(self.contract, self.ray.environment(), self.ip)
-            self.tasks.start(self._guard_ray())
-        if self.solo:
+            self.tasks.start(self._run_ray())
+        if self.single_rank:
             self.conductor = Conductor(self.contract, self)
             self.tasks.start(self._conduct(self.conductor))
         self._emit({"op": "ready", "ip": self.ip})
-        if self.head and self.contract.servers:
+        if self.is_head and self.contract.servers:
             await self.links.open(self.ip)
 
     async def _conduct(self, conductor: Conductor) -> None:
-        self._end(await conductor.run())
+        self._set_verdict(await conductor.run())
 
-    async def _guard_ray(self) -> None:
+    async def _run_ray(self) -> None:
         """Start Ray (and the driver); when one of them ends before the verdict, the attempt is over."""
         self.board.state = "rendezvous"
         finish = await self.ray.run()
-        if self.preemption.begun:
+        if self.preemption.started:
             return  # draining, or gone with its peers: `_see_out` ends this pod
         # The verdict may be on its way: a peer that finished takes Ray with it.
         await asyncio.wait([self.verdict], timeout=2.0)
-        self._end(finish)
+        self._set_verdict(finish)
 
     # -- the conductor's side ---------------------------------------------------------------------------------
 
@@ -161,25 +161,25 @@ class Launcher:
         if self.conductor is not None:
             self.tasks.start(self.conductor.handle(0, event))
         else:
-            self.switchboard.emit(event)
+            self.event_bus.emit(event)
 
     async def send(self, pod: int, message: Message) -> None:
         """`Pods` of a world of one: the only pod is this one."""
-        await self._obey(message)
+        await self._execute(message)
 
-    def tell_head(self, message: Message) -> None:
-        self.switchboard.on_board(message)
+    def send_to_head(self, message: Message) -> None:
+        self.event_bus.apply_to_board(message)
 
     # -- commands ---------------------------------------------------------------------------------------------
 
-    async def _obey(self, message: Message) -> None:
+    async def _execute(self, message: Message) -> None:
         match message["op"]:
             case "start":
                 self._start(World.from_dict(message["world"]))
             case "stop":
                 await self.ranks.stop(message["generation"])
             case "resize":
-                self.preemption.ask_ranks("resize")
+                self.preemption.request_stop("resize")
             case "preempt":
                 self._preempt()
             case "stop-at":
@@ -187,18 +187,18 @@ class Launcher:
             case "head-silent":
                 head = self.contract.pods[0].host
                 text = f"the pod of rank 0, {head}, has not been heard of for {message['for_s']:.0f} s"
-                self._end(Finish(names.EXIT_PEER_LOST, "PeerLost", text))
+                self._set_verdict(Finish(names.EXIT_PEER_LOST, "PeerLost", text))
             case "finish":
-                self._end(Finish(**message["verdict"]))
+                self._set_verdict(Finish(**message["verdict"]))
 
     def _start(self, world: World) -> None:
         if world.generation <= self._generation:
             return  # said again by the actor that took another's place
         self._generation = world.generation
-        if not self.preemption.begun:
+        if not self.preemption.started:
             layout.preempt_file().unlink(missing_ok=True)  # of the world that ended to change its size
         self.board.began(world.generation)
-        self._mark("world complete")
+        self._mark_phase("world complete")
         if world.resume_step is not None:
             self.board.saved_step = world.resume_step
         self.tasks.start(self._start_ranks(world))
@@ -207,45 +207,45 @@ class Launcher:
         """Beside the stream of commands: a start may wait for imports, a stop may not wait for a start."""
         await self.ranks.start(world)
         self.board.started()
-        self._mark("ranks started")
+        self._mark_phase("ranks started")
 
-    def _terminated(self) -> None:
+    def _on_sigterm(self) -> None:
         """SIGTERM from the kubelet."""
-        if self._own_sigterm:
+        if self._sigterm_received:
             return
-        self._own_sigterm = True
-        say(f"asked to stop: {self.contract.grace_s} s to save and leave")
+        self._sigterm_received = True
+        log_line(f"asked to stop: {self.contract.grace_s} s to save and leave")
         self._emit({"op": "preempt"})
         self._preempt()
 
     def _preempt(self) -> None:
-        if not self.preemption.begun:
-            self.preemption.begun = True
+        if not self.preemption.started:
+            self.preemption.started = True
             self.board.state = "saving"
-            self.preemption.ask_ranks("preempt")
-            self.tasks.start(self._see_out())
+            self.preemption.request_stop("preempt")
+            self.tasks.start(self._wait_for_ranks_to_leave())
 
-    async def _see_out(self) -> None:
+    async def _wait_for_ranks_to_leave(self) -> None:
         """Never later than the kubelet's patience."""
-        await self.preemption.see_out()
-        await asyncio.wait([self.verdict], timeout=0.3 if self._own_sigterm else 5.0)
-        self._end(Finish(names.EXIT_PREEMPTED, "Preempted", "asked to stop"))
+        await self.preemption.wait_for_ranks()
+        await asyncio.wait([self.verdict], timeout=0.3 if self._sigterm_received else 5.0)
+        self._set_verdict(Finish(names.EXIT_PREEMPTED, "Preempted", "asked to stop"))
 
     # -- the end ----------------------------------------------------------------------------------------------
 
-    async def _leave(self, finish: Finish) -> int:
+    async def _shut_down(self, finish: Finish) -> int:
         await self.ranks.stop(1 << 30)
-        if self.preemption.begun:
-            finish = self.preemption.verdict(finish)
+        if self.preemption.started:
+            finish = self.preemption.as_preempted(finish)
         await self.links.finish(finish)
-        if self.head and not self.solo:
+        if self.is_head and not self.single_rank:
             # The driver still tells the others, also a pod that just has no actor (`driver.TOLD_S`); then it ends.
-            await self.ray.driver_done(3.0 if self.preemption.begun else 18.0)
+            await self.ray.driver_done(3.0 if self.preemption.started else 18.0)
         self.tasks.cancel()
         self.ranks.forks.retire()
-        await kill_all()
+        await kill_descendants()
         self.board.state = "done"
         await self.tracking.close(succeeded=finish.code == 0)
-        write_termination(last_words(self.contract, self.board, finish), self.env)
-        say(f"{finish.reason} ({finish.code}): {finish.message}")
+        write_termination(termination_of(self.contract, self.board, finish), self.env)
+        log_line(f"{finish.reason} ({finish.code}): {finish.message}")
         return finish.code

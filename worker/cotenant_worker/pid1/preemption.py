@@ -12,7 +12,7 @@ from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
 from cotenant_worker.messaging.json_lines import Message
-from cotenant_worker.progress.progress_board import Board
+from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.progress.termination import last_saved
 from cotenant_worker.ranks.rank_processes import LocalRanks
 from cotenant_worker.ray_cluster.processes import RayRuntime
@@ -27,15 +27,15 @@ class Preemption:
     contract: Contract
     ranks: LocalRanks
     ray: RayRuntime
-    board: Board
+    board: ProgressBoard
     emit: Callable[[Message], None]
-    begun: bool = False
+    started: bool = False
     """The pod itself was asked to leave; a world that changes its size asks its ranks only."""
-    late: tuple[int, ...] = ()
+    killed_ranks: tuple[int, ...] = ()
     """Ranks that had to be killed."""
     _calls_at: tuple[float, int] = (0.0, 0)
 
-    async def sample(self) -> None:
+    async def sample_calls(self) -> None:
         """For ever: how often ranks pass a safe point, so that all can agree on one that none has passed."""
         while True:
             await asyncio.sleep(_SAMPLE_S)
@@ -43,7 +43,7 @@ class Preemption:
             if calls:
                 self._calls_at = (time.monotonic(), max(calls))
 
-    def ask_ranks(self, why: str) -> None:
+    def request_stop(self, why: str) -> None:
         left = time_to_leave(self.contract)
         document = {"reason": why, "deadline": time.time() + left, "seconds": left}
         aside = layout.preempt_file().with_suffix(".tmp")
@@ -60,20 +60,20 @@ class Preemption:
         rate = max(0.0, (max(calls.values(), default=0) - before) / (now - at)) if at else 0.0
         self.emit({"op": "calls", "calls": calls, "rate": rate})
 
-    async def see_out(self) -> None:
+    async def wait_for_ranks(self) -> None:
         """Return when our ranks have left, or when their time is over and they are killed."""
         if self.contract.mode == "rayTrain":
             await self.ray.drain(time_to_leave(self.contract))
         else:
             await self.ranks.all_gone(time_to_leave(self.contract))
-        self.late = tuple(sorted(self.ranks.running))
+        self.killed_ranks = tuple(sorted(self.ranks.running))
         await self.ranks.stop(1 << 30)
 
-    def verdict(self, finish: Finish) -> Finish:
+    def as_preempted(self, finish: Finish) -> Finish:
         """However it ended, it was asked to; what is saved, and what became of ranks that did not leave in time."""
-        said = [finish.message, _saved(last_saved(self.contract, self.board))]
-        if self.late:
-            who = f"rank {self.late[0]}" if len(self.late) == 1 else f"ranks {', '.join(map(str, self.late))}"
+        said = [finish.message, _checkpoint_line(last_saved(self.contract, self.board))]
+        if self.killed_ranks:
+            who = f"rank {self.killed_ranks[0]}" if len(self.killed_ranks) == 1 else f"ranks {', '.join(map(str, self.killed_ranks))}"
             said.append(
                 f"{who} did not leave within {time_to_leave(self.contract):.0f} s and had to be killed: a program is"
                 " expected to heed SIGTERM or should_stop()"
@@ -81,5 +81,5 @@ class Preemption:
         return replace(finish, code=names.EXIT_PREEMPTED, reason="Preempted", message="; ".join(said))
 
 
-def _saved(step: int | None) -> str:
+def _checkpoint_line(step: int | None) -> str:
     return "no checkpoint is known of" if step is None else f"its checkpoint of step {step} is kept"

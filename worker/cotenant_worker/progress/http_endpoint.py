@@ -10,12 +10,12 @@ import contextlib
 from collections.abc import Callable
 
 from cotenant import names
-from cotenant_worker.progress.progress_board import Board
+from cotenant_worker.progress.progress_board import ProgressBoard
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
-async def serve(board: Board, address: str, labels: dict[str, str]) -> asyncio.Server:
+async def serve(board: ProgressBoard, address: str, labels: dict[str, str]) -> asyncio.Server:
     """Listen on the pod's address; the caller closes it."""
     pages: dict[str, Callable[[], tuple[str, str]]] = {
         "/healthz": lambda: ("text/plain", "ok\n"),
@@ -43,7 +43,7 @@ async def serve(board: Board, address: str, labels: dict[str, str]) -> asyncio.S
     return await asyncio.start_server(answer, address, names.PROGRESS_PORT, limit=16384)
 
 
-def metrics_page(board: Board, labels: dict[str, str]) -> str:
+def metrics_page(board: ProgressBoard, labels: dict[str, str]) -> str:
     """Prometheus text format."""
     progress = board.progress()
     own = ",".join(f'{name}="{value}"' for name, value in labels.items())

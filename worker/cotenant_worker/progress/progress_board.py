@@ -32,7 +32,7 @@ class RankView:
 
 
 @dataclass(slots=True)
-class Board:
+class ProgressBoard:
     state: str = "starting"
     collective: str = ""
     ranks: dict[int, RankView] = field(default_factory=dict)

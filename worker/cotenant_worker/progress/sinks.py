@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cotenant.contract import Contract
-from cotenant_worker.progress.progress_board import Board
+from cotenant_worker.progress.progress_board import ProgressBoard
 
 _EVERY_S = 2.0
 
@@ -49,7 +49,7 @@ def sinks_of(contract: Contract) -> list[Sink]:
     return found
 
 
-async def feed(board: Board, sinks: list[Sink]) -> None:
+async def feed(board: ProgressBoard, sinks: list[Sink]) -> None:
     """Pass every new step's metrics on, for ever; a sink that fails is dropped with a warning."""
     last = -1
     while True:
@@ -57,7 +57,7 @@ async def feed(board: Board, sinks: list[Sink]) -> None:
         last = await asyncio.to_thread(write_once, board, sinks, last)
 
 
-def write_once(board: Board, sinks: list[Sink], last: int) -> int:
+def write_once(board: ProgressBoard, sinks: list[Sink], last: int) -> int:
     """The step that has been written: `last`, when there is nothing new."""
     progress = board.progress()
     metrics = {**progress.metrics, **({"steps_per_second": progress.rate} if progress.rate else {})}

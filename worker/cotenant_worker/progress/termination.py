@@ -10,11 +10,11 @@ from pathlib import Path
 from cotenant import names
 from cotenant.contract import Contract, Termination
 from cotenant_worker.checkpoints import local_store
-from cotenant_worker.progress.progress_board import Board
+from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.supervision.commands import Finish
 
 
-def say(text: str) -> None:
+def log_line(text: str) -> None:
     print(f"cotenant: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the pod's log
 
 
@@ -24,13 +24,13 @@ def write_termination(termination: Termination, env: Mapping[str, str]) -> None:
         Path(path).write_text(termination.to_json())
 
 
-def last_saved(contract: Contract, board: Board) -> int | None:
+def last_saved(contract: Contract, board: ProgressBoard) -> int | None:
     """The step of the newest whole checkpoint; None where none is known."""
     found = local_store.newest(contract.checkpoint)
     return found.step if found else board.saved_step
 
 
-def last_words(contract: Contract, board: Board, finish: Finish) -> Termination:
+def termination_of(contract: Contract, board: ProgressBoard, finish: Finish) -> Termination:
     """What this pod says of its attempt when it leaves; results and steps come from rank 0's pod only."""
     head = contract.node_rank == 0
     told = board.progress()

@@ -7,8 +7,8 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from cotenant.contract import Contract
-from cotenant_worker.host.background_tasks import Tasks
-from cotenant_worker.progress.progress_board import Board
+from cotenant_worker.host.background_tasks import BackgroundTasks
+from cotenant_worker.progress.progress_board import ProgressBoard
 
 if TYPE_CHECKING:
     from cotenant_worker.progress.sinks import Sink
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 class Tracking:
     """Its modules are imported when they are needed: the launcher is up in a tenth of a second."""
 
-    def __init__(self, contract: Contract, board: Board) -> None:
+    def __init__(self, contract: Contract, board: ProgressBoard) -> None:
         self.contract = contract
         self.board = board
         self._sinks: list[Sink] = []
 
-    def start(self, tasks: Tasks) -> None:
+    def start(self, tasks: BackgroundTasks) -> None:
         if self.contract.node_rank == 0 and self.contract.platform.get("tracking"):
             from cotenant_worker.progress import sinks
 

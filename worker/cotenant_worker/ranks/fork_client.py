@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cotenant_worker.host import layout
-from cotenant_worker.host.processes import Child, Nursery
+from cotenant_worker.host.processes import ChildProcess, ChildWatcher
 from cotenant_worker.ranks.program import Preloads
 
 _PATIENCE_S = 120.0
@@ -33,14 +33,14 @@ def roomy(cpus: int, ranks: int) -> bool:
 class _Warm:
     """The process that forks ranks, and our end of its control socket."""
 
-    child: Child
+    child: ChildProcess
     control: socket.socket
     ready: bool = False
 
 
 @dataclass(slots=True)
 class Forks:
-    nursery: Nursery
+    nursery: ChildWatcher
     base: Mapping[str, str]
     """The environment that the warm process imports in."""
     ahead: Preloads

@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
-from cotenant_worker.host.processes import Child, Nursery
+from cotenant_worker.host.processes import ChildProcess, ChildWatcher
 from cotenant_worker.supervision.worker_group import World
 
 
 @dataclass(slots=True)
 class Companions:
     contract: Contract
-    nursery: Nursery
+    nursery: ChildWatcher
     horovod: bool
     """The program will look for Horovod's rendezvous."""
-    _running: list[Child] = field(default_factory=list)
+    _running: list[ChildProcess] = field(default_factory=list)
 
     def start(self, world: World, base: Mapping[str, str]) -> None:
         """This pod's part of what `world` needs; what ran before is killed."""

@@ -15,9 +15,9 @@ from typing import Any
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
 from cotenant_worker.host.container import available_cpus, oom_kills, pod_interface, user_name
-from cotenant_worker.host.processes import Child, Nursery, pump
-from cotenant_worker.host.workspace import starting_directory
-from cotenant_worker.messaging.shared_counters import Cell
+from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_output
+from cotenant_worker.host.workspace import working_directory
+from cotenant_worker.messaging.shared_counters import SharedCounters
 from cotenant_worker.ranks.environment import (
     TRAIN_OWN,
     base_environment,
@@ -38,8 +38,8 @@ class Running:
 
     member: Member
     generation: int
-    child: Child
-    cell: Cell
+    child: ChildProcess
+    cell: SharedCounters
     stopped: bool = False
     ooms: int = 0
 
@@ -47,7 +47,7 @@ class Running:
 @dataclass(slots=True)
 class LocalRanks:
     contract: Contract
-    nursery: Nursery
+    nursery: ChildWatcher
     inherited: Mapping[str, str]
     emit: Callable[[dict[str, Any]], None]
     """Events for the conductor."""
@@ -79,7 +79,7 @@ class LocalRanks:
     @property
     def start_in(self) -> Path:
         """The directory that programs start in."""
-        return starting_directory(Path(code_path(self.contract)), layout.work_dir())
+        return working_directory(Path(code_path(self.contract)), layout.work_dir())
 
     @property
     def _home(self) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ class LocalRanks:
         env = limited(env, self.limits.get(member.grant, {})) | dict(self.program.environment)
         if self.contract.mode == "rayTrain":
             env = {name: value for name, value in env.items() if name not in TRAIN_OWN} | dict(self.train)
-        cell = Cell(layout.cell_path(member.rank), create=True)
+        cell = SharedCounters(layout.counters_path(member.rank), create=True)
         cell.set("sequence", -1)
         read_end, write_end = os.pipe()
         name = f"rank {member.rank}"
@@ -133,7 +133,7 @@ class LocalRanks:
         finally:
             os.close(write_end)
         several = len(self.contract.pods[self.contract.node_rank].ranks) > 1
-        child.output = asyncio.create_task(pump(read_end, child, f"[rank {member.rank}] " if several else ""))
+        child.output = asyncio.create_task(forward_output(read_end, child, f"[rank {member.rank}] " if several else ""))
         run = Running(member, world.generation, child, cell, ooms=oom_kills())
         self.running[member.rank] = run
         if world.generation <= self._floor:

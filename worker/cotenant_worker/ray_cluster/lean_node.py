@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cotenant_worker.messaging.json_lines import mark
+from cotenant_worker.messaging.json_lines import mark_phase
 from cotenant_worker.ray_cluster import worker_main
 from cotenant_worker.ray_cluster.waits import await_port, patient, raylet
 
@@ -69,7 +69,7 @@ def leaner(start: Any, gcs: tuple[str, int], agents: tuple[str, ...], *, own_wor
         process = start(command, *args, **kwargs)
         if command[0].endswith("gcs_server"):
             await_port(*gcs, _GCS_S)
-            mark("GCS answers")
+            mark_phase("GCS answers")
         return process
 
     return start_ray_process

@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Any
 
-from cotenant_worker.messaging.json_lines import mark
+from cotenant_worker.messaging.json_lines import mark_phase
 from cotenant_worker.ray_cluster.lazy_imports import import_less
 from cotenant_worker.ray_cluster.lean_node import AGENTS, UNUSED_BY_TRAIN, fits, make_lean
 from cotenant_worker.ray_cluster.waits import await_head
@@ -49,7 +49,7 @@ def start_node(chosen: argparse.Namespace) -> Any:
     from ray._private import node, services
     from ray._private.parameter import RayParams
 
-    mark("ray imported")
+    mark_phase("ray imported")
     params: dict[str, Any] = {
         "node_ip_address": chosen.node_ip_address,
         "node_name": chosen.node_ip_address,
@@ -70,7 +70,7 @@ def start_node(chosen: argparse.Namespace) -> Any:
         return None
     if not chosen.head:
         await_head(chosen.address)
-        mark("head answers")
+        mark_phase("head answers")
     make_lean(node, services, (chosen.node_ip_address, chosen.port), tuple(AGENTS), own_workers=True)
     return node.Node(RayParams(**params), head=chosen.head, shutdown_at_exit=False, spawn_reaper=True)
 
@@ -106,7 +106,7 @@ def run_node(flags: list[str]) -> None:
     sys.modules[_ABSENT] = None  # type: ignore[assignment]
     chosen = options(flags)
     node = start_node(chosen) or Shipped(flags)
-    mark("node joined")
+    mark_phase("node joined")
     if chosen.head:
         from cotenant_worker.ray_cluster import driver
 

@@ -17,7 +17,7 @@ from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
 from cotenant_worker.host.container import available_cpus
-from cotenant_worker.host.processes import Child, Nursery
+from cotenant_worker.host.processes import ChildProcess, ChildWatcher
 from cotenant_worker.ranks.memory_limits import limited
 from cotenant_worker.ray_cluster.node_command import ray_environment, start_command
 from cotenant_worker.supervision.commands import Finish
@@ -28,14 +28,14 @@ _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit): ")
 @dataclass(slots=True)
 class RayRuntime:
     contract: Contract
-    nursery: Nursery
+    nursery: ChildWatcher
     inherited: Mapping[str, str]
     ip: str
     limits: Mapping[str, str] = field(default_factory=dict)
     joined: bool = False
     """The driver has reached this pod's actor."""
-    _node: Child | None = None
-    _driver: Child | None = None
+    _node: ChildProcess | None = None
+    _driver: ChildProcess | None = None
     _log: Path = field(default_factory=lambda: layout.state_dir() / "ray.log")
 
     @property
@@ -85,7 +85,7 @@ class RayRuntime:
         text = f"this pod did not get into the job's Ray cluster at {head} within {waited} s"
         return Finish(names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", text, tail=self._last_lines())
 
-    def _spawn(self, name: str, command: list[str], env: dict[str, str]) -> Child:
+    def _spawn(self, name: str, command: list[str], env: dict[str, str]) -> ChildProcess:
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             return self.nursery.spawn(name, command, env, cwd=str(layout.state_dir()), output=log)
@@ -116,7 +116,7 @@ class RayRuntime:
             await asyncio.sleep(0.03)
         return False
 
-    def _ended(self, process: Child) -> Finish:
+    def _ended(self, process: ChildProcess) -> Finish:
         code = process.exit.result() if process.exit.done() else 0
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         lines = self._last_lines()

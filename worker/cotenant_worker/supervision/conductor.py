@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from cotenant.contract import Contract
 from cotenant_worker.checkpoints import local_store
 from cotenant_worker.messaging.json_lines import Message
-from cotenant_worker.messaging.shared_counters import stop_count
+from cotenant_worker.messaging.shared_counters import common_stop_call
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.hangs import TOLD_S, Beat, culprit, find_absent, find_hang, patience_of, patience_with
@@ -124,7 +124,7 @@ class Conductor:
         expected = {member.rank for member in self.supervisor.members} - set(self.supervisor.exits)
         if self._stopping and expected <= set(self._calls):
             self._stopping = ""
-            at = stop_count(list(self._calls.values()), self._calls_rate)
+            at = common_stop_call(list(self._calls.values()), self._calls_rate)
             await self._everywhere({"op": "stop-at", "count": at})
 
     async def _watch_collectives(self) -> None:
