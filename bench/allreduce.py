@@ -22,7 +22,7 @@ from typing import Any
 
 from cotenant_worker.ranks.environment import base_environment, rank_environment
 from cotenant_worker.supervision.conductor import free_ports
-from cotenant_worker.supervision.worker_group import World, members_of
+from cotenant_worker.supervision.worker_group import WorkerGroup, assign_ranks
 from tests.support import pod_sandbox
 
 SIZES = [1 << power for power in range(12, 29, 2)]
@@ -70,9 +70,11 @@ def child(kind: str, backend: str) -> None:
 def start(kind: str, backend: str, state: str) -> list[subprocess.Popen[str]]:
     job = pod_sandbox.contract([1, 1], command=("x",))
     ports = free_ports("127.0.0.1", 3)
-    world = World(0, members_of(job, {0: "127.0.0.1", 1: "127.0.0.1"}), "127.0.0.1", ports[0], ports[1], ports[2])
+    world = WorkerGroup(
+        0, assign_ranks(job, {0: "127.0.0.1", 1: "127.0.0.1"}), "127.0.0.1", ports[0], ports[1], ports[2]
+    )
     found = []
-    for member in world.members:
+    for member in world.ranks:
         env = {**os.environ, "OMP_NUM_THREADS": "1", "COTENANT_STATE_DIR": state}
         ours = rank_environment(job, world, member)
         if backend == "nccl":

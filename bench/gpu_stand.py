@@ -94,8 +94,10 @@ class Bench:
         if share is None:
             return env
         grant = GpuGrant(self.uuid, int(self.total * share) // MIB, int(share * 1000), whole=False)
-        budget = memory_limits.budget(grant, self.total, context_mib=memory_limits.context_mib(self.total), nccl_mib=0)
-        return memory_limits.limited(env, memory_limits.variables([budget]))
+        budget = memory_limits.memory_budget(
+            grant, self.total, context_mib=memory_limits.context_mib(self.total), nccl_mib=0
+        )
+        return memory_limits.with_limits(env, memory_limits.limit_variables([budget]))
 
     def used(self) -> int:
         """Bytes in use on the whole GPU, by NVML: no context of our own in the figure."""

@@ -38,7 +38,7 @@ async def ear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 async def test_a_head_that_asks_for_nothing_any_more_is_reported_to_the_launcher(
     ear: Ear, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pod_actor, "_SILENCE_S", 0.1)
+    monkeypatch.setattr(pod_actor, "_DRIVER_SILENT_S", 0.1)
     await pod_actor.PodActor().attach()
     assert [await asyncio.wait_for(ear.heard.get(), 20) for _ in range(2)] == [
         {"op": "hello", "role": "actor"},

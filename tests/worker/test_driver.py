@@ -15,7 +15,7 @@ from ray.exceptions import RayActorError
 
 from cotenant_worker.ray_cluster import driver
 from cotenant_worker.ray_cluster.node_command import ray_environment
-from cotenant_worker.ray_cluster.processes import last_sentence
+from cotenant_worker.ray_cluster.processes import failure_line
 from cotenant_worker.supervision.conductor import Conductor
 from tests.support.pod_sandbox import contract
 
@@ -70,7 +70,7 @@ class Heard(SimpleNamespace):
 
 async def followed(monkeypatch: pytest.MonkeyPatch, actors: list[Actor], *, node: bool) -> tuple[Any, Any]:
     """The conductor and the pods, once the last actor listens."""
-    monkeypatch.setattr(driver, "_has_node", lambda _pod: node)
+    monkeypatch.setattr(driver, "_node_alive", lambda _pod: node)
     monkeypatch.setattr(driver.ray, "kill", lambda _actor: None)
     pods: Any = driver.RayPods(None)  # type: ignore[arg-type]
     waiting = list(actors)
@@ -79,9 +79,9 @@ async def followed(monkeypatch: pytest.MonkeyPatch, actors: list[Actor], *, node
         pods._actors[pod] = waiting.pop(0)
         return pods._actors[pod]  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(pods, "make", make)
+    monkeypatch.setattr(pods, "create_actor", make)
     heard: Any = Heard()
-    task = asyncio.create_task(driver.follow(1, pods, heard))
+    task = asyncio.create_task(driver.follow_pod(1, pods, heard))
     async with asyncio.timeout(20):
         while waiting or not pods.told(1) or not actors[-1]._lives:  # noqa: ASYNC110 - actors are only played
             await asyncio.sleep(0.01)
@@ -101,8 +101,8 @@ async def test_an_actor_that_dies_while_its_pod_lives_is_replaced_and_nothing_is
 
 
 async def test_an_actor_that_never_says_a_word_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "ANSWER_S", 0.0)
-    monkeypatch.setattr(driver, "_JOIN_LOOK_S", 0.01)
+    monkeypatch.setattr(driver, "ATTACH_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(driver, "_JOIN_POLL_S", 0.01)
     heard, _ = await followed(monkeypatch, [Actor("a", deaf=True), Actor("a", READY, lives=True)], node=True)
     assert heard.events == [(1, "ready")]
 
@@ -145,15 +145,15 @@ async def test_a_rank_whose_whole_pod_is_silent_does_not_hang(quiet_s: float, ha
     for pod in (0, 1):
         await conductor.handle(pod, {"op": "ready", "ip": "127.0.0.1"})
     now[0] = 30.0 - quiet_s
-    conductor.heard(1)
+    conductor.record_contact(1)
     now[0] = 1.0
-    beat = {"generation": 0, "where": "", "seen_at": 0.0, "moved_at": 0.0}
+    beat = {"generation": 0, "location": "", "seen_at": 0.0, "moved_at": 0.0}
     await conductor.handle(1, {"op": "beats", "beats": [{"rank": 1, "sequence": 4, **beat}]})
     await conductor.handle(0, {"op": "beats", "beats": [{"rank": 0, "sequence": 5, **beat}]})
     now[0] = 30.0
     await conductor.handle(0, {"op": "beats", "beats": [{"rank": 0, "sequence": 5, **beat}]})
     told.clear()
-    await conductor._watch_collectives()
+    await conductor._check_hangs()
     assert told == (["stop", "stop"] if hangs else [])
 
 
@@ -171,7 +171,7 @@ def test_a_ray_that_never_answers_its_driver_ends_it_when_the_jobs_patience_ends
     command = [sys.executable, "-P", "-c", WAITS_FOR_EVER]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 1, done.stderr
-    assert last_sentence(done.stderr.splitlines()) == "Ray did not answer its driver in time: 0:00:01"
+    assert failure_line(done.stderr.splitlines()) == "Ray did not answer its driver in time: 0:00:01"
 
 
 def test_a_slow_worker_of_ray_has_the_jobs_patience() -> None:

@@ -11,20 +11,20 @@ from cotenant_worker.ranks.environment import (
     choose_collective,
     rank_environment,
 )
-from cotenant_worker.supervision.worker_group import Member, World, members_of
+from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup, assign_ranks
 from tests.support.pod_sandbox import contract, uuid_of
 
 
-def world_of(job: Contract, *absent: int) -> World:
+def world_of(job: Contract, *absent: int) -> WorkerGroup:
     addresses = {pod: f"10.0.0.{pod + 1}" for pod in range(len(job.pods)) if pod not in absent}
-    return World(
+    return WorkerGroup(
         generation=3,
-        members=members_of(job, addresses),
+        ranks=assign_ranks(job, addresses),
         master_addr="10.0.0.1",
         master_port=24001,
         coordinator_port=24002,
         reduce_port=24003,
-        restart=2,
+        restart_count=2,
     )
 
 
@@ -49,7 +49,7 @@ def test_every_rank_gets_exactly_the_gpus_of_its_grant_and_a_world_that_is_consi
     job = contract([2, 1]) if simulated else as_real(contract([2, 1]))
     world = world_of(job)
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
-    found = [[rank_environment(job, world, member)[name] for name in names] for member in world.members]
+    found = [[rank_environment(job, world, member)[name] for name in names] for member in world.ranks]
     assert found == [
         ["0", "3", "0", "10.0.0.1", "24001", uuid_of("0a")],
         ["1", "3", second, "10.0.0.1", "24001", uuid_of("1a")],
@@ -70,7 +70,7 @@ def test_with_the_whole_pod_visible_ranks_count_inside_their_pod(command: tuple[
     world = world_of(job)
     names = ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "CUDA_VISIBLE_DEVICES", "JAX_LOCAL_DEVICE_IDS")
     both = f"{uuid_of('0a')},{uuid_of('1a')}"
-    found = [[rank_environment(job, world, member)[name] for name in names] for member in world.members]
+    found = [[rank_environment(job, world, member)[name] for name in names] for member in world.ranks]
     assert found == [["0", "2", "0", both, "0"], ["1", "2", "0", both, "1"], ["0", "1", "1", uuid_of("2a"), "0"]]
 
 
@@ -87,31 +87,31 @@ def test_a_command_of_torchrun_sees_its_own_gpus_where_its_local_rank_would_choo
         job = contract([2], command=("torchrun", "x.py"), platform={"gpuVisibility": said} if said else {})
         job = replace(job, pods=(PodGrant("a", ranks),))
         world = world_of(job)
-        assert rank_environment(job, world, world.members[1])["CUDA_VISIBLE_DEVICES"] == want
+        assert rank_environment(job, world, world.ranks[1])["CUDA_VISIBLE_DEVICES"] == want
 
 
 def test_ranks_without_gpus_count_inside_their_pod_and_see_none() -> None:
     pods = (PodGrant("a", (RankGrant(0, ()), RankGrant(1, ()))),)
     job = replace(contract([1]), pods=pods)
     world = world_of(job)
-    env = rank_environment(job, world, world.members[1])
+    env = rank_environment(job, world, world.ranks[1])
     assert (env["LOCAL_RANK"], env["LOCAL_WORLD_SIZE"], env["CUDA_VISIBLE_DEVICES"]) == ("1", "2", "")
 
 
 def test_a_world_that_lost_a_pod_is_numbered_without_gaps_and_keeps_the_grants() -> None:
     job = contract([1, 1, 1])
     world = world_of(job, 1)
-    assert world.members == (
-        Member(rank=0, pod=0, ip="10.0.0.1", local_rank=0, grant=0),
-        Member(rank=1, pod=2, ip="10.0.0.3", local_rank=0, grant=2),
+    assert world.ranks == (
+        RankAssignment(rank=0, pod=0, ip="10.0.0.1", local_rank=0, grant=0),
+        RankAssignment(rank=1, pod=2, ip="10.0.0.3", local_rank=0, grant=2),
     )
-    assert rank_environment(job, world, world.members[1])["CUDA_VISIBLE_DEVICES"] == uuid_of("2a")
+    assert rank_environment(job, world, world.ranks[1])["CUDA_VISIBLE_DEVICES"] == uuid_of("2a")
 
 
 def test_each_framework_finds_its_own_words() -> None:
     job = contract([1, 1])
     world = world_of(job)
-    env = rank_environment(job, world, world.members[1])
+    env = rank_environment(job, world, world.ranks[1])
     assert json.loads(env["TF_CONFIG"]) == {
         "cluster": {"worker": ["10.0.0.1:23000", "10.0.0.2:23000"]},
         "task": {"type": "worker", "index": 1},
@@ -149,7 +149,7 @@ def test_a_user_cannot_choose_rank_or_gpus() -> None:
     job = contract([1])
     world = world_of(job)
     inherited = {"RANK": "7", "CUDA_VISIBLE_DEVICES": "GPU-of-my-neighbour", "MASTER_ADDR": "elsewhere"}
-    env = base_environment(inherited, job, cpus=1) | rank_environment(job, world, world.members[0])
+    env = base_environment(inherited, job, cpus=1) | rank_environment(job, world, world.ranks[0])
     assert (env["RANK"], env["CUDA_VISIBLE_DEVICES"], env["MASTER_ADDR"]) == ("0", uuid_of("0a"), "10.0.0.1")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cotenant_worker.host.layout import ENV_STATE
-from cotenant_worker.ranks.fork_client import roomy
+from cotenant_worker.ranks.fork_client import has_spare_cpu
 
 STORY = """
 import asyncio, json, os
@@ -43,7 +43,7 @@ asyncio.run(story())
     [(1, 1, False), (2, 1, True), (4, 4, False), (5, 4, True)],
 )
 def test_the_warm_process_looks_ahead_at_once_where_a_cpu_is_left(cpus: int, ranks: int, expected: bool) -> None:
-    assert roomy(cpus, ranks) is expected
+    assert has_spare_cpu(cpus, ranks) is expected
 
 
 def test_a_start_does_without_a_warm_process_that_died_and_the_next_one_finds_another(tmp_path: Path) -> None:

@@ -5,7 +5,12 @@ import threading
 
 import pytest
 
-from cotenant_worker.messaging.hmac_handshake import AuthenticationError, authenticate_client, authenticate_to_server, secret_of
+from cotenant_worker.messaging.hmac_handshake import (
+    AuthenticationError,
+    authenticate_client,
+    authenticate_to_server,
+    secret_of,
+)
 
 
 def met(theirs: str, ours: str) -> None:

@@ -99,9 +99,9 @@ def test_a_rank_that_waits_for_the_others_in_initialize_is_known_to_wait(monkeyp
 
     hooked(initialize, monkeypatch, RANK)()
     assert (seen, pulse.inside) == ([(True, 1)], False)
-    assert pulse._beat(-1)["mute"]
+    assert pulse._beat(-1)["uncounted"]
     pulse.reports = 1
-    assert not pulse._beat(-1)["mute"]
+    assert not pulse._beat(-1)["uncounted"]
 
 
 STAND_IN = {
@@ -172,7 +172,8 @@ if "leaves" in sys.argv:
 """
 AS_A_RANK = (
     "import sys; from cotenant_worker.ranks.program import Program;"
-    " from cotenant_worker.ranks.program_runner import run; sys.exit(run(Program('script', tuple(sys.argv[1:]))))"
+    " from cotenant_worker.ranks.program_runner import run;"
+    " sys.exit(run(Program('script', tuple(sys.argv[1:]))))"
 )
 
 

@@ -31,7 +31,7 @@ def share(mib: int, uuid: str = "GPU-a") -> GpuGrant:
 def test_the_pool_is_the_share_less_what_cuda_takes(
     grant: GpuGrant, total: int, processes: int, nccl: int, pool_mib: int
 ) -> None:
-    found = memory_limits.budget(grant, total, processes=processes, context_mib=512, nccl_mib=nccl)
+    found = memory_limits.memory_budget(grant, total, processes=processes, context_mib=512, nccl_mib=nccl)
     assert found.pool == pool_mib << 20
     assert found.fraction * total <= found.pool
     assert found.fraction * total > found.pool - total // 500_000
@@ -44,16 +44,18 @@ def test_a_large_gpu_needs_more_for_a_context(gib: float, mib: int) -> None:
 
 def test_a_share_that_cannot_hold_so_many_contexts_says_that_there_may_be_too_many() -> None:
     with pytest.raises(memory_limits.ShareTooSmallError, match=r"gpu\.memoryFraction, or for fewer gpuProcesses$"):
-        memory_limits.budget(share(1600), 80 * GIB, processes=2, context_mib=768, nccl_mib=640)
+        memory_limits.memory_budget(share(1600), 80 * GIB, processes=2, context_mib=768, nccl_mib=640)
 
 
 def test_a_share_that_cannot_hold_the_context_is_refused_with_what_to_change() -> None:
     with pytest.raises(memory_limits.ShareTooSmallError, match=r"share of 600 MiB .* gpu\.memoryFraction"):
-        memory_limits.budget(share(600), 80 * GIB, context_mib=512, nccl_mib=640)
+        memory_limits.memory_budget(share(600), 80 * GIB, context_mib=512, nccl_mib=640)
 
 
 def test_every_framework_is_told_in_its_own_words() -> None:
-    env = memory_limits.variables([memory_limits.budget(share(32768), 80 * GIB, context_mib=512, nccl_mib=0)])
+    env = memory_limits.limit_variables(
+        [memory_limits.memory_budget(share(32768), 80 * GIB, context_mib=512, nccl_mib=0)]
+    )
     assert {name: env[name] for name in env if name != "COTENANT_LIMITS"} == {
         "XLA_CLIENT_MEM_FRACTION": "0.393750",
         "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.393750",
@@ -75,11 +77,11 @@ def test_every_framework_is_told_in_its_own_words() -> None:
     ],
 )
 def test_an_allocator_that_knows_no_limit_cannot_be_chosen(found: dict[str, str], want: dict[str, str]) -> None:
-    assert memory_limits.limited({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "A": "1"}, found) == want
+    assert memory_limits.with_limits({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "A": "1"}, found) == want
 
 
 def test_simulated_gpus_are_not_limited_and_that_is_said() -> None:
-    assert memory_limits.limits_of(contract([1])) == (
+    assert memory_limits.memory_limits_of(contract([1])) == (
         {},
         [("limits", "GPU memory limits are not applied: the GPUs of this pod are simulated")],
     )
@@ -87,20 +89,20 @@ def test_simulated_gpus_are_not_limited_and_that_is_said() -> None:
 
 def test_a_pod_without_gpus_is_not_limited_and_nothing_is_said() -> None:
     job = replace(contract([1]), pods=(PodGrant("a", (RankGrant(0, ()),)),))
-    assert memory_limits.limits_of(job) == ({}, [])
+    assert memory_limits.memory_limits_of(job) == ({}, [])
 
 
 def test_a_granted_gpu_that_the_container_does_not_see_stops_the_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     job = replace(contract([1]), pods=(PodGrant("a", (RankGrant(0, (share(32768, "GPU-b"),)),)),))
     monkeypatch.setattr(memory_limits, "probe", lambda _uuids: {"GPU-a": 80 * GIB})
-    assert memory_limits.limits_of(job) == ("granted GPU-b, but the container sees GPU-a", [])
+    assert memory_limits.memory_limits_of(job) == ("granted GPU-b, but the container sees GPU-a", [])
 
 
 def test_only_shares_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = (RankGrant(0, (GpuGrant("GPU-a", 81920, 1000, whole=True),)), RankGrant(1, (share(32768, "GPU-b"),)))
     job = replace(contract([1]), pods=(PodGrant("a", ranks),))
     monkeypatch.setattr(memory_limits, "probe", lambda _uuids: {"GPU-a": 80 * GIB, "GPU-b": 80 * GIB})
-    found, problems = memory_limits.limits_of(job)
+    found, problems = memory_limits.memory_limits_of(job)
     assert isinstance(found, dict)
     assert problems == []
     assert found[0] == {}
@@ -112,7 +114,7 @@ def test_a_rank_that_sees_its_whole_pod_is_limited_on_every_gpu_of_it(monkeypatc
     ranks = (RankGrant(0, (share(32768, "GPU-a"),)), RankGrant(1, (share(32768, "GPU-b"),)))
     job = replace(contract([1]), command=("torchrun", "train.py"), pods=(PodGrant("a", ranks),))
     monkeypatch.setattr(memory_limits, "probe", lambda _uuids: {"GPU-a": 80 * GIB, "GPU-b": 80 * GIB})
-    found, _ = memory_limits.limits_of(job)
+    found, _ = memory_limits.memory_limits_of(job)
     assert isinstance(found, dict)
     assert [sorted(json.loads(env["COTENANT_LIMITS"])) for env in found.values()] == [["GPU-a", "GPU-b"]] * 2
 

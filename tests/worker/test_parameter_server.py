@@ -14,7 +14,7 @@ from cotenant_worker.messaging.hmac_handshake import secret_of
 from cotenant_worker.parameter_server import shards
 from cotenant_worker.parameter_server.shards import ParameterServer, Shard, Starts, serve
 from cotenant_worker.ranks.environment import rank_environment, server_environment
-from cotenant_worker.supervision.worker_group import World, members_of
+from cotenant_worker.supervision.worker_group import WorkerGroup, assign_ranks
 from tests.support.pod_sandbox import contract
 
 SECRET = "of this attempt"
@@ -143,11 +143,11 @@ def test_a_later_start_of_the_ranks_begins_anew_with_its_own_number_of_them(monk
 
 def test_every_rank_knows_all_servers_by_the_names_of_their_pods() -> None:
     job = contract([1, 1], strategy="ParameterServer", servers=("train-1-s0.train", "train-1-s1.train"))
-    world = World(0, members_of(job, {0: "10.0.0.1", 1: "10.0.0.2"}), "10.0.0.1", 24000, 24001)
-    for member in world.members:
+    world = WorkerGroup(0, assign_ranks(job, {0: "10.0.0.1", 1: "10.0.0.2"}), "10.0.0.1", 24000, 24001)
+    for member in world.ranks:
         env = rank_environment(job, world, member)
         assert env["COTENANT_PS_ADDRS"] == "train-1-s0.train:23500,train-1-s1.train:23500"
-    assert "COTENANT_PS_ADDRS" not in rank_environment(contract([1, 1]), world, world.members[0])
+    assert "COTENANT_PS_ADDRS" not in rank_environment(contract([1, 1]), world, world.ranks[0])
 
 
 def test_a_servers_process_gets_what_it_needs_and_neither_the_token_nor_the_contract() -> None:

@@ -55,7 +55,7 @@ def test_launchers_are_taken_off_and_python_is_recognised(command: tuple[str, ..
 def test_an_option_without_effect_is_said_and_one_that_only_places_ranks_is_not() -> None:
     command = ("accelerate", "launch", "--gpu_ids", "0,1", "--use_deepspeed", "--zero_stage=2", "train.py")
     said = "accelerate: --use_deepspeed --zero_stage=2 has no effect here; say it in the program or in the job"
-    assert program_of(replace(contract([1]), command=command), PYTHON).objection == said
+    assert program_of(replace(contract([1]), command=command), PYTHON).warning == said
 
 
 def test_an_entrypoint_is_a_program_too() -> None:
@@ -108,13 +108,13 @@ def test_the_programs_file_is_found_without_importing_it(tmp_path: Path) -> None
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_launcher_that_was_asked_for_more_ranks_than_there_are_is_said(command: tuple[str, ...], want: str) -> None:
-    said = program_of(replace(contract([2]), command=command), PYTHON).objection
+    said = program_of(replace(contract([2]), command=command), PYTHON).warning
     assert (want in said) if want else (said == ""), said
 
 
 def test_ranks_of_an_elastic_job_may_be_fewer_than_its_command_line_says() -> None:
     job = replace(contract([2]), command=("torchrun", "--nproc_per_node=8", "a.py"), workers_min=1)
-    assert program_of(job, PYTHON).objection == ""
+    assert program_of(job, PYTHON).warning == ""
 
 
 def test_a_rank_with_several_gpus_is_not_one_rank_for_each() -> None:
@@ -122,7 +122,7 @@ def test_a_rank_with_several_gpus_is_not_one_rank_for_each() -> None:
     pod = job.pods[0]
     both = replace(pod.ranks[0], gpus=pod.ranks[0].gpus * 2)
     job = replace(job, pods=(replace(pod, ranks=(both,)),))
-    assert program_of(job, PYTHON).objection.startswith("torchrun: one rank has 2 GPUs")
+    assert program_of(job, PYTHON).warning.startswith("torchrun: one rank has 2 GPUs")
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_a_rank_with_several_gpus_is_not_one_rank_for_each() -> None:
 def test_launchers_that_tell_a_rank_its_local_rank_on_its_command_line(
     command: tuple[str, ...], want: tuple[str, ...]
 ) -> None:
-    assert program_of(replace(contract([8]), command=command), PYTHON).of_rank("3").argv == want
+    assert program_of(replace(contract([8]), command=command), PYTHON).for_rank("3").argv == want
 
 
 def test_an_interpreter_of_the_image_gets_the_local_rank_behind_its_program() -> None:
     program = Program("exec", ("/usr/bin/python3", "-u", "a.py", "x"), local_rank_option="--local-rank")
-    assert program.of_rank("1").argv == ("/usr/bin/python3", "-u", "a.py", "--local-rank=1", "x")
+    assert program.for_rank("1").argv == ("/usr/bin/python3", "-u", "a.py", "--local-rank=1", "x")

@@ -15,7 +15,7 @@ import pytest
 from cotenant_worker.host.processes import ChildWatcher
 from cotenant_worker.ray_cluster import lean_node, node_main, worker_main
 from cotenant_worker.ray_cluster.node_command import start_command
-from cotenant_worker.ray_cluster.processes import RayRuntime, last_sentence
+from cotenant_worker.ray_cluster.processes import RayProcesses, failure_line
 from tests.support.pod_sandbox import contract
 
 
@@ -29,9 +29,9 @@ def test_every_flag_that_a_pod_gets_is_understood(node: int, mode: str) -> None:
         "-P",
         "-m",
         "cotenant_worker.ray_cluster.node_main",
-        "shipped" if mode == "rayTrain" else "node",
+        "ray-start" if mode == "rayTrain" else "node",
     ]
-    chosen = node_main.options(command[5:])
+    chosen = node_main.parse_flags(command[5:])
     assert (chosen.head, chosen.resources, chosen.node_ip_address) == (node == 0, {f"w{node}": 1}, "10.0.0.2")
     assert (chosen.port, chosen.address) == ((6379, None) if node == 0 else (None, "10.0.0.1:6379"))
 
@@ -41,13 +41,13 @@ def test_the_installed_ray_can_be_started_without_its_agents() -> None:
     from ray._private import node, services
     from ray._private.parameter import RayParams
 
-    assert lean_node.fits(node, services, RayParams, {"num_cpus": 1, "gcs_address": "x", "no_monitor": True})
-    assert not lean_node.fits(node, services, RayParams, {"a_parameter_that_is_not_there": 1})
+    assert lean_node.supports(node, services, RayParams, {"num_cpus": 1, "gcs_address": "x", "no_monitor": True})
+    assert not lean_node.supports(node, services, RayParams, {"a_parameter_that_is_not_there": 1})
 
 
 def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_path: Path) -> None:
     started: list[Any] = []
-    start = lean_node.leaner(
+    start = lean_node.lean_start_process(
         lambda command, *_: started.append(command), ("127.0.0.1", 1), tuple(lean_node.AGENTS), own_workers=True
     )
     start(
@@ -80,7 +80,9 @@ def test_the_raylet_gets_processes_that_do_nothing_and_ports_that_say_none(tmp_p
 
 def test_a_worker_that_runs_the_tenants_code_is_started_as_shipped(tmp_path: Path) -> None:
     started: list[Any] = []
-    start = lean_node.leaner(lambda command, *_: started.append(command), ("127.0.0.1", 1), (), own_workers=False)
+    start = lean_node.lean_start_process(
+        lambda command, *_: started.append(command), ("127.0.0.1", 1), (), own_workers=False
+    )
     start(
         [
             *("raylet", f"--session_dir={tmp_path}", f"--node_id={'ab' * 28}", "--dashboard_agent_command=x"),
@@ -92,10 +94,10 @@ def test_a_worker_that_runs_the_tenants_code_is_started_as_shipped(tmp_path: Pat
 
 def test_ray_is_imported_without_what_a_job_never_uses_and_has_it_when_it_asks() -> None:
     program = (
-        "import sys; from cotenant_worker.ray_cluster.lazy_imports import LATER, import_less; import_less();"
-        "import ray, ray._private.services, ray._private.state;"
-        "import ray._private.runtime_env.plugin_schema_manager as schemas;"
-        "assert set(LATER) <= set(sys.modules) and not {'urllib3', 'jsonschema.validators'} & set(sys.modules);"
+        "import sys; from cotenant_worker.ray_cluster import lazy_imports; lazy_imports.install_lazy_imports();"
+        "import ray;"
+        "import ray._private.services, ray._private.state, ray._private.runtime_env.plugin_schema_manager as schemas;"
+        "assert set(lazy_imports.LAZY_PACKAGES) <= set(sys.modules) and not {'urllib3', 'jsonschema.validators'} & set(sys.modules);"
         "schemas.jsonschema.validate(1, {'type': 'integer'});"
         "from requests.adapters import HTTPAdapter; import requests, types;"
         "assert requests.Session().adapters['http://'].__class__ is HTTPAdapter;"
@@ -109,8 +111,8 @@ def test_ray_is_imported_without_what_a_job_never_uses_and_has_it_when_it_asks()
 def test_a_module_that_is_not_installed_is_missed_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     from cotenant_worker.ray_cluster import lazy_imports
 
-    monkeypatch.setattr(lazy_imports, "LATER", ("a_module_that_nobody_has",))
-    assert lazy_imports.Finder().find_spec("a_module_that_nobody_has") is None
+    monkeypatch.setattr(lazy_imports, "LAZY_PACKAGES", ("a_module_that_nobody_has",))
+    assert lazy_imports.LazyFinder().find_spec("a_module_that_nobody_has") is None
 
 
 async def test_a_pod_that_ray_leaves_in_the_middle_of_joining_ends_with_the_jobs_patience(
@@ -119,9 +121,9 @@ async def test_a_pod_that_ray_leaves_in_the_middle_of_joining_ends_with_the_jobs
     monkeypatch.setenv("COTENANT_STATE_DIR", str(tmp_path))
     job = contract([1, 1], command=("x",), node_rank=1, rendezvous_timeout_s=1)
     node = SimpleNamespace(exit=asyncio.get_running_loop().create_future(), alive=True)
-    monkeypatch.setattr(RayRuntime, "_spawn", lambda *_: node)
-    monkeypatch.setattr(RayRuntime, "_resolve_head", AsyncMock(return_value="10.0.0.1"))
-    finish = await RayRuntime(job, ChildWatcher(), {}, "10.0.0.2").run()
+    monkeypatch.setattr(RayProcesses, "_spawn", lambda *_: node)
+    monkeypatch.setattr(RayProcesses, "_resolve_head", AsyncMock(return_value="10.0.0.1"))
+    finish = await RayProcesses(job, ChildWatcher(), {}, "10.0.0.2").run()
     assert (finish.reason, finish.message) == (
         "RendezvousTimeout",
         "this pod did not get into the job's Ray cluster at pod-0 within 2 s",
@@ -138,7 +140,7 @@ async def test_a_pod_that_ray_leaves_in_the_middle_of_joining_ends_with_the_jobs
 )
 def test_the_process_that_ended_a_node_is_named(dead: list[tuple[str, int]], want: str) -> None:
     found = [(name, SimpleNamespace(returncode=code)) for name, code in dead]
-    assert node_main.gone(SimpleNamespace(dead_processes=lambda: found)) == want
+    assert node_main.dead_process(SimpleNamespace(dead_processes=lambda: found)) == want
 
 
 @pytest.mark.parametrize(
@@ -157,4 +159,4 @@ def test_the_process_that_ended_a_node_is_named(dead: list[tuple[str, int]], wan
     ],
 )
 def test_the_reason_is_found_in_the_last_lines_of_a_log(lines: tuple[str, ...], want: str) -> None:
-    assert last_sentence(lines) == want
+    assert failure_line(lines) == want

@@ -16,11 +16,11 @@ import pytest
 
 from cotenant_worker.host.processes import ChildWatcher
 from cotenant_worker.ranks.environment import base_environment, rank_environment
-from cotenant_worker.ranks.horovod import Companions
+from cotenant_worker.ranks.horovod import HorovodRendezvous
 from cotenant_worker.ranks.horovod_rendezvous import serve
 from cotenant_worker.ranks.program import Program, wants_horovod
 from cotenant_worker.supervision.conductor import free_ports
-from cotenant_worker.supervision.worker_group import World, members_of
+from cotenant_worker.supervision.worker_group import WorkerGroup, assign_ranks
 from tests.support.pod_sandbox import contract
 
 Ask = Callable[..., tuple[int, bytes]]
@@ -86,25 +86,25 @@ def test_nonsense_is_refused(ask: Ask, method: str, path: str, headers: dict[str
 async def test_every_start_of_the_ranks_has_a_store_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COTENANT_STATE_DIR", str(tmp_path))
     job = contract([1, 1])
-    companions = Companions(job, ChildWatcher(), horovod=True)
+    companions = HorovodRendezvous(job, ChildWatcher(), enabled=True)
     base = base_environment(os.environ, job, cpus=1)
     found = []
     for generation, port in enumerate(free_ports("127.0.0.1", 2)):
-        members = members_of(job, {0: "127.0.0.1", 1: "127.0.0.2"})
-        companions.start(World(generation, members, "127.0.0.1", 24000, port), base)
+        members = assign_ranks(job, {0: "127.0.0.1", 1: "127.0.0.2"})
+        companions.start(WorkerGroup(generation, members, "127.0.0.1", 24000, port), base)
         requests = [("GET", None), ("PUT", b"x"), ("GET", None)]
         found += [await asyncio.to_thread(asked, port, method, "/global/0", body) for method, body in requests]
-    companions.start(World(2, (), "127.0.0.1", 24000, 24001), base)
+    companions.start(WorkerGroup(2, (), "127.0.0.1", 24000, 24001), base)
     assert found == [(404, b""), (200, b""), (200, b"x")] * 2
 
 
 def test_every_rank_knows_its_place_on_horovods_three_axes() -> None:
     """Simulated GPUs: two ranks on one machine, one on another. Who is second on its machine has no peer across."""
     job = contract([2, 1])
-    world = World(0, members_of(job, {0: "10.0.0.1", 1: "10.0.0.2"}), "10.0.0.1", 24000, 24001)
+    world = WorkerGroup(0, assign_ranks(job, {0: "10.0.0.1", 1: "10.0.0.2"}), "10.0.0.1", 24000, 24001)
     axes = ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE")
     names = (*axes, "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT")
-    found = [[rank_environment(job, world, member)[name] for name in names] for member in world.members]
+    found = [[rank_environment(job, world, member)[name] for name in names] for member in world.ranks]
     meet = ["10.0.0.1", "24001"]
     assert found == [
         ["0", "0", "2", "0", "2", "machine-0", *meet],
@@ -115,8 +115,8 @@ def test_every_rank_knows_its_place_on_horovods_three_axes() -> None:
 
 def test_a_world_of_one_has_nobody_to_meet() -> None:
     job = contract([1])
-    world = World(0, members_of(job, {0: "10.0.0.1"}), "10.0.0.1", 24000, 24001)
-    assert "HOROVOD_GLOO_RENDEZVOUS_ADDR" not in rank_environment(job, world, world.members[0])
+    world = WorkerGroup(0, assign_ranks(job, {0: "10.0.0.1"}), "10.0.0.1", 24000, 24001)
+    assert "HOROVOD_GLOO_RENDEZVOUS_ADDR" not in rank_environment(job, world, world.ranks[0])
 
 
 @pytest.mark.parametrize(

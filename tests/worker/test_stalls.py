@@ -8,13 +8,15 @@ import pytest
 
 from cotenant_worker.supervision.conductor import Conductor
 from cotenant_worker.supervision.failure_cause import RankExit
-from cotenant_worker.supervision.hangs import Beat
+from cotenant_worker.supervision.hangs import RankHeartbeat
 from cotenant_worker.supervision.stalls import find_stall
 from tests.support.pod_sandbox import contract
 
 
-def beat(rank: int, *, moved: float = 0.0, turned: float = 0.0, seen: float = 199.5, waits: str = "") -> Beat:
-    return Beat(rank, 0, 3, f"train.py:{rank} in main", seen, moved, turns=9, turned_at=turned, waits=waits)
+def beat(rank: int, *, moved: float = 0.0, turned: float = 0.0, seen: float = 199.5, waits: str = "") -> RankHeartbeat:
+    return RankHeartbeat(
+        rank, 0, 3, f"train.py:{rank} in main", seen, moved, loop_count=9, looped_at=turned, collective=waits
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,7 @@ def beat(rank: int, *, moved: float = 0.0, turned: float = 0.0, seen: float = 19
             id="the one that turned last has ended",
         ),
         pytest.param(
-            [Beat(0, 0, -1, "", 199.5)],
+            [RankHeartbeat(0, 0, -1, "", 199.5)],
             {0},
             "the program has made no step, report or collective since it started 200 s ago: rank 0 stands in a library",
             id="it never began",
@@ -75,8 +77,8 @@ def beat(rank: int, *, moved: float = 0.0, turned: float = 0.0, seen: float = 19
         ),
     ],
 )
-def test_a_standstill_says_where_the_ranks_stand(beats: list[Beat], live: set[int], want: str | None) -> None:
-    found = find_stall(beats, live, began_at=0.0, now=200.0, patience_s=120.0)
+def test_a_standstill_says_where_the_ranks_stand(beats: list[RankHeartbeat], live: set[int], want: str | None) -> None:
+    found = find_stall(beats, live, started_at=0.0, now=200.0, timeout_s=120.0)
     assert (found.message if found else None) == want
 
 
@@ -126,7 +128,7 @@ async def test_a_standstill_is_said_and_ends_the_attempt_only_where_the_job_says
         turned = turns.get(now[0], turned)
         said = {"rank": 0, "generation": 0, "sequence": -1, "turns": turned, "where": ""}
         await conductor.handle(0, {"op": "beats", "beats": [said]})
-        await conductor._watch_steps()
+        await conductor._check_stalls()
         ended = now[0] if "stop" in pods.ops else None
         now[0] += 1.0
     assert (pods.texts, ended) == (texts, ends_at)
@@ -143,8 +145,8 @@ async def test_collectives_that_do_not_fit_together_hang_for_as_long_as_any_othe
         for rank, waits in enumerate(("all_reduce", "broadcast")):
             said = {"rank": rank, "generation": 0, "sequence": 5, "turns": 1, "waits": waits, "where": "a.py:1"}
             await conductor.handle(rank, {"op": "beats", "beats": [said]})
-        await conductor._watch_collectives()
-        await conductor._watch_steps()
+        await conductor._check_hangs()
+        await conductor._check_stalls()
         ended = now[0] if "stop" in pods.ops else None
         now[0] += 1.0
     assert ended == 600.0
@@ -158,13 +160,13 @@ async def test_a_pod_that_is_cut_off_is_not_a_program_that_stands_still() -> Non
     conductor = Conductor(job, pods, clock=lambda: now[0])
     for pod in (0, 1):
         await conductor.handle(pod, {"op": "ready", "ip": "127.0.0.1"})
-        conductor.heard(pod)
+        conductor.record_contact(pod)
     now[0] = 10.0
-    conductor.heard(0)
-    await conductor._watch_steps()
+    conductor.record_contact(0)
+    await conductor._check_stalls()
     assert "stop" not in pods.ops
-    conductor.heard(1)
-    await conductor._watch_steps()
+    conductor.record_contact(1)
+    await conductor._check_stalls()
     assert "stop" in pods.ops
 
 
@@ -176,18 +178,18 @@ async def test_what_was_said_of_a_standstill_is_taken_back_when_the_job_complete
     await conductor.handle(0, {"op": "ready", "ip": "127.0.0.1"})
     for now[0] in (1.0, 131.0):
         await conductor.handle(0, {"op": "beats", "beats": [{"rank": 0, "generation": 0, "sequence": -1}]})
-    await conductor._watch_steps()
+    await conductor._check_stalls()
     ended = RankExit(0, 0, code, None, now[0]).to_dict()
     await conductor.handle(0, {"op": "exit", "exit": ended, "age": 0.0})
-    await conductor._carry_out(conductor.supervisor.tick(140.0))
+    await conductor._execute(conductor.supervisor.tick(140.0))
     assert pods.texts[-1] == last
 
 
 def test_a_rank_that_does_nothing_that_is_counted_is_not_said_to_stand_still() -> None:
-    beats = [Beat(rank, 0, -1, f"train.py:{rank} in main", 199.5, mute=True) for rank in (0, 1)]
-    found = find_stall(beats, {0, 1}, began_at=0.0, now=200.0, patience_s=120.0)
+    beats = [RankHeartbeat(rank, 0, -1, f"train.py:{rank} in main", 199.5, uncounted=True) for rank in (0, 1)]
+    found = find_stall(beats, {0, 1}, started_at=0.0, now=200.0, timeout_s=120.0)
     assert found is not None
-    assert not found.heard  # nothing is said; the job's own stallTimeout may still end it
+    assert not found.all_heard_from  # nothing is said; the job's own stallTimeout may still end it
     assert found.message.endswith(
         "rank 0 stands at train.py:0 in main; rank 1 stands at train.py:1 in main."
         " Steps of a plain loop in JAX are not seen: if it made some, let it report() them"

@@ -9,9 +9,15 @@ import pytest
 from cotenant_worker.messaging.shared_counters import common_stop_call
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
 from cotenant_worker.supervision.failure_cause import Cause, RankExit, first_cause, own_code, why_lost
-from cotenant_worker.supervision.hangs import Beat, culprit, find_absent, find_hang, patience_with
-from cotenant_worker.supervision.supervisor import State, Supervisor
-from cotenant_worker.supervision.worker_group import Member
+from cotenant_worker.supervision.hangs import (
+    RankHeartbeat,
+    find_hang,
+    find_missing_rendezvous,
+    rank_to_blame,
+    timeout_for,
+)
+from cotenant_worker.supervision.supervisor import GroupState, Supervisor
+from cotenant_worker.supervision.worker_group import RankAssignment
 from tests.support.pod_sandbox import contract
 
 PEER = ("RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:3333",)
@@ -46,8 +52,8 @@ def running(pods: int = 2, **fields: Any) -> Supervisor:
     return supervisor
 
 
-def members(*pods: int) -> tuple[Member, ...]:
-    return tuple(Member(rank, pod, f"10.0.0.{pod + 1}", 0, pod) for rank, pod in enumerate(pods))
+def members(*pods: int) -> tuple[RankAssignment, ...]:
+    return tuple(RankAssignment(rank, pod, f"10.0.0.{pod + 1}", 0, pod) for rank, pod in enumerate(pods))
 
 
 def test_ranks_start_once_every_pod_is_there() -> None:
@@ -124,7 +130,7 @@ def test_a_killed_rank_starts_again_at_once_and_at_nobodys_expense() -> None:
     assert supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 1.1) == [
         Start(1, members(0, 1), 1, "rank 1 was ended by SIGKILL"),
     ]
-    assert supervisor.kills == 1
+    assert supervisor.kill_restarts == 1
 
 
 def test_a_rank_that_is_killed_for_ever_ends_the_attempt_which_says_how_often() -> None:
@@ -152,7 +158,7 @@ def test_news_of_an_older_generation_changes_nothing() -> None:
     supervisor = running(1)
     supervisor.rank_exited(ended(0, signal=9), 1.0)
     assert supervisor.rank_exited(ended(0, 1, generation=0), 1.2) == []
-    assert supervisor.state is State.RUNNING
+    assert supervisor.state is GroupState.RUNNING
 
 
 def test_what_is_told_twice_counts_once() -> None:
@@ -231,7 +237,7 @@ def test_preemption_before_the_start_ends_at_once() -> None:
 
 def test_a_hang_is_a_failure_of_the_rank_that_did_not_come() -> None:
     supervisor = running(1)
-    commands: list[Command] = supervisor.hung(0, "collective 7 hangs", 5.0)
+    commands: list[Command] = supervisor.rank_hung(0, "collective 7 hangs", 5.0)
     assert commands == [Stop(0)]
     [finish] = supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 5.1)
     assert finish == Finish(1, "HungCollective", "collective 7 hangs", 0, pod=0)
@@ -331,8 +337,8 @@ def test_what_ray_says_about_a_lost_pod_becomes_a_clause(text: str, want: str) -
     assert why_lost(text) == want
 
 
-def beat(rank: int, sequence: int, *, moved: float = 0.0, seen: float = 100.0, where: str = "") -> Beat:
-    return Beat(rank, 0, sequence, where, seen, moved)
+def beat(rank: int, sequence: int, *, moved: float = 0.0, seen: float = 100.0, where: str = "") -> RankHeartbeat:
+    return RankHeartbeat(rank, 0, sequence, where, seen, moved)
 
 
 @pytest.mark.parametrize(
@@ -379,23 +385,27 @@ def beat(rank: int, sequence: int, *, moved: float = 0.0, seen: float = 100.0, w
         ),
         pytest.param([beat(0, 5), beat(1, 4)], (0,), None, id="the ones ahead have left: nobody waits"),
         pytest.param(
-            [replace(beat(0, 1), met=True)],
+            [replace(beat(0, 1), rendezvoused=True)],
             (),
             "1 rank(s) have waited 100 s in collective 1 for 1 that did not come:"
             " rank 1 has not been heard of for 100 s (not since it started)",
             id="who froze before its first beat",
         ),
         pytest.param([beat(0, 1)], (), None, id="one that says no beats, in a job whose ranks never met"),
-        pytest.param([replace(beat(0, 1), met=True)], (1,), None, id="one that left before its first beat"),
+        pytest.param([replace(beat(0, 1), rendezvoused=True)], (1,), None, id="one that left before its first beat"),
     ],
 )
-def test_a_hanging_collective_names_who_is_missing(beats: list[Beat], left: tuple[int, ...], want: str | None) -> None:
+def test_a_hanging_collective_names_who_is_missing(
+    beats: list[RankHeartbeat], left: tuple[int, ...], want: str | None
+) -> None:
     found = find_hang(beats, range(2), left, 100.0, 30.0)
     assert (found.message if found else None) == want
 
 
-def meeting(rank: int, entered: int = 1, *, inside: bool = True, seen: float = 99.0, moved: float = 60.0) -> Beat:
-    return Beat(rank, 0, -1 if inside else 7, "train.py:9 in main", seen, moved, entered, inside)
+def meeting(
+    rank: int, entered: int = 1, *, inside: bool = True, seen: float = 99.0, moved: float = 60.0
+) -> RankHeartbeat:
+    return RankHeartbeat(rank, 0, -1 if inside else 7, "train.py:9 in main", seen, moved, entered, inside)
 
 
 WAITED = (
@@ -435,26 +445,26 @@ WAITED = (
     ],
 )
 def test_a_meeting_before_the_first_collective_names_who_is_missing(
-    beats: list[Beat], left: tuple[int, ...], want: str | None
+    beats: list[RankHeartbeat], left: tuple[int, ...], want: str | None
 ) -> None:
-    found = find_absent(beats, range(3), left, 100.0, 30.0)
+    found = find_missing_rendezvous(beats, range(3), left, 100.0, 30.0)
     assert (found.message if found else None) == want
 
 
 def test_a_rank_that_has_left_is_named_and_not_waited_for_as_long_as_one_that_may_come() -> None:
-    absent = find_absent([meeting(0)], range(3), (2,), 100.0, 30.0)
+    absent = find_missing_rendezvous([meeting(0)], range(3), (2,), 100.0, 30.0)
     assert absent
-    assert (absent.missing, culprit(absent, (2,)), patience_with(absent, (2,), 600.0)) == ((1, 2), 2, 30.0)
-    assert (culprit(absent, ()), patience_with(absent, (), 600.0)) == (1, 600.0)
+    assert (absent.missing, rank_to_blame(absent, (2,)), timeout_for(absent, (2,), 600.0)) == ((1, 2), 2, 30.0)
+    assert (rank_to_blame(absent, ()), timeout_for(absent, (), 600.0)) == (1, 600.0)
     behind = find_hang([beat(0, 5), beat(1, 4)], range(2), (1,), 100.0, 30.0)
     assert behind
-    assert patience_with(behind, (1,), 600.0) == 600.0, "rank 0 may be alone in a group of its own"
+    assert timeout_for(behind, (1,), 600.0) == 600.0, "rank 0 may be alone in a group of its own"
 
 
 def test_a_rank_that_left_with_0_before_the_others_met_it_left_too_early() -> None:
     supervisor = running()
     supervisor.rank_exited(ended(1), 1.0)
-    supervisor.hung(1, "rank 1 has ended before it", 40.0)
+    supervisor.rank_hung(1, "rank 1 has ended before it", 40.0)
     [finish] = supervisor.rank_exited(ended(0, None, signal=9, stopped=True), 40.1)
     assert isinstance(finish, Finish)
     assert (finish.reason, finish.rank, finish.pod) == ("ExitedEarly", 1, 1)

@@ -70,7 +70,7 @@ async def test_what_ranks_report_meanwhile_is_kept_and_beats_are_not(board: Any)
 
 async def test_a_pod_that_nobody_hears_any_more_ends_by_itself(board: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _, obeyed = board
-    monkeypatch.setattr(event_bus, "_ALONE_S", 0.1)
+    monkeypatch.setattr(event_bus, "_NO_ACTOR_S", 0.1)
     (await actor()).close()
     async with asyncio.timeout(20):
         while not obeyed:  # noqa: ASYNC110 - a timer of the loop, not an event of ours

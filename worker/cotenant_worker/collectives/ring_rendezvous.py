@@ -15,7 +15,13 @@ from typing import Any
 
 from cotenant_worker.collectives.duplex_socket import TIMEOUT_S, Duplex, receive
 from cotenant_worker.collectives.ring import Ring
-from cotenant_worker.messaging.hmac_handshake import authenticate_client, authenticate_to_server, new_nonce, verify_one_time_token, one_time_token
+from cotenant_worker.messaging.hmac_handshake import (
+    authenticate_client,
+    authenticate_to_server,
+    new_nonce,
+    one_time_token,
+    verify_one_time_token,
+)
 
 _LENGTH = struct.Struct("<Q")
 _JOIN_S = TIMEOUT_S

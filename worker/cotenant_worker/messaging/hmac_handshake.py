@@ -66,7 +66,9 @@ async def authenticate_client_stream(reader: asyncio.StreamReader, writer: async
         raise AuthenticationError("somebody who does not know this job's secret tried to connect")
 
 
-async def authenticate_to_server_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> None:
+async def authenticate_to_server_stream(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str
+) -> None:
     """`introduce` for asyncio."""
     async with asyncio.timeout(_TIMEOUT_S):
         nonce = await reader.readexactly(_NONCE)

@@ -24,7 +24,7 @@ from cotenant.contract import Contract, Termination
 from cotenant_worker.host import layout
 from cotenant_worker.host.background_tasks import BackgroundTasks
 from cotenant_worker.host.container import oom_kills
-from cotenant_worker.host.processes import ChildProcess, ChildWatcher, kill_descendants, forward_output
+from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_output, kill_descendants
 from cotenant_worker.messaging.hmac_handshake import authenticate_to_server_stream
 from cotenant_worker.messaging.json_lines import Channel, Message
 from cotenant_worker.parameter_server.heartbeats import SILENT_S, beating, heard
@@ -33,7 +33,7 @@ from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.progress.termination import log_line, write_termination
 from cotenant_worker.ranks.environment import server_environment
 from cotenant_worker.supervision.commands import Finish
-from cotenant_worker.supervision.stopped_ranks import Standstill
+from cotenant_worker.supervision.stopped_ranks import StoppedRanks
 
 _STEP_S = 0.1
 _CONNECT_S = 5.0
@@ -75,7 +75,7 @@ class ServerPod:
         pages = await http_endpoint.serve(ProgressBoard(), self.ip, labels)
         self.tasks.start(self._watch(child))
         running = (self.contract.server or 0, 0, child.pid)
-        self.tasks.start(Standstill(lambda: [running], partial(self._stopped, child), STOPPED_S).watch())
+        self.tasks.start(StoppedRanks(lambda: [running], partial(self._stopped, child), STOPPED_S).watch())
         self.tasks.start(self._follow_head())
         finish = await self.verdict
         pages.close()

@@ -1,8 +1,8 @@
 """Strategy `ParameterServer`: servers hold the parameters, workers push gradients and pull what became of them.
 
-`python -m cotenant_worker.parameter_server.shards FD` is one server, on a socket that listens already; `server_pod`
-starts it in a pod of its own. The parameters are one float32 vector cut into equal pieces, one per server. Synchronous:
-a server waits for the gradients of every worker, steps once with their mean (the same numbers as all-reduce).
+`python -m cotenant_worker.parameter_server.shards FD` is one server, on a socket that listens already, in a pod of
+its own (`ServerPod`). The parameters are one float32 vector cut into equal pieces, one per server. Synchronous: a
+server waits for the gradients of every worker, steps once with their mean (the same numbers as all-reduce).
 Asynchronous: it steps at every push, so nobody waits and gradients may be stale. When the ranks start again, with the
 same number or another, each server begins anew with what rank 0 brings. A program uses `ParameterServer` where it had
 its optimizer. Only who knows the attempt's secret is answered (`handshake`).

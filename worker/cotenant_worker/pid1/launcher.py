@@ -21,17 +21,17 @@ from cotenant_worker.pid1.event_bus import EventBus
 from cotenant_worker.pid1.preemption import Preemption
 from cotenant_worker.progress import http_endpoint
 from cotenant_worker.progress.progress_board import ProgressBoard
-from cotenant_worker.progress.termination import termination_of, log_line, write_termination
+from cotenant_worker.progress.termination import log_line, termination_of, write_termination
 from cotenant_worker.progress.tracking import Tracking
 from cotenant_worker.ranks.environment import choose_collective, train_driver_environment
-from cotenant_worker.ranks.memory_limits import limits_of
+from cotenant_worker.ranks.memory_limits import memory_limits_of
 from cotenant_worker.ranks.rank_processes import LocalRanks
-from cotenant_worker.ray_cluster.processes import RayRuntime
+from cotenant_worker.ray_cluster.processes import RayProcesses
 from cotenant_worker.supervision.commands import Finish
 from cotenant_worker.supervision.conductor import Conductor
-from cotenant_worker.supervision.hangs import patience_of
-from cotenant_worker.supervision.stopped_ranks import Standstill
-from cotenant_worker.supervision.worker_group import World
+from cotenant_worker.supervision.hangs import hang_timeout_s
+from cotenant_worker.supervision.stopped_ranks import StoppedRanks
+from cotenant_worker.supervision.worker_group import WorkerGroup
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Launcher:
     board: ProgressBoard = field(default_factory=ProgressBoard)
     children: ChildWatcher = field(default_factory=ChildWatcher)
     ranks: LocalRanks = field(init=False)
-    ray: RayRuntime = field(init=False)
+    ray: RayProcesses = field(init=False)
     event_bus: EventBus = field(init=False)
     preemption: Preemption = field(init=False)
     links: Links = field(init=False)
@@ -59,8 +59,8 @@ class Launcher:
     def __post_init__(self) -> None:
         self.tasks = BackgroundTasks(self._on_task_error)
         self.ranks = LocalRanks(self.contract, self.children, self.env, self._emit, self._mark_phase)
-        self.ray = RayRuntime(self.contract, self.children, self.env, self.ip)
-        attached, stepped = self.ray.has_joined, self.ranks.forks.look_ahead
+        self.ray = RayProcesses(self.contract, self.children, self.env, self.ip)
+        attached, stepped = self.ray.mark_joined, self.ranks.fork_client.preload_next
         self.event_bus = EventBus(
             self.board, self.is_head, self._mark_phase, self._execute, attached, stepped, on_heartbeat=self._emit
         )
@@ -97,7 +97,7 @@ class Launcher:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_sigterm)
         self._publish_choices()
-        self.ranks.forks.warm_up()
+        self.ranks.fork_client.start()
         if not self.single_rank and self.contract.mode != "rayTrain":
             self.tasks.start(self._run_ray())
         server = await self.event_bus.open()
@@ -106,7 +106,7 @@ class Launcher:
         self._mark_phase("launcher")
         self.tasks.start(self._prepare())
         self.tasks.start(self.preemption.sample_calls())
-        self.tasks.start(Standstill(self.ranks.processes, self._emit, patience_of(self.contract)).watch())
+        self.tasks.start(StoppedRanks(self.ranks.processes, self._emit, hang_timeout_s(self.contract)).watch())
         self.tracking.start(self.tasks)
         finish = await self.verdict
         pages.close()
@@ -116,13 +116,13 @@ class Launcher:
     def _publish_choices(self) -> None:
         self.board.collective, warning = choose_collective(self.contract)
         self.board.warn("collective", warning)
-        objection = self.ranks.program.objection
+        objection = self.ranks.program.warning
         self.board.warn("command", objection)
         if objection:
             log_line(objection)
 
     async def _prepare(self) -> None:
-        limits, problems = await asyncio.to_thread(limits_of, self.contract)
+        limits, problems = await asyncio.to_thread(memory_limits_of, self.contract)
         for key, text in problems:
             self.board.warn(key, text)
             log_line(text)
@@ -132,7 +132,7 @@ class Launcher:
         self.ranks.limits = limits
         if self.contract.mode == "rayTrain":
             self.ray.limits = min(limits.values(), key=lambda env: env.get("XLA_CLIENT_MEM_FRACTION", "1"), default={})
-            self.ranks.train = train_driver_environment(self.contract, self.ray.environment(), self.ip)
+            self.ranks.train_driver_env = train_driver_environment(self.contract, self.ray.environment(), self.ip)
             self.tasks.start(self._run_ray())
         if self.single_rank:
             self.conductor = Conductor(self.contract, self)
@@ -175,15 +175,15 @@ class Launcher:
     async def _execute(self, message: Message) -> None:
         match message["op"]:
             case "start":
-                self._start(World.from_dict(message["world"]))
+                self._start(WorkerGroup.from_dict(message["world"]))
             case "stop":
-                await self.ranks.stop(message["generation"])
+                await self.ranks.kill(message["generation"])
             case "resize":
                 self.preemption.request_stop("resize")
             case "preempt":
                 self._preempt()
             case "stop-at":
-                self.ranks.stop_at(message["count"])
+                self.ranks.set_stop_call(message["count"])
             case "head-silent":
                 head = self.contract.pods[0].host
                 text = f"the pod of rank 0, {head}, has not been heard of for {message['for_s']:.0f} s"
@@ -191,7 +191,7 @@ class Launcher:
             case "finish":
                 self._set_verdict(Finish(**message["verdict"]))
 
-    def _start(self, world: World) -> None:
+    def _start(self, world: WorkerGroup) -> None:
         if world.generation <= self._generation:
             return  # said again by the actor that took another's place
         self._generation = world.generation
@@ -203,7 +203,7 @@ class Launcher:
             self.board.saved_step = world.resume_step
         self.tasks.start(self._start_ranks(world))
 
-    async def _start_ranks(self, world: World) -> None:
+    async def _start_ranks(self, world: WorkerGroup) -> None:
         """Beside the stream of commands: a start may wait for imports, a stop may not wait for a start."""
         await self.ranks.start(world)
         self.board.started()
@@ -234,15 +234,15 @@ class Launcher:
     # -- the end ----------------------------------------------------------------------------------------------
 
     async def _shut_down(self, finish: Finish) -> int:
-        await self.ranks.stop(1 << 30)
+        await self.ranks.kill(1 << 30)
         if self.preemption.started:
             finish = self.preemption.as_preempted(finish)
         await self.links.finish(finish)
         if self.is_head and not self.single_rank:
             # The driver still tells the others, also a pod that just has no actor (`driver.TOLD_S`); then it ends.
-            await self.ray.driver_done(3.0 if self.preemption.started else 18.0)
+            await self.ray.wait_for_driver(3.0 if self.preemption.started else 18.0)
         self.tasks.cancel()
-        self.ranks.forks.retire()
+        self.ranks.fork_client.kill()
         await kill_descendants()
         self.board.state = "done"
         await self.tracking.close(succeeded=finish.code == 0)

@@ -15,9 +15,9 @@ from cotenant_worker.messaging.json_lines import Message
 from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.progress.termination import last_saved
 from cotenant_worker.ranks.rank_processes import LocalRanks
-from cotenant_worker.ray_cluster.processes import RayRuntime
+from cotenant_worker.ray_cluster.processes import RayProcesses
 from cotenant_worker.supervision.commands import Finish
-from cotenant_worker.supervision.supervisor import time_to_leave
+from cotenant_worker.supervision.supervisor import leave_budget_s
 
 _SAMPLE_S = 0.5
 
@@ -26,7 +26,7 @@ _SAMPLE_S = 0.5
 class Preemption:
     contract: Contract
     ranks: LocalRanks
-    ray: RayRuntime
+    ray: RayProcesses
     board: ProgressBoard
     emit: Callable[[Message], None]
     started: bool = False
@@ -39,12 +39,12 @@ class Preemption:
         """For ever: how often ranks pass a safe point, so that all can agree on one that none has passed."""
         while True:
             await asyncio.sleep(_SAMPLE_S)
-            calls = [run.cell.get("calls") for run in self.ranks.running.values()]
+            calls = [run.counters.get("calls") for run in self.ranks.running.values()]
             if calls:
                 self._calls_at = (time.monotonic(), max(calls))
 
     def request_stop(self, why: str) -> None:
-        left = time_to_leave(self.contract)
+        left = leave_budget_s(self.contract)
         document = {"reason": why, "deadline": time.time() + left, "seconds": left}
         aside = layout.preempt_file().with_suffix(".tmp")
         try:
@@ -55,7 +55,7 @@ class Preemption:
         if self.contract.mode == "rayTrain":
             return  # Ray Train tells its workers itself, once Ray drains
         at, before = self._calls_at
-        calls = self.ranks.ask_to_stop()
+        calls = self.ranks.terminate()
         now = time.monotonic()
         rate = max(0.0, (max(calls.values(), default=0) - before) / (now - at)) if at else 0.0
         self.emit({"op": "calls", "calls": calls, "rate": rate})
@@ -63,19 +63,23 @@ class Preemption:
     async def wait_for_ranks(self) -> None:
         """Return when our ranks have left, or when their time is over and they are killed."""
         if self.contract.mode == "rayTrain":
-            await self.ray.drain(time_to_leave(self.contract))
+            await self.ray.drain(leave_budget_s(self.contract))
         else:
-            await self.ranks.all_gone(time_to_leave(self.contract))
+            await self.ranks.wait_until_gone(leave_budget_s(self.contract))
         self.killed_ranks = tuple(sorted(self.ranks.running))
-        await self.ranks.stop(1 << 30)
+        await self.ranks.kill(1 << 30)
 
     def as_preempted(self, finish: Finish) -> Finish:
         """However it ended, it was asked to; what is saved, and what became of ranks that did not leave in time."""
         said = [finish.message, _checkpoint_line(last_saved(self.contract, self.board))]
         if self.killed_ranks:
-            who = f"rank {self.killed_ranks[0]}" if len(self.killed_ranks) == 1 else f"ranks {', '.join(map(str, self.killed_ranks))}"
+            who = (
+                f"rank {self.killed_ranks[0]}"
+                if len(self.killed_ranks) == 1
+                else f"ranks {', '.join(map(str, self.killed_ranks))}"
+            )
             said.append(
-                f"{who} did not leave within {time_to_leave(self.contract):.0f} s and had to be killed: a program is"
+                f"{who} did not leave within {leave_budget_s(self.contract):.0f} s and had to be killed: a program is"
                 " expected to heed SIGTERM or should_stop()"
             )
         return replace(finish, code=names.EXIT_PREEMPTED, reason="Preempted", message="; ".join(said))

@@ -16,10 +16,19 @@ from cotenant_worker.host import layout
 from cotenant_worker.messaging.hmac_handshake import secret_of
 from cotenant_worker.ranks import framework_environment
 from cotenant_worker.ranks.foreign_launchers import unwrap
-from cotenant_worker.supervision.hangs import patience_of
-from cotenant_worker.supervision.worker_group import Member, World
+from cotenant_worker.supervision.hangs import hang_timeout_s
+from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
 
-_DROP = ("RAY_", "COTENANT_CONTRACT", "TORCHELASTIC_", "OMPI_", "SLURM_", "PMI_", "HOROVOD_GLOO_", "HOROVOD_ELASTIC")
+_DROPPED_PREFIXES = (
+    "RAY_",
+    "COTENANT_CONTRACT",
+    "TORCHELASTIC_",
+    "OMPI_",
+    "SLURM_",
+    "PMI_",
+    "HOROVOD_GLOO_",
+    "HOROVOD_ELASTIC",
+)
 """Inherited names that would mislead a rank: Ray's token is not the tenant's, other launchers did not start it."""
 
 
@@ -45,7 +54,7 @@ def grant_of(pod: PodGrant, rank: int) -> RankGrant:
     return next(grant for grant in pod.ranks if grant.rank == rank)
 
 
-def sees_pod(contract: Contract, pod: PodGrant) -> bool:
+def shares_pod_gpus(contract: Contract, pod: PodGrant) -> bool:
     """Whether ranks of this pod see the GPUs of all its ranks, as under torchrun, and choose by LOCAL_RANK.
 
     Unless the job says: for commands that begin with torchrun, where LOCAL_RANK chooses right.
@@ -59,7 +68,7 @@ def sees_pod(contract: Contract, pod: PodGrant) -> bool:
 
 def visible_gpus(contract: Contract, pod: PodGrant, grant: RankGrant) -> tuple[GpuGrant, ...]:
     """What CUDA shows to one rank, in its order. Of two shares of one GPU the smaller stands for it."""
-    if not sees_pod(contract, pod):
+    if not shares_pod_gpus(contract, pod):
         return grant.gpus
     found: dict[str, GpuGrant] = {}
     for gpu in (gpu for rank in pod.ranks for gpu in rank.gpus):
@@ -75,7 +84,7 @@ def pod_uuids(pod: PodGrant) -> list[str]:
 
 def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: int) -> dict[str, str]:
     """What all ranks of this pod share; known before the world is, so a warm process can start with it."""
-    env = {key: value for key, value in inherited.items() if not key.startswith(_DROP)}
+    env = {key: value for key, value in inherited.items() if not key.startswith(_DROPPED_PREFIXES)}
     ranks = max(1, len(contract.pods[contract.node_rank].ranks))
     env.setdefault("OMP_NUM_THREADS", str(max(1, cpus // ranks)))
     env.setdefault("PYTHONUNBUFFERED", "1")
@@ -93,7 +102,7 @@ def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: 
     env[layout.ENV_STATE] = str(layout.state_dir())
     env[layout.ENV_PREEMPT_FILE] = str(layout.preempt_file())
     # Who finds a hang names the rank; the ring itself would name its neighbours, so it waits a little longer.
-    env.setdefault("COTENANT_REDUCE_TIMEOUT_S", f"{patience_of(contract) + 60:.0f}")
+    env.setdefault("COTENANT_REDUCE_TIMEOUT_S", f"{hang_timeout_s(contract) + 60:.0f}")
     env["COTENANT_PREFLIGHT"] = str(int(contract.platform.get("preflight", True)))
     env["ACCELERATE_MIXED_PRECISION"] = {"fp32": "no"}.get(contract.precision, contract.precision)
     if contract.checkpoint:
@@ -107,64 +116,68 @@ def code_path(contract: Contract) -> str:
     return str(contract.platform.get("codePath", "/workspace"))
 
 
-def rank_environment(contract: Contract, world: World, member: Member, *, interface: str = "") -> dict[str, str]:
+def rank_environment(
+    contract: Contract, group: WorkerGroup, assignment: RankAssignment, *, interface: str = ""
+) -> dict[str, str]:
     """What is this rank's own. Wins over everything that was there before."""
-    pod = contract.pods[member.pod]
-    grant = grant_of(pod, member.grant)
-    local = world.of_pod(member.pod)
-    pods = list(dict.fromkeys(each.pod for each in world.members))
+    pod = contract.pods[assignment.pod]
+    grant = grant_of(pod, assignment.grant)
+    local = group.of_pod(assignment.pod)
+    pods = list(dict.fromkeys(each.pod for each in group.ranks))
     gpus = visible_gpus(contract, pod, grant)
-    counted = sees_pod(contract, pod) or all(gpu.simulated for gpu in grant.gpus)
+    counted = shares_pod_gpus(contract, pod) or all(gpu.simulated for gpu in grant.gpus)
     env = {
-        "RANK": str(member.rank),
-        "WORLD_SIZE": str(world.size),
+        "RANK": str(assignment.rank),
+        "WORLD_SIZE": str(group.size),
         # A rank that sees only its own GPU is a machine of its own to its program: `cuda:LOCAL_RANK` must exist.
         # Where CUDA shows nothing anyway, ranks count inside their pod, as under torchrun.
-        "LOCAL_RANK": str(member.local_rank if counted else 0),
+        "LOCAL_RANK": str(assignment.local_rank if counted else 0),
         "LOCAL_WORLD_SIZE": str(len(local) if counted else 1),
-        "GROUP_RANK": str(pods.index(member.pod) if counted else member.rank),
-        "NODE_RANK": str(pods.index(member.pod) if counted else member.rank),
-        "GROUP_WORLD_SIZE": str(len(pods) if counted else world.size),
-        **cross_of(world, member, counted=counted),
-        "ROLE_RANK": str(member.rank),
-        "ROLE_WORLD_SIZE": str(world.size),
+        "GROUP_RANK": str(pods.index(assignment.pod) if counted else assignment.rank),
+        "NODE_RANK": str(pods.index(assignment.pod) if counted else assignment.rank),
+        "GROUP_WORLD_SIZE": str(len(pods) if counted else group.size),
+        **horovod_cross_axis(group, assignment, counted=counted),
+        "ROLE_RANK": str(assignment.rank),
+        "ROLE_WORLD_SIZE": str(group.size),
         "ROLE_NAME": "default",
-        "MASTER_ADDR": world.master_addr,
-        "MASTER_PORT": str(world.master_port),
-        "TORCHELASTIC_RESTART_COUNT": str(world.restart),
+        "MASTER_ADDR": group.master_addr,
+        "MASTER_PORT": str(group.master_port),
+        "TORCHELASTIC_RESTART_COUNT": str(group.restart_count),
         "TORCHELASTIC_MAX_RESTARTS": "0",
         "TORCHELASTIC_RUN_ID": contract.uid,
         "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in gpus),
-        "COTENANT_RANK": str(member.rank),
-        "COTENANT_RANKS": str(world.size),
-        "COTENANT_MASTER": f"{world.master_addr}:{world.master_port}",
-        "COTENANT_POD_RANK": str(member.local_rank),
+        "COTENANT_RANK": str(assignment.rank),
+        "COTENANT_RANKS": str(group.size),
+        "COTENANT_MASTER": f"{group.master_addr}:{group.master_port}",
+        "COTENANT_POD_RANK": str(assignment.local_rank),
         "COTENANT_POD_RANKS": str(len(local)),
         "COTENANT_NODES": str(len(pods)),
-        "COTENANT_GRANT": str(member.grant),
-        "COTENANT_REDUCE_ADDR": f"{world.master_addr}:{world.reduce_port}",
-        layout.ENV_GENERATION: str(world.generation),
+        "COTENANT_GRANT": str(assignment.grant),
+        "COTENANT_REDUCE_ADDR": f"{group.master_addr}:{group.reduce_port}",
+        layout.ENV_GENERATION: str(group.generation),
         layout.ENV_GPU_MEM: str(min((gpu.memory_mib for gpu in grant.gpus), default=0) << 20),
-        layout.ENV_RESUME_FROM: world.resume_from,
+        layout.ENV_RESUME_FROM: group.resume_from,
     }
     if contract.servers:
         env["COTENANT_PS_ADDRS"] = ",".join(f"{host}:{layout.SERVER_PORT}" for host in contract.servers)
-    if sees_pod(contract, pod):
-        env["JAX_LOCAL_DEVICE_IDS"] = str(member.local_rank)  # else every process of a pod would take all of its GPUs
+    if shares_pod_gpus(contract, pod):
+        env["JAX_LOCAL_DEVICE_IDS"] = str(
+            assignment.local_rank
+        )  # else every process of a pod would take all of its GPUs
     env |= (
-        framework_environment.tensorflow(world, member)
-        | framework_environment.jax(contract, world, member)
-        | framework_environment.horovod(env, world)
+        framework_environment.tensorflow(group, assignment)
+        | framework_environment.jax(contract, group, assignment)
+        | framework_environment.horovod(env, group)
     )
     if interface:
         env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface, "HOROVOD_GLOO_IFACE": interface}
     return env
 
 
-def cross_of(world: World, member: Member, *, counted: bool) -> dict[str, str]:
+def horovod_cross_axis(group: WorkerGroup, assignment: RankAssignment, *, counted: bool) -> dict[str, str]:
     """Horovod's third axis: the ranks that have the same local rank, one on every machine that has so many."""
-    peers = [each.rank for each in world.members if each.local_rank == member.local_rank or not counted]
-    return {"HOROVOD_CROSS_RANK": str(peers.index(member.rank)), "HOROVOD_CROSS_SIZE": str(len(peers))}
+    peers = [each.rank for each in group.ranks if each.local_rank == assignment.local_rank or not counted]
+    return {"HOROVOD_CROSS_RANK": str(peers.index(assignment.rank)), "HOROVOD_CROSS_SIZE": str(len(peers))}
 
 
 def train_driver_environment(contract: Contract, ray: Mapping[str, str], ip: str) -> dict[str, str]:
@@ -186,7 +199,7 @@ def train_driver_environment(contract: Contract, ray: Mapping[str, str], ip: str
     }
 
 
-TRAIN_OWN = (
+RAY_TRAIN_VARIABLES = (
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "ROLE_RANK"),
     *("COTENANT_RANK", "COTENANT_MASTER"),
 )
@@ -195,7 +208,7 @@ TRAIN_OWN = (
 
 def server_environment(inherited: Mapping[str, str], contract: Contract) -> dict[str, str]:
     """For the process of a parameter server, which runs no code of the tenant."""
-    env = {key: value for key, value in inherited.items() if not key.startswith(_DROP)}
+    env = {key: value for key, value in inherited.items() if not key.startswith(_DROPPED_PREFIXES)}
     env[layout.ENV_SECRET] = secret_of(inherited.get(names.ENV_RAY_TOKEN, ""), contract.uid, contract.attempt)
     env["COTENANT_PS_UPDATE"] = str((contract.platform.get("parameterServer") or {}).get("update", "Synchronous"))
     return env

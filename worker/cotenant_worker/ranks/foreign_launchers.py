@@ -30,7 +30,7 @@ class Unwrapped:
     options: tuple[str, ...] = ()
     """Its words."""
 
-    def said(self, option: str) -> str:
+    def option(self, option: str) -> str:
         """The value of an option (its name with underscores, without dashes); empty where it is not said."""
         found = ""
         for word, following in zip(self.options, [*self.options[1:], ""], strict=False):
@@ -39,35 +39,35 @@ class Unwrapped:
                 found = value if equals else following
         return found
 
-    def has(self, name: str) -> bool:
+    def has_option(self, name: str) -> bool:
         return any(word.startswith("-") and option_name(word) == name for word in self.options)
 
     @property
     def shows_all_gpus(self) -> bool:
         """Under it, ranks see all GPUs of their machine and choose by LOCAL_RANK."""
-        return self.launcher in _SHOWS_ALL and not self.has("virtual_local_rank")
+        return self.launcher in _SHOWS_ALL and not self.has_option("virtual_local_rank")
 
     @property
     def local_rank_option(self) -> str:
         """The option by which it tells every rank its LOCAL_RANK; empty for those that only set the variable."""
-        if self.launcher == "torch.distributed.launch" and not self.has("use_env"):
+        if self.launcher == "torch.distributed.launch" and not self.has_option("use_env"):
             return "--local-rank"
-        return "--local_rank" if self.launcher == "deepspeed" and not self.has("no_local_rank") else ""
+        return "--local_rank" if self.launcher == "deepspeed" and not self.has_option("no_local_rank") else ""
 
     @property
-    def asked(self) -> tuple[str, int]:
+    def requested_ranks(self) -> tuple[str, int]:
         """How many ranks it would have started: (its words, the number); 0 where that is no number, or not said."""
         if self.launcher.startswith("accelerate"):
             return self._product("num_processes")
         if self.launcher == "horovodrun":
-            return self._product("np") if self.has("np") else self._product("num_proc")
+            return self._product("np") if self.has_option("np") else self._product("num_proc")
         if self.launcher == "deepspeed":
             return self._product("num_gpus", "num_nodes")
         return self._product("nproc_per_node", "nnodes")
 
     def _product(self, *names: str) -> tuple[str, int]:
         """Of those that are said, where the first is."""
-        said = {name: self.said(name).split(":")[-1] for name in names if self.has(name)}
+        said = {name: self.option(name).split(":")[-1] for name in names if self.has_option(name)}
         number = int(names[0] in said)
         for value in said.values():
             number *= int(value) if value.isdecimal() else 0
@@ -124,18 +124,18 @@ def _after_options(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, 
     return words, ()
 
 
-_ACCELERATE_SAYS = {
+_ACCELERATE_VARIABLES = {
     "mixed_precision": "ACCELERATE_MIXED_PRECISION",
     "gradient_accumulation_steps": "ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
 }
-_ACCELERATE_PLACES = re.compile(
+_ACCELERATE_PLACEMENT = re.compile(
     r"(multi_gpu|cpu|gpu_ids|num_(processes|machines|cpu_threads_per_process)|machine_rank|main_process_(ip|port)"
     r"|same_network|rdzv_\w+|max_restarts|monitor_interval|module|quiet|debug|tee|log_dir|role|m|q)$"
 )
 """Where ranks run and who starts them: not the program's business here."""
 
 
-def options_of_accelerate(words: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+def accelerate_options(words: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     """(variables of the program, options that would change it and are not carried out)."""
     environment: list[tuple[str, str]] = []
     unused: list[str] = []
@@ -143,9 +143,9 @@ def options_of_accelerate(words: Sequence[str]) -> tuple[tuple[tuple[str, str], 
         if not word.startswith("-"):
             continue
         name = option_name(word)
-        if name in _ACCELERATE_SAYS:
+        if name in _ACCELERATE_VARIABLES:
             value = word.partition("=")[2] or (words[index + 1] if index + 1 < len(words) else "")
-            environment.append((_ACCELERATE_SAYS[name], value))
-        elif not _ACCELERATE_PLACES.match(name):
+            environment.append((_ACCELERATE_VARIABLES[name], value))
+        elif not _ACCELERATE_PLACEMENT.match(name):
             unused.append(word)
     return tuple(environment), tuple(unused)

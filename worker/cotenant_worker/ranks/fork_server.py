@@ -1,4 +1,4 @@
-"""A process with imports done forks ranks: `python -m cotenant_worker.ranks.fork_server FD FIRST LATER`, one a pod.
+"""A process with the imports done, that forks ranks: `python -m … fork_server FD REQUIRED DEFERRED`, one per pod.
 
 Importing torch takes seconds; it happens here while Ray forms the cluster, once for all ranks of the pod, and a rank
 that was killed starts again in milliseconds. A rank is forked twice, so that it becomes a child of the launcher and
@@ -28,50 +28,50 @@ _IDLE_S = 3.0
 """By then the ranks of a first start have imported LATER themselves, and leave the CPUs to others for a moment."""
 
 
-_PATIENCE_S = 10.0
+_REPLACEMENT_TIMEOUT_S = 10.0
 """For a successor, where a rank is asked for."""
 
 
-class Succession:
+class ReplacementServer:
     """The modules that a successor imports, and the pipe between it and the server that started it."""
 
     def __init__(self, later: list[str]) -> None:
-        self.later = later
+        self.deferred = later
         """Empty once a successor was started."""
         self.server_end = -1
         """In the server: readable once the successor is ready, or gone."""
-        self.successor_end = -1
+        self.replacement_end = -1
         """In the successor, which holds it for life."""
         self._pid = 0
-        self._began = 0.0
+        self._started_at = 0.0
 
     @property
-    def under_way(self) -> bool:
-        return self.server_end >= 0 and time.monotonic() < self._began + _PATIENCE_S
+    def starting(self) -> bool:
+        return self.server_end >= 0 and time.monotonic() < self._started_at + _REPLACEMENT_TIMEOUT_S
 
     @property
-    def next_s(self) -> float | None:
+    def select_timeout_s(self) -> float | None:
         """How long the server may sleep when nobody asks for anything."""
-        return _IDLE_S if self.later else _PATIENCE_S if self.under_way else None
+        return _IDLE_S if self.deferred else _REPLACEMENT_TIMEOUT_S if self.starting else None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Returns at once in the server, and once LATER is imported in the successor. The second time does nothing."""
-        later, self.later = self.later, []
+        later, self.deferred = self.deferred, []
         if not later:
             return
-        self._began = time.monotonic()
-        self.server_end, self.successor_end = os.pipe()
+        self._started_at = time.monotonic()
+        self.server_end, self.replacement_end = os.pipe()
         self._pid = os.fork()
         if self._pid:
-            os.close(self.successor_end)
-            self.successor_end = -1
+            os.close(self.replacement_end)
+            self.replacement_end = -1
             return
         os.close(self.server_end)
         self.server_end = -1
-        give_way(later)
-        os.write(self.successor_end, b"1")
+        preload_at_low_priority(later)
+        os.write(self.replacement_end, b"1")
 
-    def follow(self) -> None:
+    def hand_over(self) -> None:
         """In the server, when its end is readable. A server ends with the successor that serves in its place."""
         if os.read(self.server_end, 1):
             os.read(self.server_end, 1)
@@ -80,24 +80,24 @@ class Succession:
         self.close()
 
     def close(self) -> None:
-        for descriptor in (self.server_end, self.successor_end):
+        for descriptor in (self.server_end, self.replacement_end):
             if descriptor >= 0:
                 os.close(descriptor)
-        self.server_end = self.successor_end = -1
+        self.server_end = self.replacement_end = -1
 
 
-def serve(control: socket.socket, later: list[str]) -> dict[str, Any]:
+def serve(control: socket.socket, deferred: list[str]) -> dict[str, Any]:
     """Fork a rank per request. Returns only in a rank, with its request; the server itself ends with its launcher."""
-    succession = Succession(later)
+    succession = ReplacementServer(deferred)
     while True:
-        waiting = [] if succession.under_way else [control.fileno()]
+        waiting = [] if succession.starting else [control.fileno()]
         waiting += [end for end in (succession.server_end,) if end >= 0]
-        found = select.select(waiting, [], [], succession.next_s)[0]
+        found = select.select(waiting, [], [], succession.select_timeout_s)[0]
         if not found:
-            succession.begin()
+            succession.start()
             continue
         if succession.server_end in found:
-            succession.follow()
+            succession.hand_over()
             continue
         try:
             data, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 1, socket.MSG_DONTWAIT)
@@ -107,7 +107,7 @@ def serve(control: socket.socket, later: list[str]) -> dict[str, Any]:
             os._exit(0)
         request: dict[str, Any] = json.loads(data)
         if "ahead" in request:
-            succession.begin()
+            succession.start()
             continue
         read_end, write_end = os.pipe()
         middle = os.fork()
@@ -171,7 +171,7 @@ def preload(modules: list[str]) -> None:
     gc.enable()
 
 
-def give_way(modules: list[str]) -> None:
+def preload_at_low_priority(modules: list[str]) -> None:
     """`preload` with the CPU time that ranks leave. Not this thread is made nice, for it could not be undone without
     privileges and ranks that are forked from here would inherit it, but one that ends with the imports.
     """

@@ -10,44 +10,44 @@ from cotenant_worker.host import layout
 
 if TYPE_CHECKING:
     from cotenant.contract import Contract
-    from cotenant_worker.supervision.worker_group import Member, World
+    from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
 
 HOROVOD_TIMEOUT_S = 300
 """Instead of Horovod's 30 s: ranks of a busy machine may be that far apart at their first step."""
 
 
-def tensorflow(world: World, member: Member) -> dict[str, str]:
-    workers = [f"{each.ip}:{layout.TF_PORT + each.local_rank}" for each in world.members]
+def tensorflow(group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
+    workers = [f"{each.ip}:{layout.TF_PORT + each.local_rank}" for each in group.ranks]
     if len(workers) == 1:
         return {}
     return {
-        "TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": member.rank}}),
+        "TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": assignment.rank}}),
         # TensorFlow clears its devices' peers over gRPC: a proxy in the tenant's environment must not stand between.
         "GRPC_ENABLE_FORK_SUPPORT": "0",
     }
 
 
-def jax(contract: Contract, world: World, member: Member) -> dict[str, str]:
+def jax(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
     """Also for `keras.distribution.initialize()`, which passes Keras's own words on to JAX."""
-    coordinator = f"{world.master_addr}:{world.coordinator_port}"
+    coordinator = f"{group.master_addr}:{group.coordinator_port}"
     env = {
         "JAX_COORDINATOR_ADDRESS": coordinator,
-        "JAX_NUM_PROCESSES": str(world.size),
-        "JAX_PROCESS_ID": str(member.rank),
+        "JAX_NUM_PROCESSES": str(group.size),
+        "JAX_PROCESS_ID": str(assignment.rank),
         "KERAS_DISTRIBUTION_JOB_ADDRESSES": coordinator,
-        "KERAS_DISTRIBUTION_NUM_PROCESSES": str(world.size),
-        "KERAS_DISTRIBUTION_PROCESS_ID": str(member.rank),
+        "KERAS_DISTRIBUTION_NUM_PROCESSES": str(group.size),
+        "KERAS_DISTRIBUTION_PROCESS_ID": str(assignment.rank),
     }
     if contract.framework in ("jax", "keras"):
         env["JAX_CPU_COLLECTIVES_IMPLEMENTATION"] = "gloo"
     return env
 
 
-def horovod(env: Mapping[str, str], world: World) -> dict[str, str]:
+def horovod(env: Mapping[str, str], group: WorkerGroup) -> dict[str, str]:
     """Gloo is its controller: MPI is not here. A world of one needs no place to meet (`rendezvous`)."""
     where = {
-        "HOROVOD_GLOO_RENDEZVOUS_ADDR": world.master_addr,
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(world.coordinator_port),
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": group.master_addr,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(group.coordinator_port),
     }
     return {
         "HOROVOD_RANK": env["RANK"],
@@ -58,5 +58,5 @@ def horovod(env: Mapping[str, str], world: World) -> dict[str, str]:
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
         "HOROVOD_GLOO_TIMEOUT_SECONDS": str(HOROVOD_TIMEOUT_S),
-        **(where if world.size > 1 else {}),
+        **(where if group.size > 1 else {}),
     }

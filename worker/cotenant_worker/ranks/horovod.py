@@ -15,26 +15,26 @@ from dataclasses import dataclass, field
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher
-from cotenant_worker.supervision.worker_group import World
+from cotenant_worker.supervision.worker_group import WorkerGroup
 
 
 @dataclass(slots=True)
-class Companions:
+class HorovodRendezvous:
     contract: Contract
-    nursery: ChildWatcher
-    horovod: bool
+    children: ChildWatcher
+    enabled: bool
     """The program will look for Horovod's rendezvous."""
     _running: list[ChildProcess] = field(default_factory=list)
 
-    def start(self, world: World, base: Mapping[str, str]) -> None:
+    def start(self, group: WorkerGroup, base: Mapping[str, str]) -> None:
         """This pod's part of what `world` needs; what ran before is killed."""
         for child in self._running:
             child.signal(signal.SIGKILL, group=True)
         self._running = []
-        if self.horovod and world.size > 1 and self.contract.node_rank == world.members[0].pod:
-            self._start_rendezvous(world, base)
+        if self.enabled and group.size > 1 and self.contract.node_rank == group.ranks[0].pod:
+            self._start_rendezvous(group, base)
 
-    def _start_rendezvous(self, world: World, base: Mapping[str, str]) -> None:
+    def _start_rendezvous(self, world: WorkerGroup, base: Mapping[str, str]) -> None:
         with socket.create_server((world.master_addr, world.coordinator_port), backlog=256) as listener:
             number = listener.fileno()
             self._spawn("rendezvous", "ranks.horovod_rendezvous", str(number), env=base, keep=[number])
@@ -45,6 +45,6 @@ class Companions:
         argv = [sys.executable, "-P", "-m", f"cotenant_worker.{module}", argument]
         output = os.open(layout.state_dir() / "companions.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            self._running.append(self.nursery.spawn(name, argv, env, cwd="/", output=output, keep=keep))
+            self._running.append(self.children.spawn(name, argv, env, cwd="/", output=output, keep=keep))
         finally:
             os.close(output)

@@ -26,13 +26,13 @@ _LARGE_MIB = 40 << 10
 """GPUs with so much memory have twice the multiprocessors of smaller ones, and a context grows with those."""
 NCCL_MIB = 640
 """Buffers of one communicator, outside every framework's pool."""
-_BYPASSES = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "TF_GPU_ALLOCATOR")
+_UNLIMITED_ALLOCATORS = ("PYTORCH_NO_CUDA_MEMORY_CACHING", "TF_GPU_ALLOCATOR")
 """An image's switches to allocators that know no limit. Taken away: some torch take even an empty one for a yes."""
 _PROBE_S = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class MemoryBudget:
     """One rank's limit on one GPU, in bytes."""
 
     uuid: str
@@ -58,7 +58,7 @@ class ShareTooSmallError(ValueError):
     """The share does not even hold what CUDA and NCCL take before the first tensor."""
 
 
-def budget(grant: GpuGrant, total: int, *, processes: int = 1, context_mib: int, nccl_mib: int) -> Budget:
+def memory_budget(grant: GpuGrant, total: int, *, processes: int = 1, context_mib: int, nccl_mib: int) -> MemoryBudget:
     overhead = context_mib * processes + nccl_mib
     pool = (min(grant.memory_mib << 20, total) - (overhead << 20)) // processes
     if pool <= 0:
@@ -67,10 +67,10 @@ def budget(grant: GpuGrant, total: int, *, processes: int = 1, context_mib: int,
             f" before the first tensor: {context_mib} MiB of CUDA context each and {nccl_mib} MiB for NCCL."
             f" Ask for more in gpu.memory or gpu.memoryFraction" + (", or for fewer gpuProcesses" * (processes > 1))
         )
-    return Budget(grant.uuid, grant.memory_mib << 20, total, pool, overhead << 20, processes)
+    return MemoryBudget(grant.uuid, grant.memory_mib << 20, total, pool, overhead << 20, processes)
 
 
-def variables(budgets: list[Budget]) -> dict[str, str]:
+def limit_variables(budgets: list[MemoryBudget]) -> dict[str, str]:
     """Environment that limits JAX, TensorFlow and CuPy in every child process, and tells the hook about torch."""
     if not budgets:
         return {}
@@ -91,16 +91,16 @@ def variables(budgets: list[Budget]) -> dict[str, str]:
     }
 
 
-def limited(env: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
+def with_limits(env: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
     """A process's environment under `variables`; as it was where nothing is limited."""
-    return {name: value for name, value in env.items() if not found or name not in _BYPASSES} | dict(found)
+    return {name: value for name, value in env.items() if not found or name not in _UNLIMITED_ALLOCATORS} | dict(found)
 
 
 Limits = dict[int, Mapping[str, str]]
 Problems = list[tuple[str, str]]
 
 
-def limits_of(contract: Contract) -> tuple[Limits | str, Problems]:
+def memory_limits_of(contract: Contract) -> tuple[Limits | str, Problems]:
     """(grant → environment, warnings); a text instead of the environments when the pod must not start.
 
     Blocks while a short process looks at the GPUs; no process is started where all GPUs are simulated.
@@ -125,9 +125,9 @@ def limits_of(contract: Contract) -> tuple[Limits | str, Problems]:
 
 def _of_rank(contract: Contract, rank: RankGrant, seen: Mapping[str, int]) -> Mapping[str, str]:
     nccl = choose_collective(contract)[0] == "nccl" and contract.world_size > 1
-    return variables(
+    return limit_variables(
         [
-            budget(
+            memory_budget(
                 gpu,
                 seen[gpu.uuid],
                 processes=int(contract.platform.get("gpuProcesses", 1)),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from cotenant.contract import Contract
-from cotenant_worker.ranks.foreign_launchers import PYTHON, SAFE_SWITCHES, Unwrapped, options_of_accelerate, unwrap
+from cotenant_worker.ranks.foreign_launchers import PYTHON, SAFE_SWITCHES, Unwrapped, accelerate_options, unwrap
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,24 +21,26 @@ class Program:
     kind: Literal["script", "module", "entrypoint", "exec"]
     argv: tuple[str, ...]
     """`script`: path, then arguments; `module` and `entrypoint`: the name, then arguments; `exec`: as typed."""
-    unwrapped: str = ""
+    launcher: str = ""
     """The launcher that was taken off."""
     environment: tuple[tuple[str, str], ...] = ()
     """What that launcher would have told the program beyond its place in the world."""
-    unused: tuple[str, ...] = ()
+    unused_options: tuple[str, ...] = ()
     """Options of that launcher that change the program and that Cotenant does not carry out."""
     local_rank_option: str = ""
     """An option that every rank gets, with its LOCAL_RANK."""
-    too_few: str = ""
+    too_few_ranks: str = ""
     """That the launcher was asked for more ranks than there are, in words."""
 
     @property
-    def objection(self) -> str:
+    def warning(self) -> str:
         """What the tenant should know of his command line; empty when it does all that it says."""
-        unused = f"{self.unwrapped}: {' '.join(self.unused)} has no effect here; say it in the program or in the job"
-        return "; ".join(text for text in (self.too_few, unused if self.unused else "") if text)
+        unused = (
+            f"{self.launcher}: {' '.join(self.unused_options)} has no effect here; say it in the program or in the job"
+        )
+        return "; ".join(text for text in (self.too_few_ranks, unused if self.unused_options else "") if text)
 
-    def of_rank(self, local_rank: str) -> Program:
+    def for_rank(self, local_rank: str) -> Program:
         """With what that rank alone is told on its command line."""
         if not self.local_rank_option:
             return self
@@ -64,23 +66,25 @@ def program_of(contract: Contract, python: str) -> Program:
         return Program("entrypoint", (contract.entrypoint,))
     behind = unwrap(contract.command)
     program = classify(behind.argv, python, behind.launcher)
-    program = replace(program, local_rank_option=behind.local_rank_option, too_few=too_few(contract, behind))
+    program = replace(
+        program, local_rank_option=behind.local_rank_option, too_few_ranks=too_few_ranks_warning(contract, behind)
+    )
     if not behind.launcher.startswith("accelerate"):
         return program
-    environment, unused = options_of_accelerate(behind.options)
-    return replace(program, environment=environment, unused=unused)
+    environment, unused = accelerate_options(behind.options)
+    return replace(program, environment=environment, unused_options=unused)
 
 
-def too_few(contract: Contract, behind: Unwrapped) -> str:
+def too_few_ranks_warning(contract: Contract, behind: Unwrapped) -> str:
     """What to say where the launcher was asked for more ranks than the job has; empty elsewhere."""
     if contract.workers_min or contract.mode == "rayTrain":
         return ""  # the job's own size changes
-    words, ranks = behind.asked
+    words, ranks = behind.requested_ranks
     world = contract.world_size
     several = max((len(rank.gpus) for pod in contract.pods for rank in pod.ranks), default=0)
     if ranks > world:
         return f"{behind.launcher}: {words} asks for {ranks} ranks, this job has {world}: spec.workers says how many"
-    if behind.said("nproc_per_node") in ("gpu", "auto") and several > 1:
+    if behind.option("nproc_per_node") in ("gpu", "auto") and several > 1:
         return (
             f"{behind.launcher}: one rank has {several} GPUs: for a rank on each, say it as spec.workers, gpu.count: 1"
         )
@@ -118,22 +122,22 @@ def source_file(program: Program, code: Path) -> Path | None:
 _IMPORT = re.compile(r"^\s*(?:from|import)\s+([A-Za-z_][A-Za-z0-9_.]*)", re.MULTILINE)
 _PRELOADABLE = ("numpy", "torch", "torchvision", "sklearn")
 """Safe to import before a fork: they start no threads and touch no GPU until they are used."""
-_BRING_TORCH = ("accelerate", "lightning", "pytorch_lightning", "transformers", "ray", "cotenant_worker")
+_IMPORT_TORCH = ("accelerate", "lightning", "pytorch_lightning", "transformers", "ray", "cotenant_worker")
 
 
 def wants_horovod(program: Program, source: str, framework: str) -> bool:
     """Ranks will look for Horovod's rendezvous: by the job's word, its launcher's, or the program's imports."""
     roots = {match.split(".")[0] for match in _IMPORT.findall(source)}
-    return framework == "horovod" or program.unwrapped == "horovodrun" or "horovod" in roots
+    return framework == "horovod" or program.launcher == "horovodrun" or "horovod" in roots
 
 
 @dataclass(frozen=True, slots=True)
 class Preloads:
     """Modules that a warm process imports ahead."""
 
-    first: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
     """A rank is not forked before these are there: it would import them itself, as slowly."""
-    later: tuple[str, ...] = ()
+    deferred: tuple[str, ...] = ()
     """When nobody waits: a first start should not, a restart finds them done."""
 
 
@@ -141,7 +145,7 @@ def preloads(source: str, framework: str) -> Preloads:
     """What to import ahead, seen in the program's text."""
     roots = {match.split(".")[0] for match in _IMPORT.findall(source)}
     wanted = {name for name in _PRELOADABLE if name in roots}
-    if framework in ("torch", "pytorch") or (roots & set(_BRING_TORCH[:-2])):
+    if framework in ("torch", "pytorch") or (roots & set(_IMPORT_TORCH[:-2])):
         wanted.add("torch")
     deep = {"sklearn": ("sklearn.datasets",), "torch": ("torch", "torch.distributed")}
     first = tuple(part for name in _PRELOADABLE if name in wanted for part in deep.get(name, (name,)))

@@ -75,13 +75,13 @@ def _run_script(argv: tuple[str, ...]) -> None:
         print(f"cotenant: there is no file {argv[0]!r} in {Path.cwd()}: is `runtime.code` mounted?", file=sys.stderr)  # noqa: T201 - the tenant's log
         raise SystemExit(2)
     sys.argv = list(argv)
-    _first_on_path(str(path.resolve().parent))
+    _prepend_to_path(str(path.resolve().parent))
     module = _become_main(argv[0])
     exec(compile(path.read_bytes(), argv[0], "exec"), module.__dict__)  # noqa: S102 - running it is the purpose
 
 
 def _run_module(argv: tuple[str, ...]) -> None:
-    _first_on_path(str(Path.cwd()))
+    _prepend_to_path(str(Path.cwd()))
     name = argv[0]
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
@@ -98,7 +98,7 @@ def _run_module(argv: tuple[str, ...]) -> None:
 
 def _run_entrypoint(target: str) -> None:
     module_name, _, function_name = target.partition(":")
-    _first_on_path(os.environ.get("PYTHONPATH", "").split(":")[0] or str(Path.cwd()))
+    _prepend_to_path(os.environ.get("PYTHONPATH", "").split(":")[0] or str(Path.cwd()))
     sys.argv = [target]
     function: Any = importlib.import_module(module_name)
     for part in function_name.split("."):
@@ -118,7 +118,7 @@ def _run_entrypoint(target: str) -> None:
         reporting.results(result)
 
 
-def _first_on_path(directory: str) -> None:
+def _prepend_to_path(directory: str) -> None:
     if directory in sys.path:
         sys.path.remove(directory)
     sys.path.insert(0, directory)

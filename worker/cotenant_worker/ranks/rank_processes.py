@@ -19,131 +19,135 @@ from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_o
 from cotenant_worker.host.workspace import working_directory
 from cotenant_worker.messaging.shared_counters import SharedCounters
 from cotenant_worker.ranks.environment import (
-    TRAIN_OWN,
+    RAY_TRAIN_VARIABLES,
     base_environment,
     code_path,
     rank_environment,
 )
-from cotenant_worker.ranks.fork_client import Forks, roomy
-from cotenant_worker.ranks.horovod import Companions
-from cotenant_worker.ranks.memory_limits import limited
+from cotenant_worker.ranks.fork_client import ForkClient, has_spare_cpu
+from cotenant_worker.ranks.horovod import HorovodRendezvous
+from cotenant_worker.ranks.memory_limits import with_limits
 from cotenant_worker.ranks.program import Program, preloads, program_of, source_file, wants_horovod
 from cotenant_worker.supervision.failure_cause import RankExit
-from cotenant_worker.supervision.worker_group import Member, World
+from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
 
 
 @dataclass(slots=True)
-class Running:
+class RunningRank:
     """One live rank."""
 
-    member: Member
+    assignment: RankAssignment
     generation: int
     child: ChildProcess
-    cell: SharedCounters
+    counters: SharedCounters
     stopped: bool = False
-    ooms: int = 0
+    oom_kills_before: int = 0
 
 
 @dataclass(slots=True)
 class LocalRanks:
     contract: Contract
-    nursery: ChildWatcher
+    children: ChildWatcher
     inherited: Mapping[str, str]
     emit: Callable[[dict[str, Any]], None]
     """Events for the conductor."""
-    mark: Callable[[str, float], None]
+    mark_phase: Callable[[str, float], None]
     """For the table of start-up phases: what happened, how many seconds ago."""
-    train: Mapping[str, str] = field(default_factory=dict)
+    train_driver_env: Mapping[str, str] = field(default_factory=dict)
     """Mode `rayTrain`: what the driver needs to reach Ray."""
     limits: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """Grant → environment that limits its memory."""
-    running: dict[int, Running] = field(default_factory=dict)
+    running: dict[int, RunningRank] = field(default_factory=dict)
     program: Program = field(init=False)
-    forks: Forks = field(init=False)
-    _companions: Companions = field(init=False)
-    _base: dict[str, str] = field(init=False)
-    _floor: int = -1
+    fork_client: ForkClient = field(init=False)
+    _horovod: HorovodRendezvous = field(init=False)
+    _base_env: dict[str, str] = field(init=False)
+    _stopped_generation: int = -1
     """Generations up to this one are over; a start that comes late for one of them is undone."""
     _watchers: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.program = program_of(self.contract, sys.executable)
-        source = self._source()
+        source = self._source_text()
         horovod = wants_horovod(self.program, source, self.contract.framework)
-        self._companions = Companions(self.contract, self.nursery, horovod=horovod)
-        self._base = base_environment({"USER": user_name(), **self.inherited}, self.contract, cpus=available_cpus())
+        self._horovod = HorovodRendezvous(self.contract, self.children, enabled=horovod)
+        self._base_env = base_environment({"USER": user_name(), **self.inherited}, self.contract, cpus=available_cpus())
         ahead = preloads(source, self.contract.framework)
         possible = self.program.kind != "exec" and self.contract.platform.get("warmStart") is not False
-        self.forks = Forks(self.nursery, self._base, ahead, self.mark, possible=possible)
+        self.fork_client = ForkClient(self.children, self._base_env, ahead, self.mark_phase, enabled=possible)
 
     @property
-    def start_in(self) -> Path:
+    def working_directory(self) -> Path:
         """The directory that programs start in."""
         return working_directory(Path(code_path(self.contract)), layout.work_dir())
 
     @property
-    def _home(self) -> tuple[str, ...]:
+    def _code_directories(self) -> tuple[str, ...]:
         """Where the job's code lies: a frame has a script's real directory, and a module's as it was found."""
         code = code_path(self.contract)
         return (code, os.path.realpath(code), str(layout.work_dir()))
 
-    def _source(self) -> str:
+    def _source_text(self) -> str:
         """The program's own text; empty when it cannot be told without importing."""
         source = source_file(self.program, Path(code_path(self.contract)))
         return source.read_text(errors="replace") if source else ""
 
     def processes(self) -> list[tuple[int, int, int]]:
         """(rank, generation, pid) of every rank that runs."""
-        return [(run.member.rank, run.generation, run.child.pid) for run in self.running.values()]
+        return [(run.assignment.rank, run.generation, run.child.pid) for run in self.running.values()]
 
     # -- ranks ------------------------------------------------------------------------------------------------
 
-    async def start(self, world: World) -> None:
-        await self.stop(world.generation - 1)
-        self._companions.start(world, self._base)
-        mine = world.of_pod(self.contract.node_rank)
+    async def start(self, group: WorkerGroup) -> None:
+        await self.kill(group.generation - 1)
+        self._horovod.start(group, self._base_env)
+        mine = group.of_pod(self.contract.node_rank)
         for member in mine:
-            await self._start_one(world, member)
-        if roomy(available_cpus(), len(mine)):
-            self.forks.look_ahead()
+            await self._start_one(group, member)
+        if has_spare_cpu(available_cpus(), len(mine)):
+            self.fork_client.preload_next()
 
-    async def _start_one(self, world: World, member: Member) -> None:
-        env = self._base | rank_environment(self.contract, world, member, interface=pod_interface())
-        env = limited(env, self.limits.get(member.grant, {})) | dict(self.program.environment)
+    async def _start_one(self, group: WorkerGroup, assignment: RankAssignment) -> None:
+        env = self._base_env | rank_environment(self.contract, group, assignment, interface=pod_interface())
+        env = with_limits(env, self.limits.get(assignment.grant, {})) | dict(self.program.environment)
         if self.contract.mode == "rayTrain":
-            env = {name: value for name, value in env.items() if name not in TRAIN_OWN} | dict(self.train)
-        cell = SharedCounters(layout.counters_path(member.rank), create=True)
+            env = {name: value for name, value in env.items() if name not in RAY_TRAIN_VARIABLES} | dict(
+                self.train_driver_env
+            )
+        cell = SharedCounters(layout.counters_path(assignment.rank), create=True)
         cell.set("sequence", -1)
         read_end, write_end = os.pipe()
-        name = f"rank {member.rank}"
-        cwd = str(self.start_in)
-        program = self.program.of_rank(env.get("LOCAL_RANK", "0"))
+        name = f"rank {assignment.rank}"
+        cwd = str(self.working_directory)
+        program = self.program.for_rank(env.get("LOCAL_RANK", "0"))
         request = {"env": env, "cwd": cwd, "kind": program.kind, "argv": program.argv}
-        pid = await self.forks.fork(request, write_end)
+        pid = await self.fork_client.fork(request, write_end)
         try:
             child = (
-                self.nursery.adopt(name, pid)
+                self.children.adopt(name, pid)
                 if pid
-                else self.nursery.spawn(name, program.command(sys.executable), env, cwd=cwd, output=write_end)
+                else self.children.spawn(name, program.command(sys.executable), env, cwd=cwd, output=write_end)
             )
         except OSError as error:
             os.close(read_end)
-            self._failed_to_start(member, world.generation, error)
+            self._failed_to_start(assignment, group.generation, error)
             return
         finally:
             os.close(write_end)
         several = len(self.contract.pods[self.contract.node_rank].ranks) > 1
-        child.output = asyncio.create_task(forward_output(read_end, child, f"[rank {member.rank}] " if several else ""))
-        run = Running(member, world.generation, child, cell, ooms=oom_kills())
-        self.running[member.rank] = run
-        if world.generation <= self._floor:
+        child.output = asyncio.create_task(
+            forward_output(read_end, child, f"[rank {assignment.rank}] " if several else "")
+        )
+        run = RunningRank(assignment, group.generation, child, cell, oom_kills_before=oom_kills())
+        self.running[assignment.rank] = run
+        if group.generation <= self._stopped_generation:
             run.stopped = True
             child.signal(signal.SIGKILL, group=True)
         task = asyncio.create_task(self._watch(run))
         self._watchers.add(task)
         task.add_done_callback(self._watchers.discard)
 
-    def _failed_to_start(self, member: Member, generation: int, error: OSError) -> None:
+    def _failed_to_start(self, member: RankAssignment, generation: int, error: OSError) -> None:
         command = " ".join(self.program.argv)
         shown = command if len(command) <= 200 else f"{command[:200]} …"
         text = f"cannot run {shown!r}: {error.strerror or error}"
@@ -153,36 +157,36 @@ class LocalRanks:
         code = 127 if isinstance(error, FileNotFoundError) else 126
         self._emit_exit(RankExit(member.rank, generation, code, None, time.monotonic(), tail=(text,)))
 
-    async def _watch(self, run: Running) -> None:
+    async def _watch(self, run: RunningRank) -> None:
         status = await run.child.exit
         at = time.monotonic()
         if run.child.output is not None:
             # Its children may hold the pipe open: the last words are worth a moment, not more.
             await asyncio.wait([run.child.output], timeout=0.2)
         run.child.signal(signal.SIGKILL, group=True)
-        if self.running.get(run.member.rank) is run:
-            del self.running[run.member.rank]
+        if self.running.get(run.assignment.rank) is run:
+            del self.running[run.assignment.rank]
         code, number = (status, None) if status >= 0 else (None, -status)
         ended = RankExit(
-            rank=run.member.rank,
+            rank=run.assignment.rank,
             generation=run.generation,
             code=code,
             signal=number,
             at=at,
             stopped=run.stopped,
-            oom=oom_kills() > run.ooms,
-            sequence=run.cell.get("sequence"),
+            oom=oom_kills() > run.oom_kills_before,
+            sequence=run.counters.get("sequence"),
             tail=tuple(run.child.tail),
-            home=self._home,
+            home=self._code_directories,
         )
         self._emit_exit(ended)
 
     def _emit_exit(self, ended: RankExit) -> None:
         self.emit({"op": "exit", "exit": ended.to_dict(), "age": time.monotonic() - ended.at})
 
-    async def stop(self, generation: int) -> None:
+    async def kill(self, generation: int) -> None:
         """SIGKILL what is left of generations up to this one, and wait until it is gone."""
-        self._floor = max(self._floor, generation)
+        self._stopped_generation = max(self._stopped_generation, generation)
         old = [run for run in self.running.values() if run.generation <= generation]
         for run in old:
             run.stopped = True
@@ -191,20 +195,20 @@ class LocalRanks:
             await asyncio.wait([run.child.exit for run in old], timeout=5.0)
             await asyncio.sleep(0)
 
-    def ask_to_stop(self) -> dict[int, int]:
+    def terminate(self) -> dict[int, int]:
         """SIGTERM to every rank; how many safe points each has passed, for those that look for them."""
         for run in self.running.values():
             run.child.signal(signal.SIGTERM, group=self.program.kind == "exec" and not _is_python(self.program))
-        return {rank: run.cell.get("calls") for rank, run in self.running.items()}
+        return {rank: run.counters.get("calls") for rank, run in self.running.items()}
 
-    async def all_gone(self, deadline_s: float) -> None:
+    async def wait_until_gone(self, deadline_s: float) -> None:
         """Wait until no rank of this pod is left, or the deadline."""
         if self._watchers:
             await asyncio.wait(set(self._watchers), timeout=deadline_s)
 
-    def stop_at(self, count: int) -> None:
+    def set_stop_call(self, count: int) -> None:
         for run in self.running.values():
-            run.cell.set("stop_at", max(1, count))
+            run.counters.set("stop_at", max(1, count))
 
 
 def _is_python(program: Program) -> bool:

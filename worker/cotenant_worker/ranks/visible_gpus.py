@@ -1,7 +1,7 @@
-"""What CUDA shows of GPUs to a process of a container, as JSON: `python -m cotenant_worker.ranks.visible_gpus UUID…`.
+"""GPUs that CUDA shows to a process of this container, with their memory: `python -m … visible_gpus UUID…` prints JSON.
 
-Straight from the driver library by ctypes, so that it works in every image that has a GPU. It makes a context on each
-GPU for a moment: only then does the driver say how much memory a limited container has.
+Straight from the driver library by ctypes, so that it works in every image that has a GPU. A context is made on each
+GPU for a moment: only then does the driver report how much memory a limited container has.
 """
 
 from __future__ import annotations

@@ -15,29 +15,29 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-LATER = ("requests", "jsonschema")
+LAZY_PACKAGES = ("requests", "jsonschema")
 """Of Ray's imports: for Google's TPUs and the dashboard's history; for plugins of runtime environments."""
-_THRESHOLD = 50_000
+_GC_THRESHOLD = 50_000
 """Objects between two looks for garbage: about as many as `import ray` makes."""
 
 
-def import_less() -> None:
+def install_lazy_imports() -> None:
     """Call before the first import of Ray."""
-    gc.set_threshold(_THRESHOLD, 20, 20)
-    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, Finder())
+    gc.set_threshold(_GC_THRESHOLD, 20, 20)
+    if not any(isinstance(finder, LazyFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, LazyFinder())
 
 
-class Postponed(ModuleType):
+class LazyModule(ModuleType):
     """A module that runs when an attribute of it is asked for that it does not have yet, or one of its parts."""
 
     def __getattr__(self, name: str) -> Any:
         """Asked once per missing name; the module is an ordinary one from then on."""
-        run(self)
+        execute_module(self)
         return getattr(self, name)
 
 
-def run(module: Postponed) -> None:
+def execute_module(module: LazyModule) -> None:
     """Its text, as its import would have."""
     module.__class__ = ModuleType  # type: ignore[assignment]
     assert module.__spec__ is not None
@@ -45,7 +45,7 @@ def run(module: Postponed) -> None:
     module.__spec__.loader.exec_module(module)
 
 
-class Loader:
+class LazyLoader:
     """Makes the module and leaves it at that."""
 
     def __init__(self, inner: Any) -> None:
@@ -57,10 +57,10 @@ class Loader:
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
         module.__spec__.loader = module.__loader__ = self.inner
-        module.__class__ = Postponed
+        module.__class__ = LazyModule
 
 
-class Present:
+class ImportedModuleLoader:
     """A part that came with its package while it was being looked for."""
 
     def __init__(self, module: ModuleType) -> None:
@@ -74,30 +74,30 @@ class Present:
         module.__spec__ = self.spec
 
 
-class Finder:
+class LazyFinder:
     """First on sys.meta_path; answers for LATER only."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         package = name.partition(".")[0]
-        if package not in LATER:
+        if package not in LAZY_PACKAGES:
             return None
         if package != name:
             return self._find_part(name, sys.modules.get(package))
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is None or spec.loader is None:
             return None
-        spec.loader = Loader(spec.loader)  # type: ignore[assignment]
+        spec.loader = LazyLoader(spec.loader)  # type: ignore[assignment]
         return spec
 
     def _find_part(self, name: str, package: ModuleType | None) -> importlib.machinery.ModuleSpec | None:
         """A package runs before its parts; it may import them itself."""
-        if not isinstance(package, Postponed):
+        if not isinstance(package, LazyModule):
             return None
-        run(package)
+        execute_module(package)
         if (part := sys.modules.get(name)) is None:
             return None
         # The interpreter prefers the spec of a module that came meanwhile, and would run that module a second time.
-        part.__spec__ = importlib.util.spec_from_loader(name, Present(part))  # type: ignore[arg-type]
+        part.__spec__ = importlib.util.spec_from_loader(name, ImportedModuleLoader(part))  # type: ignore[arg-type]
         return part.__spec__

@@ -14,7 +14,7 @@ from typing import Any
 
 from cotenant_worker.messaging.json_lines import mark_phase
 from cotenant_worker.ray_cluster import worker_main
-from cotenant_worker.ray_cluster.waits import await_port, patient, raylet
+from cotenant_worker.ray_cluster.waits import await_port, raylet, retry_get_node
 
 AGENTS = {
     "--dashboard_agent_command=": ("METRICS_AGENT", "METRICS_EXPORT", "DASHBOARD_AGENT_LISTEN"),
@@ -25,10 +25,10 @@ _WORKER = "--python_worker_command="
 UNUSED_BY_TRAIN = ("--dashboard_agent_command=",)
 """Ray Train sets its workers' environment, which is the other agent's work."""
 _IDLE = [sys.executable, "-I", "-S", str(Path(__file__).with_name("idle_agent.py"))]
-_GCS_S = 60.0
+_GCS_TIMEOUT_S = 60.0
 
 
-def fits(node: Any, services: Any, params: Any, wanted: dict[str, Any]) -> bool:
+def supports(node: Any, services: Any, params: Any, wanted: dict[str, Any]) -> bool:
     """This Ray has every part that is used or replaced here; looked at before anything has started."""
     core = raylet()
     source = inspect.getsource(services.start_raylet)
@@ -38,21 +38,21 @@ def fits(node: Any, services: Any, params: Any, wanted: dict[str, Any]) -> bool:
         and "command" in inspect.signature(services.start_ray_process).parameters
         and wanted.keys() <= inspect.signature(params).parameters.keys()
         and all(flag in source for flag in (*AGENTS, _WORKER))
-        and Path(worker_main.program()).is_file()
+        and Path(worker_main.ray_worker_path()).is_file()
         and all(hasattr(core, f"{port}_PORT_NAME") for ports in AGENTS.values() for port in ports)
         and hasattr(core, "persist_port")
         and hasattr(services, "get_node")
     )
 
 
-def make_lean(node: Any, services: Any, gcs: tuple[str, int], agents: tuple[str, ...], *, own_workers: bool) -> None:
+def patch_ray(node: Any, services: Any, gcs: tuple[str, int], agents: tuple[str, ...], *, own_workers: bool) -> None:
     """From now on this process starts Ray without the dashboard and without these agents, and waits long enough."""
     node.Node.start_api_server = lambda *_args, **_kwargs: None
-    services.start_ray_process = leaner(services.start_ray_process, gcs, agents, own_workers=own_workers)
-    services.get_node = patient(services.get_node)
+    services.start_ray_process = lean_start_process(services.start_ray_process, gcs, agents, own_workers=own_workers)
+    services.get_node = retry_get_node(services.get_node)
 
 
-def leaner(start: Any, gcs: tuple[str, int], agents: tuple[str, ...], *, own_workers: bool) -> Any:
+def lean_start_process(start: Any, gcs: tuple[str, int], agents: tuple[str, ...], *, own_workers: bool) -> Any:
     """Ray's way to start a process, with its agents replaced and without its whole seconds of waiting for the GCS.
 
     `own_workers`: no code of the tenant runs in Ray's workers, which may then be started with less, too.
@@ -61,27 +61,29 @@ def leaner(start: Any, gcs: tuple[str, int], agents: tuple[str, ...], *, own_wor
     def start_ray_process(command: list[str], *args: Any, **kwargs: Any) -> Any:
         found = dict(part.lstrip("-").split("=", 1) for part in command if "=" in part)
         if "dashboard_agent_command" in found:
-            _without_ports(found["session_dir"], found["node_id"], agents)
+            _persist_no_ports(found["session_dir"], found["node_id"], agents)
             idle = subprocess.list2cmdline(_IDLE)
             command = [next((flag + idle for flag in agents if part.startswith(flag)), part) for part in command]
             if own_workers:
-                command = [_leaner_worker(part) if part.startswith(_WORKER) else part for part in command]
+                command = [_with_own_worker(part) if part.startswith(_WORKER) else part for part in command]
         process = start(command, *args, **kwargs)
         if command[0].endswith("gcs_server"):
-            await_port(*gcs, _GCS_S)
+            await_port(*gcs, _GCS_TIMEOUT_S)
             mark_phase("GCS answers")
         return process
 
     return start_ray_process
 
 
-def _leaner_worker(part: str) -> str:
+def _with_own_worker(part: str) -> str:
     """The raylet's flag that says how a worker is started, with our program in the place of Ray's."""
-    words = [worker_main.__file__ if word.endswith(f"/{worker_main.NAME}") else word for word in shlex.split(part)]
+    words = [
+        worker_main.__file__ if word.endswith(f"/{worker_main.RAY_WORKER}") else word for word in shlex.split(part)
+    ]
     return words[0] + " " + subprocess.list2cmdline(words[1:])
 
 
-def _without_ports(session: str, node: str, agents: tuple[str, ...]) -> None:
+def _persist_no_ports(session: str, node: str, agents: tuple[str, ...]) -> None:
     """The raylet waits until its agents have written down their ports; -1 is Ray's own word for "has none"."""
     core = raylet()
     for port in (port for agent in agents for port in AGENTS[agent]):

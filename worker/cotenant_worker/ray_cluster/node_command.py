@@ -14,7 +14,7 @@ from cotenant.contract import Contract
 from cotenant_worker.host import layout
 from cotenant_worker.ranks.environment import choose_collective, code_path, pod_uuids
 
-_OBJECT_STORE = 80_000_000
+_OBJECT_STORE_BYTES = 80_000_000
 """Ray's minimum is 78,643,200 bytes; tensors never go through it."""
 
 
@@ -37,12 +37,12 @@ def start_command(contract: Contract, python: str, *, ip: str, head_address: str
             "-P",
             "-m",
             "cotenant_worker.ray_cluster.node_main",
-            "shipped" if train else "node",
+            "ray-start" if train else "node",
             *where,
             "--block",
         ),
         *("--node-ip-address", ip, "--num-cpus", str(cpus), "--num-gpus", str(gpus)),
-        *("--resources", json.dumps({f"w{node}": 1}), "--object-store-memory", str(_OBJECT_STORE)),
+        *("--resources", json.dumps({f"w{node}": 1}), "--object-store-memory", str(_OBJECT_STORE_BYTES)),
         *("--include-log-monitor", str(train).lower(), "--disable-usage-stats"),
         *("--node-manager-port", str(layout.NODE_MANAGER_PORT)),
         *("--object-manager-port", str(layout.OBJECT_MANAGER_PORT)),
@@ -57,7 +57,7 @@ def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: s
     In mode `rayTrain` Ray's workers run the tenant's code, so they get its path, its GPUs and the memory limits.
     """
     env = {key: value for key, value in inherited.items() if key not in ("PYTHONPATH", "PYTHONSTARTUP")}
-    path = [part for part in inherited.get("PYTHONPATH", "").split(":") if part and not _tenant(part, contract)]
+    path = [part for part in inherited.get("PYTHONPATH", "").split(":") if part and not _is_tenant_path(part, contract)]
     if contract.mode == "rayTrain":
         pod = contract.pods[contract.node_rank]
         path = [code_path(contract), str(layout.HOOK_DIR), *path]
@@ -97,5 +97,5 @@ def ray_environment(inherited: Mapping[str, str], contract: Contract, *, home: s
     return env
 
 
-def _tenant(part: str, contract: Contract) -> bool:
+def _is_tenant_path(part: str, contract: Contract) -> bool:
     return part.rstrip("/") == code_path(contract).rstrip("/")

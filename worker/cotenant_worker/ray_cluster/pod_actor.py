@@ -16,7 +16,7 @@ from cotenant_worker.messaging.json_lines import Channel, Message
 
 _BATCH_S = 0.05
 _POLL_S = 5.0
-_SILENCE_S = 25.0
+_DRIVER_SILENT_S = 25.0
 """A driver asks for events again at once; one that has not for this long is frozen, or its network is gone."""
 
 
@@ -27,25 +27,25 @@ class PodActor:
         self._events: asyncio.Queue[Message] = asyncio.Queue()
         self._channel: Channel | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._asked_at = 0.0
+        self._polled_at = 0.0
 
     async def attach(self) -> str:
         """Which launcher this is: the one of a replacement pod is another."""
         self._channel = await Channel.connect(layout.socket_path(), 10.0)
         self._channel.send({"op": "hello", "role": "actor"})
-        self._asked_at = time.monotonic()
-        self._tasks = [asyncio.create_task(self._read(self._channel)), asyncio.create_task(self._listen_for_driver())]
+        self._polled_at = time.monotonic()
+        self._tasks = [asyncio.create_task(self._read(self._channel)), asyncio.create_task(self._watch_driver())]
         socket = os.stat(layout.socket_path())
         return f"{socket.st_ino}-{socket.st_ctime_ns}"
 
-    async def _listen_for_driver(self) -> None:
+    async def _watch_driver(self) -> None:
         """Connections to a frozen head stay open, so only its silence tells: the launcher then ends this pod."""
-        left = _SILENCE_S
+        left = _DRIVER_SILENT_S
         while left > 0:
             await asyncio.sleep(left)
-            left = self._asked_at + _SILENCE_S - time.monotonic()
+            left = self._polled_at + _DRIVER_SILENT_S - time.monotonic()
         assert self._channel is not None
-        self._channel.send({"op": "head-silent", "for_s": _SILENCE_S})
+        self._channel.send({"op": "head-silent", "for_s": _DRIVER_SILENT_S})
 
     async def _read(self, channel: Channel) -> None:
         async for message in channel:
@@ -55,7 +55,7 @@ class PodActor:
     async def events(self) -> list[Message]:
         """The next events; an empty list after some seconds of silence, which tells the driver that we live."""
         batch: list[Message] = []
-        self._asked_at = time.monotonic()
+        self._polled_at = time.monotonic()
         with contextlib.suppress(TimeoutError):
             batch.append(await asyncio.wait_for(self._events.get(), _POLL_S))
         if batch and batch[0]["op"] in ("beats", "reports"):

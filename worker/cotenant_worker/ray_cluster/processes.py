@@ -18,7 +18,7 @@ from cotenant.contract import Contract
 from cotenant_worker.host import layout
 from cotenant_worker.host.container import available_cpus
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher
-from cotenant_worker.ranks.memory_limits import limited
+from cotenant_worker.ranks.memory_limits import with_limits
 from cotenant_worker.ray_cluster.node_command import ray_environment, start_command
 from cotenant_worker.supervision.commands import Finish
 
@@ -26,9 +26,9 @@ _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Interrupt|Exit): ")
 
 
 @dataclass(slots=True)
-class RayRuntime:
+class RayProcesses:
     contract: Contract
-    nursery: ChildWatcher
+    children: ChildWatcher
     inherited: Mapping[str, str]
     ip: str
     limits: Mapping[str, str] = field(default_factory=dict)
@@ -39,16 +39,16 @@ class RayRuntime:
     _log: Path = field(default_factory=lambda: layout.state_dir() / "ray.log")
 
     @property
-    def head(self) -> bool:
+    def is_head(self) -> bool:
         return self.contract.node_rank == 0
 
-    def has_joined(self) -> None:
+    def mark_joined(self) -> None:
         self.joined = True
 
     async def run(self) -> Finish:
         """Start what this pod needs; returns when one of its processes has ended, with what that means."""
         env = self.environment() | {names.ENV_POD_IP: self.ip}
-        address = self.ip if self.head else await self._resolve_head()
+        address = self.ip if self.is_head else await self._resolve_head()
         if address is None:
             host = self.contract.pods[0].host
             waited = self.contract.rendezvous_timeout_s
@@ -58,21 +58,21 @@ class RayRuntime:
         command = start_command(self.contract, sys.executable, ip=self.ip, head_address=address, cpus=available_cpus())
         self._node = self._spawn("ray", command, env)
         waits = [self._node.exit]
-        if self.head and self.contract.mode == "rayTrain":
-            if not await self._listening():
-                return self._ended(self._node)
+        if self.is_head and self.contract.mode == "rayTrain":
+            if not await self._wait_for_head_port():
+                return self._finish_after(self._node)
             driver = [sys.executable, "-P", "-m", "cotenant_worker.ray_cluster.driver"]
             self._driver = self._spawn("driver", driver, env)
             waits.append(self._driver.exit)
-        elif self.head:
+        elif self.is_head:
             self._driver = self._node  # one process: `raystart`
-        if not self.head and not await self._join(waits):
-            return self._not_joined()
+        if not self.is_head and not await self._wait_until_joined(waits):
+            return self._join_timeout()
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         driver_ended = self._driver is not None and not self._driver.alive
-        return self._ended(self._driver if driver_ended and self._driver is not None else self._node)
+        return self._finish_after(self._driver if driver_ended and self._driver is not None else self._node)
 
-    async def _join(self, waits: Sequence[asyncio.Future[int]]) -> bool:
+    async def _wait_until_joined(self, waits: Sequence[asyncio.Future[int]]) -> bool:
         """Whether the node has ended or is used in time: the job's patience for the head to come, and again to join.
 
         Ray, cut off in the middle of it, waits for one answer after another, each with a patience of its own.
@@ -80,7 +80,7 @@ class RayRuntime:
         await asyncio.wait(waits, timeout=2.0 * self.contract.rendezvous_timeout_s)
         return self.joined or any(each.done() for each in waits)
 
-    def _not_joined(self) -> Finish:
+    def _join_timeout(self) -> Finish:
         head, waited = self.contract.pods[0].host, 2 * self.contract.rendezvous_timeout_s
         text = f"this pod did not get into the job's Ray cluster at {head} within {waited} s"
         return Finish(names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", text, tail=self._last_lines())
@@ -88,7 +88,7 @@ class RayRuntime:
     def _spawn(self, name: str, command: list[str], env: dict[str, str]) -> ChildProcess:
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            return self.nursery.spawn(name, command, env, cwd=str(layout.state_dir()), output=log)
+            return self.children.spawn(name, command, env, cwd=str(layout.state_dir()), output=log)
         finally:
             os.close(log)
 
@@ -105,7 +105,7 @@ class RayRuntime:
                     await asyncio.sleep(0.1)
         return None
 
-    async def _listening(self) -> bool:
+    async def _wait_for_head_port(self) -> bool:
         """Wait for the head's port: the driver is not worth starting before."""
         assert self._node is not None
         while self._node.alive:
@@ -116,13 +116,13 @@ class RayRuntime:
             await asyncio.sleep(0.03)
         return False
 
-    def _ended(self, process: ChildProcess) -> Finish:
+    def _finish_after(self, process: ChildProcess) -> Finish:
         code = process.exit.result() if process.exit.done() else 0
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         lines = self._last_lines()
-        why = last_sentence(lines)
+        why = failure_line(lines)
         head = self.contract.pods[0].host
-        if self.head:
+        if self.is_head:
             what = f"the job's Ray cluster ended: {why}" if why else f"the job's Ray cluster ended: its driver {how}"
             return Finish(names.EXIT_RAY_DIED, "RayDied", what, tail=lines)
         if not self.joined:
@@ -142,7 +142,7 @@ class RayRuntime:
         """Ray's own, and in mode `rayTrain` the tightest limit of the pod: a worker may use any of its GPUs."""
         home = layout.state_dir() / "home"
         home.mkdir(exist_ok=True)
-        return limited(ray_environment(self.inherited, self.contract, home=str(home)), self.limits)
+        return with_limits(ray_environment(self.inherited, self.contract, home=str(home)), self.limits)
 
     async def drain(self, deadline_s: float) -> None:
         """Mode `rayTrain`: SIGTERM makes `ray start` drain its node, which Ray Train tells its workers about."""
@@ -150,12 +150,12 @@ class RayRuntime:
             self._node.signal(signal.SIGTERM)
             await asyncio.wait([self._node.exit], timeout=deadline_s)
 
-    async def driver_done(self, deadline_s: float) -> None:
+    async def wait_for_driver(self, deadline_s: float) -> None:
         if self._driver is not None and self._driver.alive:
             await asyncio.wait([self._driver.exit], timeout=deadline_s)
 
 
-def last_sentence(lines: Sequence[str]) -> str:
+def failure_line(lines: Sequence[str]) -> str:
     """What is the reason in the last lines of a log: a line of ours, else the exception that ends a traceback."""
     for line in reversed(lines):
         if line.startswith("cotenant: "):

@@ -13,7 +13,7 @@ from typing import Any
 
 from cotenant.contract import Contract
 
-_STEP_S = 0.02
+_POLL_S = 0.02
 
 
 def raylet() -> Any:
@@ -23,32 +23,32 @@ def raylet() -> Any:
     return ray._raylet
 
 
-def patient(get_node: Any) -> Any:
+def retry_get_node(get_node: Any) -> Any:
     """Ray gives a raylet 30 s to become known; a busy machine needs more, and the job says how much it has."""
 
     def wait(*args: Any, **kwargs: Any) -> Any:
-        end = time.monotonic() + _patience_s()
+        end = time.monotonic() + _rendezvous_timeout_s()
         while True:
             try:
                 return get_node(*args, **kwargs)
             except RuntimeError:
                 if time.monotonic() > end:
                     raise
-            time.sleep(5 * _STEP_S)
+            time.sleep(5 * _POLL_S)
 
     return wait
 
 
-def _patience_s() -> int:
+def _rendezvous_timeout_s() -> int:
     return Contract.from_environment(os.environ).rendezvous_timeout_s
 
 
-def await_port(host: str, port: int, patience_s: float) -> bool:
-    end = time.monotonic() + patience_s
+def await_port(host: str, port: int, timeout_s: float) -> bool:
+    end = time.monotonic() + timeout_s
     while time.monotonic() < end:
         with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1.0):
             return True
-        time.sleep(_STEP_S)
+        time.sleep(_POLL_S)
     return False
 
 
@@ -57,7 +57,7 @@ def await_head(address: str) -> None:
 
     TimeoutError after the job's rendezvous timeout: the head's pod may still be pulling its image.
     """
-    patience_s = _patience_s()
+    patience_s = _rendezvous_timeout_s()
     end = time.monotonic() + patience_s
     host, _, port = address.rpartition(":")
     if await_port(host, int(port), patience_s):
@@ -65,5 +65,5 @@ def await_head(address: str) -> None:
         while time.monotonic() < end:
             if client.get_all_node_info(timeout=5):
                 return
-            time.sleep(_STEP_S)
+            time.sleep(_POLL_S)
     raise TimeoutError(f"nothing answered at {address} within {patience_s} s")

@@ -7,19 +7,19 @@ import importlib.util
 import runpy
 from pathlib import Path
 
-from cotenant_worker.ray_cluster.lazy_imports import import_less
+from cotenant_worker.ray_cluster.lazy_imports import install_lazy_imports
 
-NAME = "default_worker.py"
+RAY_WORKER = "default_worker.py"
 
 
-def program() -> str:
+def ray_worker_path() -> str:
     """Ray's own, found without importing Ray."""
     spec = importlib.util.find_spec("ray")
     assert spec is not None
     assert spec.origin is not None
-    return str(Path(spec.origin).parent / "_private" / "workers" / NAME)
+    return str(Path(spec.origin).parent / "_private" / "workers" / RAY_WORKER)
 
 
 if __name__ == "__main__":
-    import_less()
-    runpy.run_path(program(), run_name="__main__")
+    install_lazy_imports()
+    runpy.run_path(ray_worker_path(), run_name="__main__")

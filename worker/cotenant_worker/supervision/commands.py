@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cotenant_worker.supervision.worker_group import Member
+from cotenant_worker.supervision.worker_group import RankAssignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +13,8 @@ class Start:
     """Begin a generation with these ranks."""
 
     generation: int
-    members: tuple[Member, ...]
-    restart: int
+    ranks: tuple[RankAssignment, ...]
+    restart_count: int
     why: str = ""
 
 

@@ -20,13 +20,21 @@ from cotenant_worker.messaging.json_lines import Message
 from cotenant_worker.messaging.shared_counters import common_stop_call
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
 from cotenant_worker.supervision.failure_cause import RankExit
-from cotenant_worker.supervision.hangs import TOLD_S, Beat, culprit, find_absent, find_hang, patience_of, patience_with
-from cotenant_worker.supervision.stalls import FIRST_S, find_stall, timeout_of
-from cotenant_worker.supervision.supervisor import State, Supervisor
-from cotenant_worker.supervision.worker_group import World
+from cotenant_worker.supervision.hangs import (
+    WARN_AFTER_S,
+    RankHeartbeat,
+    find_hang,
+    find_missing_rendezvous,
+    hang_timeout_s,
+    rank_to_blame,
+    timeout_for,
+)
+from cotenant_worker.supervision.stalls import FIRST_WARNING_S, find_stall, stall_timeout_s
+from cotenant_worker.supervision.supervisor import GroupState, Supervisor
+from cotenant_worker.supervision.worker_group import WorkerGroup
 
 _TICK_S = 0.1
-QUIET_S = 6.0
+POD_SILENT_S = 6.0
 """A pod that lives answers at least every five seconds (`actor`)."""
 _PORTS = range(24000, 30000)
 """Below the ephemeral range, so that no outgoing connection takes the port between our look and the rank's bind."""
@@ -37,7 +45,7 @@ class Pods(Protocol):
 
     async def send(self, pod: int, message: Message) -> None: ...
 
-    def tell_head(self, message: Message) -> None:
+    def send_to_head(self, message: Message) -> None:
         """To the launcher of rank 0's pod: progress, warnings."""
 
 
@@ -48,14 +56,14 @@ class Conductor:
     clock: Callable[[], float] = time.monotonic
     supervisor: Supervisor = field(init=False)
     verdict: asyncio.Future[Finish] = field(init=False)
-    _beats: dict[int, Beat] = field(default_factory=dict)
-    _heard: dict[int, float] = field(default_factory=dict)
+    _heartbeats: dict[int, RankHeartbeat] = field(default_factory=dict)
+    _last_contact: dict[int, float] = field(default_factory=dict)
     """Pod → when its actor last answered; empty where the only pod is our own."""
     _calls: dict[int, int] = field(default_factory=dict)
     _calls_rate: float = 0.0
-    _stopping: str = ""
+    _stop_reason: str = ""
     _reported_hang: int | None = None
-    _began_at: float = 0.0
+    _started_at: float = 0.0
     """When the ranks were last started."""
     _reported_stall_s: float = 0.0
 
@@ -66,16 +74,16 @@ class Conductor:
     async def run(self) -> Finish:
         """Tick until there is a verdict, then tell every pod."""
         while not self.verdict.done():
-            await self._carry_out(self.supervisor.tick(self.clock()))
-            if self.supervisor.state is State.RUNNING:
-                await self._watch_collectives()
-                await self._watch_steps()
+            await self._execute(self.supervisor.tick(self.clock()))
+            if self.supervisor.state is GroupState.RUNNING:
+                await self._check_hangs()
+                await self._check_stalls()
             await asyncio.wait([self.verdict], timeout=_TICK_S)
         return self.verdict.result()
 
-    def heard(self, pod: int) -> None:
+    def record_contact(self, pod: int) -> None:
         """The pod's actor has answered, if only that there is nothing new."""
-        self._heard[pod] = self.clock()
+        self._last_contact[pod] = self.clock()
 
     async def handle(self, pod: int, event: Message) -> None:
         """One event of one pod's launcher."""
@@ -83,14 +91,14 @@ class Conductor:
         supervisor = self.supervisor
         match event["op"]:
             case "ready":
-                await self._carry_out(supervisor.pod_ready(pod, event["ip"], now))
+                await self._execute(supervisor.pod_ready(pod, event["ip"], now))
             case "exit":
                 ended = RankExit.from_dict(event["exit"] | {"at": now - event["age"]})
-                await self._carry_out(supervisor.rank_exited(ended, now))
+                await self._execute(supervisor.rank_exited(ended, now))
             case "beats":
                 for raw in event["beats"]:
-                    beat = Beat.from_dict(raw)
-                    self._beats[beat.rank] = beat.after(self._beats.get(beat.rank), now)
+                    beat = RankHeartbeat.from_dict(raw)
+                    self._heartbeats[beat.rank] = beat.following(self._heartbeats.get(beat.rank), now)
             case "preempt":
                 await self._preempt(now)
             case "calls":
@@ -100,38 +108,40 @@ class Conductor:
             case "stopped":
                 if event["generation"] == supervisor.generation:
                     message = f"rank {event['rank']} was stopped (SIGSTOP) {event['for_s']:.0f} s ago and stays so"
-                    await self._carry_out(supervisor.hung(event["rank"], message, now))
+                    await self._execute(supervisor.rank_hung(event["rank"], message, now))
             case "lost":
-                await self._carry_out(supervisor.pod_lost(pod, event["why"], now))
+                await self._execute(supervisor.pod_lost(pod, event["why"], now))
             case "server-ready":
-                await self._carry_out(supervisor.server_ready(event["server"], now))
+                await self._execute(supervisor.server_ready(event["server"], now))
             case "server-lost":
-                await self._carry_out(supervisor.server_lost(event["server"], event["why"], now))
+                await self._execute(supervisor.server_lost(event["server"], event["why"], now))
             case _:
-                self.pods.tell_head(event | {"pod": pod})
+                self.pods.send_to_head(event | {"pod": pod})
 
     async def _preempt(self, now: float) -> None:
-        if self.supervisor.state in (State.PREEMPTING, State.DONE):
+        if self.supervisor.state in (GroupState.PREEMPTING, GroupState.DONE):
             return
         self._calls = {}
-        self._stopping = "preempt"
+        self._stop_reason = "preempt"
         commands = self.supervisor.preempt(now)
-        await self._everywhere({"op": "preempt"})
-        await self._carry_out(commands)
+        await self._broadcast({"op": "preempt"})
+        await self._execute(commands)
 
     async def _agree_on_stop(self) -> None:
         """Every pod has told how far its ranks are: name the safe point at which all of them stop."""
-        expected = {member.rank for member in self.supervisor.members} - set(self.supervisor.exits)
-        if self._stopping and expected <= set(self._calls):
-            self._stopping = ""
+        expected = {member.rank for member in self.supervisor.ranks} - set(self.supervisor.exits)
+        if self._stop_reason and expected <= set(self._calls):
+            self._stop_reason = ""
             at = common_stop_call(list(self._calls.values()), self._calls_rate)
-            await self._everywhere({"op": "stop-at", "count": at})
+            await self._broadcast({"op": "stop-at", "count": at})
 
-    async def _watch_collectives(self) -> None:
-        patience = patience_of(self.contract)
-        beats, ranks, ended = self._world()
-        now, first_s = self.clock(), min(TOLD_S, patience)
-        hang = find_hang(beats, ranks, ended, now, first_s) or find_absent(beats, ranks, ended, now, first_s)
+    async def _check_hangs(self) -> None:
+        patience = hang_timeout_s(self.contract)
+        beats, ranks, ended = self._current_generation()
+        now, first_s = self.clock(), min(WARN_AFTER_S, patience)
+        hang = find_hang(beats, ranks, ended, now, first_s) or find_missing_rendezvous(
+            beats, ranks, ended, now, first_s
+        )
         if hang is None:
             if self._reported_hang is not None:
                 self._warn("hang", "")
@@ -140,68 +150,73 @@ class Conductor:
         if self._reported_hang != hang.sequence:
             self._reported_hang = hang.sequence
             self._warn("hang", hang.message)
-        if hang.for_s >= patience_with(hang, ended, patience) and not self._cut_off(hang.missing):
-            await self._carry_out(self.supervisor.hung(culprit(hang, ended), hang.message, self.clock()))
+        if hang.for_s >= timeout_for(hang, ended, patience) and not self._pod_silent(hang.missing):
+            await self._execute(self.supervisor.rank_hung(rank_to_blame(hang, ended), hang.message, self.clock()))
 
-    async def _watch_steps(self) -> None:
+    async def _check_stalls(self) -> None:
         if self.contract.mode == "rayTrain":
             return  # its driver waits, while Ray Train's own workers step
-        timeout_s, hang_s = timeout_of(self.contract), patience_of(self.contract)
-        first_s = FIRST_S if timeout_s is None else min(FIRST_S, timeout_s)
-        beats, ranks, ended = self._world()
+        timeout_s, hang_s = stall_timeout_s(self.contract), hang_timeout_s(self.contract)
+        first_s = FIRST_WARNING_S if timeout_s is None else min(FIRST_WARNING_S, timeout_s)
+        beats, ranks, ended = self._current_generation()
         live, now = set(ranks) - ended, self.clock()
         stall = find_stall(
-            beats, live, began_at=self._began_at, now=now, patience_s=first_s, waits_s=min(TOLD_S, hang_s)
+            beats,
+            live,
+            started_at=self._started_at,
+            now=now,
+            timeout_s=first_s,
+            mismatch_timeout_s=min(WARN_AFTER_S, hang_s),
         )
         if stall is None:
             if self._reported_stall_s:
                 self._warn("stall", "")
             self._reported_stall_s = 0.0
             return
-        if stall.heard and stall.for_s >= 2 * self._reported_stall_s and self._reported_hang is None:
+        if stall.all_heard_from and stall.for_s >= 2 * self._reported_stall_s and self._reported_hang is None:
             self._reported_stall_s = stall.for_s
             self._warn("stall", stall.message)
-        if stall.waiting and stall.for_s >= hang_s:
-            await self._carry_out(self.supervisor.hung(stall.rank, stall.message, now))
-        elif timeout_s is not None and stall.for_s >= timeout_s and not self._cut_off(live):
-            await self._carry_out(self.supervisor.stalled(stall.rank, stall.message, now))
+        if stall.mismatched and stall.for_s >= hang_s:
+            await self._execute(self.supervisor.rank_hung(stall.rank, stall.message, now))
+        elif timeout_s is not None and stall.for_s >= timeout_s and not self._pod_silent(live):
+            await self._execute(self.supervisor.group_stalled(stall.rank, stall.message, now))
 
     def _warn(self, key: str, text: str) -> None:
         """An empty text takes the warning back."""
-        self.pods.tell_head({"op": "warning", "key": key, "text": text})
+        self.pods.send_to_head({"op": "warning", "key": key, "text": text})
 
-    def _take_back_warnings(self) -> None:
+    def _clear_warnings(self) -> None:
         """What went well in the end did not hang."""
         for key, told in (("hang", self._reported_hang is not None), ("stall", self._reported_stall_s > 0)):
             if told:
                 self._warn(key, "")
 
-    def _world(self) -> tuple[list[Beat], list[int], set[int]]:
+    def _current_generation(self) -> tuple[list[RankHeartbeat], list[int], set[int]]:
         """What the ranks of this start said last, who they are, which of them have ended."""
         supervisor = self.supervisor
-        beats = [beat for beat in self._beats.values() if beat.generation == supervisor.generation]
-        return beats, [member.rank for member in supervisor.members], set(supervisor.exits)
+        beats = [beat for beat in self._heartbeats.values() if beat.generation == supervisor.generation]
+        return beats, [member.rank for member in supervisor.ranks], set(supervisor.exits)
 
-    def _cut_off(self, ranks: Collection[int]) -> bool:
+    def _pod_silent(self, ranks: Collection[int]) -> bool:
         """A rank whose whole pod is silent is no program that hangs: Ray, or the driver's patience, says so soon."""
-        pods = {member.pod for member in self.supervisor.members if member.rank in ranks}
-        return any(self.clock() - self._heard.get(pod, self.clock()) > QUIET_S for pod in pods)
+        pods = {member.pod for member in self.supervisor.ranks if member.rank in ranks}
+        return any(self.clock() - self._last_contact.get(pod, self.clock()) > POD_SILENT_S for pod in pods)
 
-    async def _carry_out(self, commands: list[Command]) -> None:
+    async def _execute(self, commands: list[Command]) -> None:
         for command in commands:
             match command:
                 case Start():
                     await self._start(command)
                 case Stop(generation):
-                    await self._everywhere({"op": "stop", "generation": generation})
+                    await self._broadcast({"op": "stop", "generation": generation})
                 case Save():
                     self._calls = {}
-                    self._stopping = "resize"
-                    await self._everywhere({"op": "resize"})
+                    self._stop_reason = "resize"
+                    await self._broadcast({"op": "resize"})
                 case Finish():
                     if command.code == 0:
-                        self._take_back_warnings()
-                    await self._everywhere({"op": "finish", "verdict": asdict(command)})
+                        self._clear_warnings()
+                    await self._broadcast({"op": "finish", "verdict": asdict(command)})
                     if not self.verdict.done():
                         self.verdict.set_result(command)
 
@@ -209,24 +224,24 @@ class Conductor:
         address = self.supervisor.addresses[0]
         ports = free_ports(address, 3)
         found = await asyncio.to_thread(local_store.newest, self.contract.checkpoint)
-        world = World(
+        world = WorkerGroup(
             generation=command.generation,
-            members=command.members,
+            ranks=command.ranks,
             master_addr=address,
             master_port=ports[0],
             coordinator_port=ports[1],
             reduce_port=ports[2],
-            restart=command.restart,
+            restart_count=command.restart_count,
             resume_from=str(found.path) if found else "",
             resume_step=found.step if found else None,
         )
-        self._beats = {}
-        self._began_at = self.clock()
+        self._heartbeats = {}
+        self._started_at = self.clock()
         if command.why:
-            self.pods.tell_head({"op": "restarted", "why": command.why, "generation": command.generation})
-        await self._everywhere({"op": "start", "world": world.to_dict()})
+            self.pods.send_to_head({"op": "restarted", "why": command.why, "generation": command.generation})
+        await self._broadcast({"op": "start", "world": world.to_dict()})
 
-    async def _everywhere(self, message: Message) -> None:
+    async def _broadcast(self, message: Message) -> None:
         """To all pods at once; a pod that is gone is noticed by its own feed, not here."""
         sends: list[Awaitable[Any]] = [self.pods.send(pod, message) for pod in list(self.supervisor.addresses)]
         await asyncio.gather(*sends, return_exceptions=True)

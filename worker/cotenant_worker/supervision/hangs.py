@@ -16,64 +16,64 @@ from typing import Any
 
 from cotenant.contract import Contract
 
-TOLD_S = 30.0
+WARN_AFTER_S = 30.0
 """After this a hang is told as a warning."""
-_PATIENCE_S = 600
+_HANG_TIMEOUT_S = 600
 """As long as torch lets NCCL wait: what trains under torchrun, one rank evaluating alone say, trains here."""
 
 
-def patience_of(contract: Contract) -> float:
+def hang_timeout_s(contract: Contract) -> float:
     """Seconds after which a hang ends the ranks: `runtime.hangTimeout`."""
-    return float(contract.platform.get("hangTimeoutSeconds", _PATIENCE_S))
+    return float(contract.platform.get("hangTimeoutSeconds", _HANG_TIMEOUT_S))
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class RankHeartbeat:
     """What a rank's side thread says about once a second."""
 
     rank: int
     generation: int
     sequence: int
     """Collectives entered; -1 when the program uses none that we can count."""
-    where: str = ""
+    location: str = ""
     """The main thread's innermost line of user code."""
     seen_at: float = 0.0
     moved_at: float = 0.0
-    entered: int = 0
+    rendezvous_count: int = 0
     """How often it has come to `init_process_group`."""
-    inside: bool = False
+    in_rendezvous: bool = False
     """It waits there."""
-    met: bool = False
+    rendezvoused: bool = False
     """It has been there with all ranks of the job, so that each of them has begun to say beats."""
-    turns: int = 0
+    loop_count: int = 0
     """How often its loop has come round: steps, reports, calls of `should_stop`."""
-    turned_at: float = 0.0
-    waits: str = ""
+    looped_at: float = 0.0
+    collective: str = ""
     """The collective of torch's that it is in, of whatever group."""
-    mute: bool = False
+    uncounted: bool = False
     """It does nothing that is counted: whether it gets on cannot be told."""
 
     @property
     def progress(self) -> tuple[int, int, int, bool]:
         """What changes when the rank gets on."""
-        return (self.generation, self.sequence, self.entered, self.inside)
+        return (self.generation, self.sequence, self.rendezvous_count, self.in_rendezvous)
 
-    def after(self, before: Beat | None, now: float) -> Beat:
+    def following(self, before: RankHeartbeat | None, now: float) -> RankHeartbeat:
         """This one, seen now, with the times of what has not changed since `before`."""
         moved = before is None or before.progress != self.progress
-        turned = before is None or before.turns != self.turns
+        turned = before is None or before.loop_count != self.loop_count
         return replace(
             self,
             seen_at=now,
             moved_at=now if moved or before is None else before.moved_at,
-            turned_at=now if turned or before is None else before.turned_at,
+            looped_at=now if turned or before is None else before.looped_at,
         )
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, raw: dict[str, Any]) -> Beat:
+    def from_dict(cls, raw: dict[str, Any]) -> RankHeartbeat:
         return cls(**raw)
 
 
@@ -87,20 +87,20 @@ class Hang:
 
 
 def find_hang(
-    beats: Sequence[Beat], ranks: Collection[int], ended: Collection[int], now: float, patience_s: float
+    beats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int], now: float, timeout_s: float
 ) -> Hang | None:
     """The collective that hangs, or None. `ranks` are all of this start, `ended` those that have left."""
-    beats = [*beats, *_unheard(beats, ranks, ended)]
+    beats = [*beats, *_silent_ranks(beats, ranks, ended)]
     # One that fell silent before it counted its first stands at none, while others have gone on to theirs.
-    counted = [beat for beat in beats if beat.sequence >= 0 or now - beat.seen_at >= patience_s]
+    counted = [beat for beat in beats if beat.sequence >= 0 or now - beat.seen_at >= timeout_s]
     waiting_at = max((beat.sequence for beat in counted), default=0)
-    frozen = {beat.rank for beat in counted if beat.rank not in ended and now - beat.seen_at >= patience_s}
+    frozen = {beat.rank for beat in counted if beat.rank not in ended and now - beat.seen_at >= timeout_s}
     behind = [beat for beat in counted if beat.sequence < waiting_at or beat.rank in frozen]
     ahead = [beat for beat in counted if beat not in behind and beat.rank not in ended]
     if not ahead or not behind:
         return None
     for_s = now - max(beat.moved_at for beat in (*ahead, *behind))
-    if for_s < patience_s:
+    if for_s < timeout_s:
         return None
     missing = sorted(behind, key=lambda beat: (beat.sequence, beat.rank))
     words = "; ".join(_describe(beat, ended, now) for beat in missing[:4])
@@ -113,30 +113,32 @@ def find_hang(
     )
 
 
-def _unheard(beats: Sequence[Beat], ranks: Collection[int], ended: Collection[int]) -> list[Beat]:
+def _silent_ranks(
+    beats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int]
+) -> list[RankHeartbeat]:
     """Ranks that froze between the meeting and their first beat, which others prove to have taken place."""
-    if not any(beat.met for beat in beats):
+    if not any(beat.rendezvoused for beat in beats):
         return []
     silent = set(ranks) - {beat.rank for beat in beats} - set(ended)
     since = min(beat.moved_at for beat in beats)
-    return [Beat(rank, beats[0].generation, -1, seen_at=since, moved_at=since) for rank in sorted(silent)]
+    return [RankHeartbeat(rank, beats[0].generation, -1, seen_at=since, moved_at=since) for rank in sorted(silent)]
 
 
-def find_absent(
-    beats: Sequence[Beat], ranks: Collection[int], ended: Collection[int], now: float, patience_s: float
+def find_missing_rendezvous(
+    beats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int], now: float, timeout_s: float
 ) -> Hang | None:
     """The ranks that others wait for to meet them, or None. `ranks` are all of this start."""
     known = {beat.rank: beat for beat in beats}
-    inside = [beat for beat in beats if beat.inside and beat.rank not in ended]
-    frozen = {beat.rank for beat in inside if now - beat.seen_at >= patience_s}
+    inside = [beat for beat in beats if beat.in_rendezvous and beat.rank not in ended]
+    frozen = {beat.rank for beat in inside if now - beat.seen_at >= timeout_s}
     waiting = [beat for beat in inside if beat.rank not in frozen]
     if not waiting:
         return None
-    meeting = max(beat.entered for beat in waiting)
-    late = {rank for rank in ranks if rank not in known or known[rank].entered < meeting}
+    meeting = max(beat.rendezvous_count for beat in waiting)
+    late = {rank for rank in ranks if rank not in known or known[rank].rendezvous_count < meeting}
     missing = sorted(late | frozen)
     for_s = now - max(beat.moved_at for beat in inside)
-    if not missing or for_s < patience_s:
+    if not missing or for_s < timeout_s:
         return None
     words = "; ".join(_describe_absent(rank, known.get(rank), ended, now) for rank in missing[:4])
     return Hang(
@@ -148,33 +150,33 @@ def find_absent(
     )
 
 
-def culprit(hang: Hang, ended: Collection[int]) -> int:
+def rank_to_blame(hang: Hang, ended: Collection[int]) -> int:
     """Who is named: one that has left will never come."""
     return next((rank for rank in hang.missing if rank in ended), hang.missing[0])
 
 
-def patience_with(hang: Hang, ended: Collection[int], patience_s: float) -> float:
+def timeout_for(hang: Hang, ended: Collection[int], timeout_s: float) -> float:
     """A meeting that a rank has left for good is not waited for: `TOLD_S` only, in case its end means more."""
     hopeless = hang.sequence < 0 and any(rank in ended for rank in hang.missing)
-    return min(TOLD_S, patience_s) if hopeless else patience_s
+    return min(WARN_AFTER_S, timeout_s) if hopeless else timeout_s
 
 
-def _describe_absent(rank: int, beat: Beat | None, ended: Collection[int], now: float) -> str:
+def _describe_absent(rank: int, beat: RankHeartbeat | None, ended: Collection[int], now: float) -> str:
     if rank in ended:
         return f"rank {rank} has ended before it"
     if beat is None:
         return f"rank {rank} has not reached it since it started"
     if now - beat.seen_at > 10:
         return f"rank {rank} has not been heard of for {now - beat.seen_at:.0f} s"
-    return f"rank {rank} stands" + (f" at {beat.where}" if beat.where else " elsewhere")
+    return f"rank {rank} stands" + (f" at {beat.location}" if beat.location else " elsewhere")
 
 
-def _describe(beat: Beat, ended: Collection[int], now: float) -> str:
+def _describe(beat: RankHeartbeat, ended: Collection[int], now: float) -> str:
     if beat.rank in ended:
         return f"rank {beat.rank} has ended after collective {beat.sequence}"
     silent = now - beat.seen_at
     if silent > 10:
         last = f"last at collective {beat.sequence}" if beat.sequence >= 0 else "not since it started"
         return f"rank {beat.rank} has not been heard of for {silent:.0f} s ({last})"
-    place = f" at {beat.where}" if beat.where else ""
+    place = f" at {beat.location}" if beat.location else ""
     return f"rank {beat.rank} stands{place} after collective {beat.sequence}"

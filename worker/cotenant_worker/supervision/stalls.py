@@ -12,15 +12,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant.contract import Contract
-from cotenant_worker.supervision.hangs import TOLD_S, Beat
+from cotenant_worker.supervision.hangs import WARN_AFTER_S, RankHeartbeat
 
-FIRST_S = 120.0
+FIRST_WARNING_S = 120.0
 """When a standstill is said first; then each time that it has lasted twice as long."""
 _SILENT_S = 10.0
-_UNSEEN = ". Steps of a plain loop in JAX are not seen: if it made some, let it report() them"
+_UNCOUNTED_HINT = ". Steps of a plain loop in JAX are not seen: if it made some, let it report() them"
 
 
-def timeout_of(contract: Contract) -> float | None:
+def stall_timeout_s(contract: Contract) -> float | None:
     """Seconds after which a standstill ends the ranks, `runtime.stallTimeout`; None: never."""
     chosen = contract.platform.get("stallTimeoutSeconds")
     return None if chosen is None else float(chosen)
@@ -31,21 +31,21 @@ class Stall:
     rank: int
     """The one that the rest is told about: the first that says nothing, else the first."""
     for_s: float
-    heard: bool
+    all_heard_from: bool
     """Every rank is heard of. One that is not may train, in a way that nobody counts."""
-    waiting: bool
+    mismatched: bool
     """Every rank is in a collective of torch's, and none of them ends: they do not fit together."""
     message: str
 
 
 def find_stall(
-    beats: Sequence[Beat],
+    beats: Sequence[RankHeartbeat],
     live: Collection[int],
     *,
-    began_at: float,
+    started_at: float,
     now: float,
-    patience_s: float,
-    waits_s: float = TOLD_S,
+    timeout_s: float,
+    mismatch_timeout_s: float = WARN_AFTER_S,
 ) -> Stall | None:
     """The standstill of all ranks that live, `live`, or None. They began at `began_at`.
 
@@ -53,34 +53,36 @@ def find_stall(
     """
     live = sorted(live)
     known = {beat.rank: beat for beat in beats if beat.rank in live}
-    waiting = len(known) == len(live) and all(beat.waits and now - beat.seen_at <= _SILENT_S for beat in known.values())
-    for_s = now - max([began_at, *(max(beat.moved_at, beat.turned_at) for beat in known.values())])
-    if not live or for_s < (min(waits_s, patience_s) if waiting else patience_s):
+    waiting = len(known) == len(live) and all(
+        beat.collective and now - beat.seen_at <= _SILENT_S for beat in known.values()
+    )
+    for_s = now - max([started_at, *(max(beat.moved_at, beat.looped_at) for beat in known.values())])
+    if not live or for_s < (min(mismatch_timeout_s, timeout_s) if waiting else timeout_s):
         return None
-    silent = [rank for rank in live if rank not in known or known[rank].mute]
-    places = "; ".join(_place(rank, known.get(rank), now) for rank in live[:4])
+    silent = [rank for rank in live if rank not in known or known[rank].uncounted]
+    places = "; ".join(_describe_rank(rank, known.get(rank), now) for rank in live[:4])
     more = f" and {len(live) - 4} more" if len(live) > 4 else ""
-    said = _waits_said(live, for_s) if waiting else _stands_said(live, known, for_s)
-    unseen = _UNSEEN if any(beat.mute for beat in known.values()) else ""
+    said = _describe_mismatch(live, for_s) if waiting else _describe_standstill(live, known, for_s)
+    unseen = _UNCOUNTED_HINT if any(beat.uncounted for beat in known.values()) else ""
     return Stall((silent or live)[0], for_s, not silent, waiting, f"{said}: {places}{more}{unseen}")
 
 
-def _waits_said(live: Sequence[int], for_s: float) -> str:
+def _describe_mismatch(live: Sequence[int], for_s: float) -> str:
     return f"all {len(live)} ranks have waited {for_s:.0f} s in collectives that do not fit together"
 
 
-def _stands_said(live: Sequence[int], known: Mapping[int, Beat], for_s: float) -> str:
-    ever = any(beat.turns > 0 or beat.sequence > 0 for beat in known.values())
+def _describe_standstill(live: Sequence[int], known: Mapping[int, RankHeartbeat], for_s: float) -> str:
+    ever = any(beat.loop_count > 0 or beat.sequence > 0 for beat in known.values())
     since = f"for {for_s:.0f} s" if ever else f"since it started {for_s:.0f} s ago"
     if len(live) == 1:
         return f"the program has made no step, report or collective {since}"
     return f"no rank has made a step, a report or a collective {since}"
 
 
-def _place(rank: int, beat: Beat | None, now: float) -> str:
+def _describe_rank(rank: int, beat: RankHeartbeat | None, now: float) -> str:
     if beat is None:
         return f"rank {rank} has not been heard of"
     if now - beat.seen_at > _SILENT_S:
         return f"rank {rank} has not been heard of for {now - beat.seen_at:.0f} s"
-    does = f"is in {beat.waits}" if beat.waits else "stands"
-    return f"rank {rank} {does}" + (f" at {beat.where}" if beat.where else " in a library")
+    does = f"is in {beat.collective}" if beat.collective else "stands"
+    return f"rank {rank} {does}" + (f" at {beat.location}" if beat.location else " in a library")

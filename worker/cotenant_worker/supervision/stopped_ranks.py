@@ -14,30 +14,30 @@ from dataclasses import dataclass, field
 from cotenant_worker.host.container import is_stopped
 from cotenant_worker.messaging.json_lines import Message
 
-_LOOK_S = 2.0
+_CHECK_INTERVAL_S = 2.0
 
 
 @dataclass(slots=True)
-class Standstill:
+class StoppedRanks:
     ranks: Callable[[], Iterable[tuple[int, int, int]]]
     """(rank, generation, pid) of what runs now."""
     emit: Callable[[Message], None]
-    patience_s: float
-    _since: dict[tuple[int, int, int], float] = field(default_factory=dict)
+    timeout_s: float
+    _stopped_since: dict[tuple[int, int, int], float] = field(default_factory=dict)
 
     async def watch(self) -> None:
         """For ever: say which rank has stood for `patience_s`, once."""
         while True:
-            await asyncio.sleep(_LOOK_S)
-            for rank, generation, for_s in self.look(time.monotonic()):
+            await asyncio.sleep(_CHECK_INTERVAL_S)
+            for rank, generation, for_s in self.check(time.monotonic()):
                 self.emit({"op": "stopped", "rank": rank, "generation": generation, "for_s": for_s})
 
-    def look(self, now: float) -> list[tuple[int, int, float]]:
+    def check(self, now: float) -> list[tuple[int, int, float]]:
         """(rank, generation, seconds) of those whose patience is over now."""
         stopped = {run for run in self.ranks() if is_stopped(run[2])}
-        self._since = {run: self._since.get(run, now) for run in stopped}
-        over = [run for run, since in self._since.items() if now - since >= self.patience_s]
-        found = [(rank, generation, now - self._since[rank, generation, pid]) for rank, generation, pid in over]
+        self._stopped_since = {run: self._stopped_since.get(run, now) for run in stopped}
+        over = [run for run, since in self._stopped_since.items() if now - since >= self.timeout_s]
+        found = [(rank, generation, now - self._stopped_since[rank, generation, pid]) for rank, generation, pid in over]
         for run in over:
-            self._since[run] = float("inf")  # said
+            self._stopped_since[run] = float("inf")  # said
         return sorted(found)

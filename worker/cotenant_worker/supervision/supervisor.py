@@ -13,10 +13,10 @@ from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
 from cotenant_worker.supervision.failure_cause import TOGETHER, Cause, RankExit, first_cause
-from cotenant_worker.supervision.worker_group import Member, members_of
+from cotenant_worker.supervision.worker_group import RankAssignment, assign_ranks
 
 
-class State(StrEnum):
+class GroupState(StrEnum):
     FORMING = "forming"
     RUNNING = "running"
     SETTLING = "settling"
@@ -31,11 +31,11 @@ SETTLE_S = 0.5
 COLLATERAL_S = 20.0
 """How long failures that only say "my peer went" wait for the peer: a lost pod takes Ray some seconds to notice."""
 STOP_S = 10.0
-KILL_RESTARTS = 20
+MAX_KILL_RESTARTS = 20
 """Ranks killed from outside (SIGKILL without an out-of-memory kill) are restarted this often, at nobody's expense."""
 
 
-def time_to_leave(contract: Contract) -> float:
+def leave_budget_s(contract: Contract) -> float:
     """Seconds that ranks have when a pod is asked to go: five are kept for ourselves, less of a short grace period."""
     return max(1.0, contract.grace_s - min(5.0, contract.grace_s / 4))
 
@@ -44,170 +44,173 @@ def time_to_leave(contract: Contract) -> float:
 class Supervisor:
     contract: Contract
     started_at: float
-    state: State = State.FORMING
+    state: GroupState = GroupState.FORMING
     generation: int = 0
-    kills: int = 0
+    kill_restarts: int = 0
     """Restarts in place. A program's own failure ends the attempt: the operator counts those against `retries`."""
     addresses: dict[int, str] = field(default_factory=dict)
-    members: tuple[Member, ...] = ()
+    ranks: tuple[RankAssignment, ...] = ()
     exits: dict[int, RankExit] = field(default_factory=dict)
-    lost: dict[int, str] = field(default_factory=dict)
-    servers: set[int] = field(default_factory=set)
+    lost_pods: dict[int, str] = field(default_factory=dict)
+    ready_servers: set[int] = field(default_factory=set)
     """Parameter servers that are there."""
-    _until: float = 0.0
-    _next: Command | None = None
+    _deadline: float = 0.0
+    _after_stop: Command | None = None
     """What follows when the running generation has stopped."""
 
     # -- events -----------------------------------------------------------------------------------------------
 
     def pod_ready(self, pod: int, ip: str, now: float) -> list[Command]:
         self.addresses[pod] = ip
-        self.lost.pop(pod, None)
-        if self.state is State.FORMING:
-            return self._begin(now)
-        if self.state is State.RUNNING and pod not in {member.pod for member in self.members}:
-            self._until = now + max(5.0, self.contract.grace_s - 5.0)
-            return self._stop_for(
-                self._planned_start(f"pod {pod} joined; the world grows"), now, save=True, wait_s=self._until - now
+        self.lost_pods.pop(pod, None)
+        if self.state is GroupState.FORMING:
+            return self._start_when_complete(now)
+        if self.state is GroupState.RUNNING and pod not in {member.pod for member in self.ranks}:
+            self._deadline = now + max(5.0, self.contract.grace_s - 5.0)
+            return self._stop_then(
+                self._next_generation(f"pod {pod} joined; the world grows"), now, save=True, wait_s=self._deadline - now
             )
         return []
 
     def pod_lost(self, pod: int, why: str, now: float) -> list[Command]:
-        self.lost[pod] = why
+        self.lost_pods[pod] = why
         if self.addresses.pop(pod, None) is None:
             return []  # not there, or told twice: by its launcher's end and by its node's
-        if self.state in (State.DONE, State.PREEMPTING):
+        if self.state in (GroupState.DONE, GroupState.PREEMPTING):
             return []
-        if self.state is State.FORMING:
+        if self.state is GroupState.FORMING:
             return []
         if self.contract.mode == "rayTrain" and pod != 0 and self.contract.workers_min:
             return []  # Ray Train shrinks its own world
-        self.members_gone(pod, now)
-        left = members_of(self.contract, self.addresses)
+        self.mark_ranks_gone(pod, now)
+        left = assign_ranks(self.contract, self.addresses)
         if 0 in self.addresses and 0 < self.contract.workers_min <= len(left):
-            return self._stop_for(self._planned_start(f"pod {pod} was lost ({why}); the world shrinks"), now)
+            return self._stop_then(self._next_generation(f"pod {pod} was lost ({why}); the world shrinks"), now)
         message = f"pod {pod} ({self.contract.pods[pod].host}) was lost: {why}"
-        return self._stop_for(Finish(names.EXIT_PEER_LOST, "PeerLost", message), now)
+        return self._stop_then(Finish(names.EXIT_PEER_LOST, "PeerLost", message), now)
 
     def server_ready(self, server: int, now: float) -> list[Command]:
-        self.servers.add(server)
-        return self._begin(now) if self.state is State.FORMING else []
+        self.ready_servers.add(server)
+        return self._start_when_complete(now) if self.state is GroupState.FORMING else []
 
     def server_lost(self, server: int, why: str, now: float) -> list[Command]:
         """What it held is gone: the ranks go on from the last checkpoint, in a new attempt."""
-        self.servers.discard(server)
-        if self.state in (State.FORMING, State.PREEMPTING, State.DONE):
+        self.ready_servers.discard(server)
+        if self.state in (GroupState.FORMING, GroupState.PREEMPTING, GroupState.DONE):
             return []
         message = f"the pod of parameter server {server} ({self.contract.servers[server]}) was lost: {why}"
-        return self._stop_for(Finish(names.EXIT_PEER_LOST, "PeerLost", message), now)
+        return self._stop_then(Finish(names.EXIT_PEER_LOST, "PeerLost", message), now)
 
-    def members_gone(self, pod: int, now: float) -> None:
+    def mark_ranks_gone(self, pod: int, now: float) -> None:
         """Ranks of a lost pod will not report their end."""
-        for member in self.members:
+        for member in self.ranks:
             if member.pod == pod and member.rank not in self.exits:
                 self.exits[member.rank] = RankExit(member.rank, self.generation, None, None, now, stopped=True)
 
     def rank_exited(self, exit_: RankExit, now: float) -> list[Command]:
-        if exit_.generation != self.generation or self.state is State.DONE or exit_.rank in self.exits:
+        if exit_.generation != self.generation or self.state is GroupState.DONE or exit_.rank in self.exits:
             return []  # of an older start, or said twice: by a pod to its next actor
         self.exits[exit_.rank] = exit_
-        if self.state in (State.STOPPING, State.PREEMPTING):
-            return self._settle(now)
-        if self.state is State.RUNNING:
+        if self.state in (GroupState.STOPPING, GroupState.PREEMPTING):
+            return self._advance_stop(now)
+        if self.state is GroupState.RUNNING:
             if not exit_.failed:
-                return self._completed() if len(self.exits) == len(self.members) else []
-            self.state = State.SETTLING
-            self._until = now + (0.0 if exit_.conclusive else SETTLE_S if not exit_.collateral else COLLATERAL_S)
-        elif self.state is State.SETTLING and exit_.failed and not exit_.collateral:
-            self._until = min(self._until, now + SETTLE_S)
+                return self._completed() if len(self.exits) == len(self.ranks) else []
+            self.state = GroupState.SETTLING
+            self._deadline = now + (0.0 if exit_.conclusive else SETTLE_S if not exit_.collateral else COLLATERAL_S)
+        elif self.state is GroupState.SETTLING and exit_.failed and not exit_.collateral:
+            self._deadline = min(self._deadline, now + SETTLE_S)
         return self.tick(now)
 
-    def hung(self, rank: int, message: str, now: float) -> list[Command]:
+    def rank_hung(self, rank: int, message: str, now: float) -> list[Command]:
         """This rank keeps others waiting, or the whole job, and will not go on."""
         left = self.exits.get(rank)
         if left is None or left.code != 0:
-            return self._given_up("HungCollective", rank, message, now)
+            return self._fail("HungCollective", rank, message, now)
         why = f"rank {rank} ended with 0 although others wait for it: {message}. {TOGETHER}"
-        return self._given_up("ExitedEarly", rank, why, now)
+        return self._fail("ExitedEarly", rank, why, now)
 
-    def stalled(self, rank: int, message: str, now: float) -> list[Command]:
+    def group_stalled(self, rank: int, message: str, now: float) -> list[Command]:
         """Nothing has got on for as long as the job allows."""
-        return self._given_up("Stalled", rank, message, now)
+        return self._fail("Stalled", rank, message, now)
 
-    def _given_up(self, reason: str, rank: int, message: str, now: float) -> list[Command]:
-        if self.state is not State.RUNNING:
+    def _fail(self, reason: str, rank: int, message: str, now: float) -> list[Command]:
+        if self.state is not GroupState.RUNNING:
             return []
-        return self._after(Cause(reason, rank, 1, None, message), now)
+        return self._restart_or_finish(Cause(reason, rank, 1, None, message), now)
 
     def preempt(self, now: float) -> list[Command]:
-        if self.state in (State.DONE, State.PREEMPTING):
+        if self.state in (GroupState.DONE, GroupState.PREEMPTING):
             return []
-        forming = self.state is State.FORMING
-        self.state = State.PREEMPTING
-        self._until = now + time_to_leave(self.contract) + 1.0  # their launchers see to it before
-        self._next = Finish(names.EXIT_PREEMPTED, "Preempted", "asked to stop")
-        return self._settle(now) if not forming else self._finish(self._next)
+        forming = self.state is GroupState.FORMING
+        self.state = GroupState.PREEMPTING
+        self._deadline = now + leave_budget_s(self.contract) + 1.0  # their launchers see to it before
+        self._after_stop = Finish(names.EXIT_PREEMPTED, "Preempted", "asked to stop")
+        return self._advance_stop(now) if not forming else self._finish(self._after_stop)
 
     def tick(self, now: float) -> list[Command]:
-        if self.state is State.FORMING and now > self.started_at + self.contract.rendezvous_timeout_s:
-            return self._finish(self._rendezvous_failed())
-        if self.state is State.SETTLING and (now >= self._until or self._all_said()):
-            return self._after(first_cause(list(self.exits.values())), now)
-        if self.state in (State.STOPPING, State.PREEMPTING):
-            return self._settle(now)
+        if self.state is GroupState.FORMING and now > self.started_at + self.contract.rendezvous_timeout_s:
+            return self._finish(self._rendezvous_timeout())
+        if self.state is GroupState.SETTLING and (now >= self._deadline or self._causes_known()):
+            return self._restart_or_finish(first_cause(list(self.exits.values())), now)
+        if self.state in (GroupState.STOPPING, GroupState.PREEMPTING):
+            return self._advance_stop(now)
         return []
 
     # -- rules ------------------------------------------------------------------------------------------------
 
-    def _begin(self, now: float) -> list[Command]:
+    def _start_when_complete(self, now: float) -> list[Command]:
         """The first start, once everybody has come."""
-        everybody = len(self.addresses) == len(self.contract.pods) and len(self.servers) == len(self.contract.servers)
-        return self._start(now, "") if everybody else []
+        pods_ready = len(self.addresses) == len(self.contract.pods)
+        complete = pods_ready and len(self.ready_servers) == len(self.contract.servers)
+        return self._start(now, "") if complete else []
 
-    def _all_said(self) -> bool:
+    def _causes_known(self) -> bool:
         """Every rank has ended; but where all of them blame a peer, that may be a server, whose loss is told soon."""
         blame_a_server = bool(self.contract.servers) and all(each.collateral for each in self.exits.values())
-        return len(self.exits) == len(self.members) and not blame_a_server
+        return len(self.exits) == len(self.ranks) and not blame_a_server
 
     def _start(self, now: float, why: str) -> list[Command]:
-        self.members = members_of(self.contract, self.addresses)
+        self.ranks = assign_ranks(self.contract, self.addresses)
         self.exits = {}
-        self.state = State.RUNNING
-        return [Start(self.generation, self.members, self.kills, why)]
+        self.state = GroupState.RUNNING
+        return [Start(self.generation, self.ranks, self.kill_restarts, why)]
 
-    def _planned_start(self, why: str) -> Start:
-        return Start(self.generation + 1, (), self.kills, why)
+    def _next_generation(self, why: str) -> Start:
+        return Start(self.generation + 1, (), self.kill_restarts, why)
 
     def _completed(self) -> list[Command]:
-        who = f"all {len(self.members)} ranks" if len(self.members) > 1 else "the program"
+        who = f"all {len(self.ranks)} ranks" if len(self.ranks) > 1 else "the program"
         return self._finish(Finish(0, "Completed", f"{who} ended with 0"))
 
-    def _after(self, cause: Cause, now: float) -> list[Command]:
+    def _restart_or_finish(self, cause: Cause, now: float) -> list[Command]:
         """A generation failed by this cause: again in place, or the end."""
-        if cause.killed and self.kills < KILL_RESTARTS:
-            self.kills += 1
-            return self._stop_for(self._planned_start(cause.message), now)
-        pod = next((member.pod for member in self.members if member.rank == cause.rank), None)
-        again = f"; the ranks had been started again {self.kills} times, each time that one was killed"
+        if cause.killed and self.kill_restarts < MAX_KILL_RESTARTS:
+            self.kill_restarts += 1
+            return self._stop_then(self._next_generation(cause.message), now)
+        pod = next((member.pod for member in self.ranks if member.rank == cause.rank), None)
+        again = f"; the ranks had been started again {self.kill_restarts} times, each time that one was killed"
         message = cause.message + (again if cause.killed else "")
         finish = Finish(cause.code, cause.reason, message, cause.rank, cause.signal, cause.tail, pod)
-        return self._stop_for(finish, now)
+        return self._stop_then(finish, now)
 
-    def _stop_for(self, following: Command, now: float, *, save: bool = False, wait_s: float = STOP_S) -> list[Command]:
-        self.state = State.STOPPING
-        self._next = following
-        self._until = now + wait_s
+    def _stop_then(
+        self, following: Command, now: float, *, save: bool = False, wait_s: float = STOP_S
+    ) -> list[Command]:
+        self.state = GroupState.STOPPING
+        self._after_stop = following
+        self._deadline = now + wait_s
         order: Command = Save(self.generation) if save else Stop(self.generation)
-        return [order, *self._settle(now)]
+        return [order, *self._advance_stop(now)]
 
-    def _settle(self, now: float) -> list[Command]:
+    def _advance_stop(self, now: float) -> list[Command]:
         """The generation is being stopped: when nothing of it is left, go on."""
-        following = self._next
-        if following is None or (len(self.exits) < len(self.members) and now < self._until):
+        following = self._after_stop
+        if following is None or (len(self.exits) < len(self.ranks) and now < self._deadline):
             return []
-        self._next = None
+        self._after_stop = None
         if isinstance(following, Start):
-            stragglers = len(self.exits) < len(self.members)
+            stragglers = len(self.exits) < len(self.ranks)
             self.generation = following.generation
             commands = self._start(now, following.why)
             return [Stop(self.generation - 1), *commands] if stragglers else commands
@@ -215,16 +218,16 @@ class Supervisor:
         return self._finish(following)
 
     def _finish(self, verdict: Finish) -> list[Command]:
-        self.state = State.DONE
+        self.state = GroupState.DONE
         return [verdict]
 
-    def _rendezvous_failed(self) -> Finish:
+    def _rendezvous_timeout(self) -> Finish:
         missing = [
             f"pod {pod} ({grant.host})" for pod, grant in enumerate(self.contract.pods) if pod not in self.addresses
         ] + [
             f"the pod of parameter server {server} ({host})"
             for server, host in enumerate(self.contract.servers)
-            if server not in self.servers
+            if server not in self.ready_servers
         ]
         return Finish(
             names.EXIT_RENDEZVOUS_TIMEOUT,

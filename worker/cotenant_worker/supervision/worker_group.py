@@ -10,7 +10,7 @@ from cotenant.contract import Contract
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class RankAssignment:
     """One rank of a world: where it runs, and which grant of the contract it holds."""
 
     rank: int
@@ -22,42 +22,42 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class WorkerGroup:
     """All ranks of one start. Every (re)start has a new generation and a new port."""
 
     generation: int
-    members: tuple[Member, ...]
+    ranks: tuple[RankAssignment, ...]
     master_addr: str
     master_port: int
     coordinator_port: int
     reduce_port: int = 0
     """For `cotenant_worker.all_reduce` in programs without torch.distributed."""
-    restart: int = 0
+    restart_count: int = 0
     resume_from: str = ""
     resume_step: int | None = None
 
     @property
     def size(self) -> int:
-        return len(self.members)
+        return len(self.ranks)
 
-    def of_pod(self, pod: int) -> tuple[Member, ...]:
-        return tuple(member for member in self.members if member.pod == pod)
+    def of_pod(self, pod: int) -> tuple[RankAssignment, ...]:
+        return tuple(member for member in self.ranks if member.pod == pod)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> World:
-        return cls(**{**raw, "members": tuple(Member(**member) for member in raw["members"])})
+    def from_dict(cls, raw: Mapping[str, Any]) -> WorkerGroup:
+        return cls(**{**raw, "members": tuple(RankAssignment(**member) for member in raw["members"])})
 
 
-def members_of(contract: Contract, addresses: Mapping[int, str]) -> tuple[Member, ...]:
+def assign_ranks(contract: Contract, addresses: Mapping[int, str]) -> tuple[RankAssignment, ...]:
     """Ranks of the pods that are there, in pod order, numbered without gaps.
 
     A Ray Train program is one process, in rank 0's pod: Ray Train makes its workers itself.
     """
     if contract.mode == "rayTrain":
-        return (Member(rank=0, pod=0, ip=addresses[0], local_rank=0, grant=contract.pods[0].ranks[0].rank),)
+        return (RankAssignment(rank=0, pod=0, ip=addresses[0], local_rank=0, grant=contract.pods[0].ranks[0].rank),)
     found = [
         (pod, local, grant.rank)
         for pod, granted in enumerate(contract.pods)
@@ -65,6 +65,6 @@ def members_of(contract: Contract, addresses: Mapping[int, str]) -> tuple[Member
         for local, grant in enumerate(granted.ranks)
     ]
     return tuple(
-        Member(rank=rank, pod=pod, ip=addresses[pod], local_rank=local, grant=grant)
+        RankAssignment(rank=rank, pod=pod, ip=addresses[pod], local_rank=local, grant=grant)
         for rank, (pod, local, grant) in enumerate(found)
     )

@@ -167,13 +167,13 @@ class Pulse:
             "rank": self.rank,
             "generation": generation,
             "sequence": number,
-            "where": where,
-            "entered": self.entered,
-            "inside": self.inside,
-            "met": self.met,
-            "turns": turns,
-            "mute": self.mute and not turns and not self.counters,
-            "waits": "" if self.inside else main_thread_collective(),
+            "location": where,
+            "rendezvous_count": self.entered,
+            "in_rendezvous": self.inside,
+            "rendezvoused": self.met,
+            "loop_count": turns,
+            "uncounted": self.mute and not turns and not self.counters,
+            "collective": "" if self.inside else main_thread_collective(),
         }
 
     @contextlib.contextmanager
