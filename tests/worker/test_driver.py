@@ -62,7 +62,9 @@ class Heard(SimpleNamespace):
     """A conductor that only listens."""
 
     def __init__(self) -> None:
-        super().__init__(verdict=asyncio.get_running_loop().create_future(), events=[], heard=lambda _pod: None)
+        super().__init__(
+            verdict=asyncio.get_running_loop().create_future(), events=[], record_contact=lambda _pod: None
+        )
 
     async def handle(self, pod: int, event: Any) -> None:
         self.events.append((pod, event["op"]))
@@ -83,7 +85,7 @@ async def followed(monkeypatch: pytest.MonkeyPatch, actors: list[Actor], *, node
     heard: Any = Heard()
     task = asyncio.create_task(driver.follow_pod(1, pods, heard))
     async with asyncio.timeout(20):
-        while waiting or not pods.told(1) or not actors[-1]._lives:  # noqa: ASYNC110 - actors are only played
+        while waiting or not pods.all_delivered(1) or not actors[-1]._lives:  # noqa: ASYNC110 - actors are only played
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
     task.cancel()
@@ -124,11 +126,11 @@ async def test_commands_wait_in_order_for_the_next_actor(monkeypatch: pytest.Mon
     await pods.send(1, {"op": "stop"})
     pods._actors[1] = next_one
     await pods.send(1, {"op": "start"})
-    assert (next_one.told, pods.told(1)) == ([], False)
-    await pods.catch_up(1)
+    assert (next_one.told, pods.all_delivered(1)) == ([], False)
+    await pods.deliver_held(1)
     await pods.send(1, {"op": "finish"})
     assert [message["op"] for message in next_one.told] == ["stop", "start", "finish"]
-    assert pods.told(1)
+    assert pods.all_delivered(1)
 
 
 @pytest.mark.parametrize(("quiet_s", "hangs"), [(1.0, True), (20.0, False)])

@@ -15,23 +15,23 @@ from cotenant_worker.ranks.fork_client import has_spare_cpu
 
 STORY = """
 import asyncio, json, os
-from cotenant_worker.host.processes import Nursery
-from cotenant_worker.ranks.fork_client import Forks
+from cotenant_worker.host.processes import ChildWatcher
+from cotenant_worker.ranks.fork_client import ForkClient
 from cotenant_worker.ranks.program import Preloads
 
 async def story():
-    nursery, marks = Nursery(), []
-    nursery.start()
-    forks = Forks(nursery, os.environ, Preloads(("colorsys",)), lambda what, _: marks.append(what), possible=True)
-    forks.warm_up()
+    children, marks = ChildWatcher(), []
+    children.start()
+    client = ForkClient(children, os.environ, Preloads(("colorsys",)), lambda what, _: marks.append(what), enabled=True)
+    client.start()
     request = {"env": dict(os.environ), "cwd": os.getcwd(), "kind": "script", "argv": ["program.py"]}
     output = os.open(os.devnull, os.O_WRONLY)
-    found = [await forks.fork(request, output)]
-    warm = next(iter(nursery._known.values()))
-    warm.signal(9)
-    await warm.exit
-    found += [await forks.fork(request, output), await forks.fork(request, output)]
-    forks.retire()
+    found = [await client.fork(request, output)]
+    server = next(iter(children._children.values()))
+    server.signal(9)
+    await server.exit
+    found += [await client.fork(request, output), await client.fork(request, output)]
+    client.kill()
     print(json.dumps([[pid is not None for pid in found], marks]))
 
 asyncio.run(story())

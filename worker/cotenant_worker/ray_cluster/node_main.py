@@ -4,7 +4,7 @@
 dashboard, its agent and an agent for runtime environments. Each is a Python process that imports most of Ray, the
 raylet joins only after its agents have come up, and a job of ours uses none of them. In rank 0's pod the same
 process then is the driver, so Ray is imported once there; the worker that becomes the pod's actor is started through
-`worker_main`. How Ray is made to do with less is in `lean_node`. `ray-start` is `ray start` itself: for mode `rayTrain`,
+`worker_main`. `lean_node` makes Ray do with less. `ray-start` is `ray start` itself: for mode `rayTrain`,
 whose nodes are drained, and for a Ray that is put together differently.
 """
 
