@@ -142,7 +142,7 @@ async def test_a_rank_whose_whole_pod_is_silent_does_not_hang(quiet_s: float, ha
     async def send(pod: int, message: Any) -> None:
         told.append(message["op"])
 
-    pods: Any = SimpleNamespace(send=send, tell_head=lambda message: None)
+    pods: Any = SimpleNamespace(send=send, send_to_head=lambda message: None)
     conductor = Conductor(job, pods, clock=lambda: now[0])
     for pod in (0, 1):
         await conductor.handle(pod, {"op": "ready", "ip": "127.0.0.1"})

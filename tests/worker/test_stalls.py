@@ -92,7 +92,7 @@ class Told:
     async def send(self, pod: int, message: Any) -> None:
         self.ops.append(message["op"])
 
-    def tell_head(self, message: Any) -> None:
+    def send_to_head(self, message: Any) -> None:
         self.texts.append(
             message["text"].partition(":")[0].removeprefix("the program has made no step, report or collective ")
         )
@@ -126,7 +126,7 @@ async def test_a_standstill_is_said_and_ends_the_attempt_only_where_the_job_says
     turned, ended = 7, None
     while now[0] <= 500 and ended is None:
         turned = turns.get(now[0], turned)
-        said = {"rank": 0, "generation": 0, "sequence": -1, "turns": turned, "where": ""}
+        said = {"rank": 0, "generation": 0, "sequence": -1, "loop_count": turned, "location": ""}
         await conductor.handle(0, {"op": "beats", "beats": [said]})
         await conductor._check_stalls()
         ended = now[0] if "stop" in pods.ops else None
@@ -143,7 +143,14 @@ async def test_collectives_that_do_not_fit_together_hang_for_as_long_as_any_othe
     ended = None
     while now[0] <= 1000 and ended is None:
         for rank, waits in enumerate(("all_reduce", "broadcast")):
-            said = {"rank": rank, "generation": 0, "sequence": 5, "turns": 1, "waits": waits, "where": "a.py:1"}
+            said = {
+                "rank": rank,
+                "generation": 0,
+                "sequence": 5,
+                "loop_count": 1,
+                "collective": waits,
+                "location": "a.py:1",
+            }
             await conductor.handle(rank, {"op": "beats", "beats": [said]})
         await conductor._check_hangs()
         await conductor._check_stalls()
