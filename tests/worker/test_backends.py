@@ -29,10 +29,10 @@ def test_that_nccl_was_replaced_is_said_once_whoever_asked_for_it(
     for name, value in {"COTENANT_COLLECTIVE": "gloo", "COTENANT_PREFLIGHT": "0", "RANK": "1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch_patches, "is_main_process", lambda: main)
-    monkeypatch.setattr(torch_patches, "complain", lines.append)
-    monkeypatch.setattr(torch_patches, "trains", lambda: False)
-    monkeypatch.setattr(torch_patches, "siblings", [])
-    monkeypatch.setattr(torch_patches, "pulse", SimpleNamespace(meeting=contextlib.nullcontext))
+    monkeypatch.setattr(torch_patches, "log_line", lines.append)
+    monkeypatch.setattr(torch_patches, "is_training_process", lambda: False)
+    monkeypatch.setattr(torch_patches, "confined_children", [])
+    monkeypatch.setattr(torch_patches, "heartbeat", SimpleNamespace(rendezvous=contextlib.nullcontext))
     torch_patches.after_distributed(c10d)
     c10d.init_process_group("nccl", **arguments)
     assert asked == ["gloo"]

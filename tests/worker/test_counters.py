@@ -13,14 +13,12 @@ from cotenant_worker.hook.cotenant_shim import steps as counting
 
 
 class Line:
-    """Of `Pulse` what counting uses."""
-
-    rank = 0
+    """What counting uses of `LauncherClient` and `Heartbeat`."""
 
     def __init__(self) -> None:
         self.words: dict[str, int] = {}
         self.told: dict[str, int] = {}
-        self.stirs: dict[str, Callable[[], int]] = {}
+        self.activity: dict[str, Callable[[], int]] = {}
 
     def send(self, message: dict[str, Any]) -> None:
         pass
@@ -28,13 +26,14 @@ class Line:
     def start(self) -> None:
         pass
 
-    def last_words(self) -> None:
+    def flush_at_exit(self) -> None:
         self.told = dict(self.words)
 
-    def word(self, name: str, value: int | None = None) -> int:
-        if value is not None:
-            self.words[name] = value
+    def get_counter(self, name: str) -> int:
         return self.words.get(name, 0)
+
+    def set_counter(self, name: str, value: int) -> None:
+        self.words[name] = value
 
 
 class ArrayImpl:
@@ -58,13 +57,14 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Line:
 
     line = Line()
     for module in (counting, framework_steps):
-        monkeypatch.setattr(module, "pulse", line)
-    steps = counting.Steps()
+        monkeypatch.setattr(module, "heartbeat", line)
+    monkeypatch.setattr(counting, "launcher", line)
+    steps = counting.StepCounter()
     for module in (counting, framework_steps):
-        monkeypatch.setattr(module, "steps", steps)
-    monkeypatch.setattr(counting, "trains", lambda: True)
-    monkeypatch.setattr(framework_steps, "trains", lambda: False)
-    monkeypatch.setattr(framework_steps, "watch", framework_steps.Watch())
+        monkeypatch.setattr(module, "step_counter", steps)
+    monkeypatch.setattr(counting, "is_training_process", lambda: True)
+    monkeypatch.setattr(framework_steps, "is_training_process", lambda: False)
+    monkeypatch.setattr(framework_steps, "counter_watcher", framework_steps.CounterWatcher())
     return line
 
 
@@ -91,7 +91,7 @@ def test_the_newest_train_state_says_the_step(line: Line, which: int) -> None:
     for step in (1, 2, 7):
         state(ArrayImpl(step))
     state("what stands for it while a function is traced")
-    framework_steps.watch.look()
+    framework_steps.counter_watcher.poll()
     assert line.words == {"step": 7}
 
 
@@ -99,7 +99,7 @@ def test_a_loop_that_compiles_nothing_counts_in_plain_numbers(line: Line) -> Non
     state = train_states()[0]
     for step in range(4):
         state(step)
-    framework_steps.watch.look()
+    framework_steps.counter_watcher.poll()
     assert line.words == {"step": 3}
 
 
@@ -107,7 +107,7 @@ def test_a_short_program_says_at_its_end_how_far_it_came(line: Line) -> None:
     state = train_states()[0]
     state(0)
     state(ArrayImpl(30))
-    framework_steps.watch.last_words()
+    framework_steps.counter_watcher.flush_at_exit()
     assert line.told == {"step": 30}
 
 
@@ -116,20 +116,20 @@ def test_what_is_not_computed_yet_is_looked_at_later(line: Line) -> None:
     state(0)
     pending = ArrayImpl(4, ready=False)
     state(pending)
-    framework_steps.watch.look()
+    framework_steps.counter_watcher.poll()
     assert line.words == {}
     pending.ready = True
-    framework_steps.watch.look()
+    framework_steps.counter_watcher.poll()
     assert line.words == {"step": 4}
 
 
 def test_what_a_checkpoint_brought_is_no_step_of_this_run(line: Line) -> None:
     state = train_states()[0]
     state(ArrayImpl(500))
-    framework_steps.watch.look()
+    framework_steps.counter_watcher.poll()
     assert line.words == {}
     state(ArrayImpl(501))
-    framework_steps.watch.look()
+    framework_steps.counter_watcher.poll()
     assert line.words == {"step": 501}
 
 
@@ -138,9 +138,9 @@ def test_a_second_training_goes_on_stirring_until_it_is_further(line: Line) -> N
     state(0)
     for step in (100, 1, 2):
         state(ArrayImpl(step))
-        framework_steps.watch.look()
+        framework_steps.counter_watcher.poll()
     assert line.words == {"step": 100}
-    assert line.stirs["counters"]() == 3
+    assert line.activity["counters"]() == 3
 
 
 def test_the_optimizer_of_nnx_counts_in_a_variable(line: Line) -> None:
@@ -156,10 +156,10 @@ def test_the_optimizer_of_nnx_counts_in_a_variable(line: Line) -> None:
 
     framework_steps.after_flax_optimizer(SimpleNamespace(Optimizer=Optimizer))
     optimizer = Optimizer()
-    framework_steps.watch.look()
+    framework_steps.counter_watcher.poll()
     assert line.words == {}
     optimizer.step.value = ArrayImpl(9)
-    framework_steps.watch.look()
+    framework_steps.counter_watcher.poll()
     assert line.words == {"step": 9}
 
 
@@ -175,14 +175,14 @@ def test_an_optimizer_of_keras_counts_under_tensorflow(
     monkeypatch.setitem(sys.modules, "keras.src.backend.config", config)
     framework_steps.after_keras_optimizer(SimpleNamespace(BaseOptimizer=BaseOptimizer))
     BaseOptimizer()
-    framework_steps.watch.look()
+    framework_steps.counter_watcher.poll()
     assert line.words == shown
 
 
 def test_fit_counts_on_where_its_optimizer_was_seen_to_move_first(line: Line) -> None:
-    counting.steps.are(counting.ITERATIONS, 1)
-    assert [counting.steps.made("fit") for _ in range(19)] == [False] * 18 + [True]
-    counting.steps.are(counting.ITERATIONS, 50)
+    counting.step_counter.set_total(counting.KERAS_ITERATIONS, 1)
+    assert [counting.step_counter.add("fit") for _ in range(19)] == [False] * 18 + [True]
+    counting.step_counter.set_total(counting.KERAS_ITERATIONS, 50)
     assert line.words == {"step": 20}
 
 

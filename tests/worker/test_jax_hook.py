@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cotenant_worker.hook.cotenant_shim import frameworks
-from cotenant_worker.hook.cotenant_shim.heartbeat import Pulse
+from cotenant_worker.hook.cotenant_shim.heartbeat import Heartbeat
 from cotenant_worker.host import layout
 
 RANK = {"JAX_PROCESS_ID": "1", "JAX_NUM_PROCESSES": "2", "JAX_COORDINATOR_ADDRESS": "10.0.0.1:24002"}
@@ -83,25 +83,25 @@ def test_outside_a_rank_nothing_is_added(monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_arguments_by_which_the_ranks_would_not_meet_are_objected_to(said: dict[str, Any], wrong: list[str]) -> None:
-    assert frameworks._objection(said, RANK | {"COTENANT_NODES": "2"}) == wrong
+    assert frameworks._mismatches(said, RANK | {"COTENANT_NODES": "2"}) == wrong
 
 
 def test_a_rank_that_waits_for_the_others_in_initialize_is_known_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    pulse = Pulse()
-    monkeypatch.setattr(pulse, "start", lambda: None)
-    monkeypatch.setattr(frameworks, "pulse", pulse)
+    heartbeat = Heartbeat()
+    monkeypatch.setattr(heartbeat, "start", lambda: None)
+    monkeypatch.setattr(frameworks, "heartbeat", heartbeat)
     monkeypatch.setattr(frameworks, "is_main_process", lambda: True)
     monkeypatch.setenv("COTENANT_RANKS", "2")
     seen: list[tuple[bool, int]] = []
 
     def initialize(num_processes: Any = None, process_id: Any = None) -> None:
-        seen.append((pulse.inside, pulse.entered))
+        seen.append((heartbeat.in_rendezvous, heartbeat.rendezvous_count))
 
     hooked(initialize, monkeypatch, RANK)()
-    assert (seen, pulse.inside) == ([(True, 1)], False)
-    assert pulse._beat(-1)["uncounted"]
-    pulse.reports = 1
-    assert not pulse._beat(-1)["uncounted"]
+    assert (seen, heartbeat.in_rendezvous) == ([(True, 1)], False)
+    assert heartbeat._beat(-1)["uncounted"]
+    heartbeat.reports = 1
+    assert not heartbeat._beat(-1)["uncounted"]
 
 
 STAND_IN = {
@@ -121,7 +121,7 @@ if "meets" in sys.argv:
 if "computes" in sys.argv:
     print(xla_bridge.devices())
 if "ring" in sys.argv:
-    sys.modules["cotenant_shim"].pulse.counters["ring"] = lambda: 1
+    sys.modules["cotenant_shim"].rank_heartbeat.collectives["ring"] = lambda: 1
 """
 
 
@@ -172,8 +172,7 @@ if "leaves" in sys.argv:
 """
 AS_A_RANK = (
     "import sys; from cotenant_worker.ranks.program import Program;"
-    " from cotenant_worker.ranks.program_runner import run;"
-    " sys.exit(run(Program('script', tuple(sys.argv[1:]))))"
+    " from cotenant_worker.ranks.program_runner import run; sys.exit(run(Program('script', tuple(sys.argv[1:]))))"
 )
 
 
@@ -210,9 +209,9 @@ def test_a_rank_that_waits_long_at_its_end_says_so_and_takes_it_back(monkeypatch
         def shutdown(self) -> None:
             assert told.wait(60)
 
-    monkeypatch.setattr(frameworks, "_END_S", 0.0)
+    monkeypatch.setattr(frameworks, "_SHUTDOWN_WARNING_S", 0.0)
     monkeypatch.setattr(frameworks, "is_main_process", lambda: True)
-    monkeypatch.setattr(frameworks.pulse, "send", send)
+    monkeypatch.setattr(frameworks.launcher, "send", send)
     frameworks.after_jax_state(SimpleNamespace(State=State))
     State().shutdown()
     assert said == ["rank 0 has come to its end and waits for the others in jax.distributed.shutdown()", ""]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant_worker.supervision.traceback_excerpt import LINES, excerpt, telling
+from cotenant_worker.supervision.traceback_excerpt import LINES, error_line, excerpt
 
 LIBRARY = "/usr/lib/python3.11/site-packages/torch/nn/module.py"
 
@@ -113,7 +113,7 @@ CRASH = [
     ],
 )
 def test_the_line_that_names_the_error_and_the_users_line_are_found(lines: list[str], want: tuple[str, str]) -> None:
-    assert telling(lines) == want
+    assert error_line(lines) == want
 
 
 def test_libraries_in_a_folder_on_pythonpath_are_not_the_users_code() -> None:
@@ -121,17 +121,17 @@ def test_libraries_in_a_folder_on_pythonpath_are_not_the_users_code() -> None:
     deps = frame("/deps/torchvision/folder.py", 41, "find_classes")
     error = "FileNotFoundError: imagenet/train"
     started = [TRACEBACK, *frame("main.py", 134, "main"), *frame("/workspace/data.py", 7, "load"), *deps, error]
-    assert telling(started, ("/workspace",)) == (error, "data.py:7, in load")
+    assert error_line(started, ("/workspace",)) == (error, "data.py:7, in load")
     relative = [TRACEBACK, *frame("main.py", 134, "main"), *deps, error]
-    assert telling(relative, ("/workspace",)) == (error, "main.py:134, in main")
+    assert error_line(relative, ("/workspace",)) == (error, "main.py:134, in main")
     elsewhere = [TRACEBACK, *frame("/opt/app/main.py", 134, "main"), *deps, error]
-    assert telling(elsewhere, ("/workspace",)) == (error, "folder.py:41, in find_classes")
+    assert error_line(elsewhere, ("/workspace",)) == (error, "folder.py:41, in find_classes")
     crash = ["Fatal Python error: Aborted", '  File "/deps/x/y.py", line 3 in call', '  File "main.py", line 9 in peek']
-    assert telling(crash, ("/workspace",))[1] == "main.py:9, in peek"
+    assert error_line(crash, ("/workspace",))[1] == "main.py:9, in peek"
 
 
 def test_a_line_that_does_not_end_is_cut() -> None:
-    assert telling(["ValueError: " + "x" * 5000])[0].endswith("xxx …")
+    assert error_line(["ValueError: " + "x" * 5000])[0].endswith("xxx …")
 
 
 def test_frames_of_libraries_do_not_push_the_users_own_out_of_an_excerpt() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_worker.hook.cotenant_shim.nested_torchrun import meaning
+from cotenant_worker.hook.cotenant_shim.nested_torchrun import classify
 from cotenant_worker.host import layout
 from cotenant_worker.ranks.foreign_launchers import Unwrapped, unwrap
 from cotenant_worker.supervision.conductor import free_ports
@@ -43,13 +43,13 @@ def test_which_launchers_show_a_rank_all_gpus_of_its_machine(command: tuple[str,
         pytest.param(1, 1, 1, 2, "ranks", id="one process in each"),
         pytest.param(4, 2, 1, 8, "ranks", id="four on each of two machines"),
         pytest.param(8, 2, 8, 2, "", id="a rank is a machine with eight GPUs, and they meet"),
-        pytest.param(8, 1, 8, 2, "alone", id="two machines that do not meet"),
+        pytest.param(8, 1, 8, 2, "isolated", id="two machines that do not meet"),
         pytest.param(8, 1, 8, 1, "", id="one machine"),
         pytest.param(2, 1, 1, 1, "", id="one rank may do as it likes"),
     ],
 )
 def test_what_a_torchrun_inside_a_rank_means(processes: int, nodes: int, gpus: int, world: int, want: str) -> None:
-    assert meaning(processes, nodes, gpus, world) == want
+    assert classify(processes, nodes, gpus, world) == want
 
 
 MEETS = """

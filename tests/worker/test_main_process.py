@@ -9,7 +9,10 @@ import pytest
 
 from cotenant_worker.host import layout
 
-ASKS = "from cotenant_shim.main_process import is_main_process, trains; print(is_main_process(), trains(), flush=True)"
+ASKS = (
+    "from cotenant_shim.main_process import is_main_process, is_training_process;"
+    " print(is_main_process(), is_training_process(), flush=True)"
+)
 
 
 @pytest.fixture

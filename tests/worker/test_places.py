@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from cotenant_worker.hook.cotenant_shim.heartbeat import main_thread_place
+from cotenant_worker.hook.cotenant_shim.heartbeat import main_thread_location
 
 
 def place_in(files: Sequence[str]) -> str:
     """What is told while the function of the last file runs, called from that of the file before it, and so on."""
-    inner: Any = main_thread_place
+    inner: Any = main_thread_location
     for file in reversed(files):
         space: dict[str, Any] = {"inner": inner}
         exec(compile("def step():\n    return inner()\n", file, "exec"), space)  # noqa: S102 - a function in a file of this name

@@ -19,5 +19,5 @@ def test_a_rank_that_looks_slow_is_measured_again(
 ) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(preflight.time, "sleep", pauses.append)
-    assert preflight._once_more(first, 0.005, lambda: later.pop(0)) == want
+    assert preflight._remeasured(first, 0.005, lambda: later.pop(0)) == want
     assert (len(pauses), later) == (measured, [])

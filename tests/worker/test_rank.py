@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_worker.supervision.traceback_excerpt import telling
+from cotenant_worker.supervision.traceback_excerpt import error_line
 
 PROGRAMS = Path(__file__).parent / "programs"
 RUN = """
@@ -37,13 +37,13 @@ def test_a_hook_that_calls_the_interpreters_own_shows_nothing_of_ours_either(tmp
     done = run_program(tmp_path, HOOK)
     assert done.returncode == 1
     assert "cotenant_worker" not in done.stderr
-    assert telling(done.stderr.splitlines()) == ("ValueError: empty", "train.py:5, in load")
+    assert error_line(done.stderr.splitlines()) == ("ValueError: empty", "train.py:5, in load")
 
 
 def test_a_crash_of_native_code_names_the_line_that_led_there(tmp_path: Path) -> None:
     done = run_program(tmp_path, "import ctypes\ndef peek():\n    ctypes.string_at(0)\npeek()\n")
     assert done.returncode == -signal.SIGSEGV
-    assert telling(done.stderr.splitlines()) == ("Fatal Python error: Segmentation fault", "train.py:3, in peek")
+    assert error_line(done.stderr.splitlines()) == ("Fatal Python error: Segmentation fault", "train.py:3, in peek")
 
 
 @pytest.mark.ray  # imports torch: seconds of CPU

@@ -19,7 +19,7 @@ from cotenant_worker.checkpoints import local_store
 from cotenant_worker.hook import cotenant_shim
 from cotenant_worker.host import layout
 
-pulse = cotenant_shim.pulse
+launcher, heartbeat = cotenant_shim.launcher, cotenant_shim.rank_heartbeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ def context() -> Context:
 def report(*, step: int, of: int = 0, metrics: Mapping[str, Any] | None = None) -> None:
     """Say how far this rank is. Cheap enough for every step; metrics are averaged over the ranks that report them."""
     numbers = {name: _number(value) for name, value in (metrics or {}).items()}
-    pulse.report({"op": "report", "step": int(step), "of": int(of), "metrics": numbers, "at": time.time()})
+    heartbeat.report({"op": "report", "step": int(step), "of": int(of), "metrics": numbers, "at": time.time()})
 
 
 def results(values: Mapping[str, Any]) -> None:
     """Final values for `status.results`: numbers are averaged over the ranks, text is taken from rank 0."""
     kept = {name: value if isinstance(value, str) else _number(value) for name, value in values.items()}
-    pulse.flush()
-    pulse.send({"op": "results", "values": kept})
+    heartbeat.flush()
+    launcher.send({"op": "results", "values": kept})
 
 
 def _number(value: Any) -> float | int:
@@ -94,9 +94,9 @@ def should_stop() -> bool:
     The first call also tells the launcher that SIGTERM need not end this process.
     """
     _listen()
-    calls: int = pulse.word("calls") + 1
-    pulse.word("calls", calls)
-    stop_at: int = pulse.word("stop_at")
+    calls: int = launcher.get_counter("calls") + 1
+    launcher.set_counter("calls", calls)
+    stop_at: int = launcher.get_counter("stop_at")
     return 0 < stop_at <= calls
 
 
@@ -140,7 +140,7 @@ class Saver:
         self._last = time.monotonic()
         if (self.directory is None and not self.url) or context().rank != 0:
             return
-        pulse.send({"op": "saving", "step": step})
+        launcher.send({"op": "saving", "step": step})
         extra = {"world_size": context().world_size, **(meta or {})}
         if self.url:
             from cotenant_worker.checkpoints import fsspec_store
@@ -149,8 +149,8 @@ class Saver:
         else:
             assert self.directory is not None
             local_store.save(self.directory, step, write, meta=extra, keep=self.keep)
-        pulse.word("saved_step", step)
-        pulse.send({"op": "saved", "step": step})
+        launcher.set_counter("saved_step", step)
+        launcher.send({"op": "saved", "step": step})
 
     def latest(self) -> local_store.Checkpoint | None:
         """The newest whole checkpoint, its sums verified; the launcher's choice first, so that all ranks agree."""

@@ -17,7 +17,7 @@ from cotenant_worker.collectives import torch_backend
 from cotenant_worker.collectives.ring import Op, Ring
 from cotenant_worker.collectives.ring_rendezvous import form_ring
 from cotenant_worker.messaging.hmac_handshake import own_secret
-from cotenant_worker.reporting import pulse
+from cotenant_worker.reporting import heartbeat, launcher
 
 
 def all_reduce(value: Any, op: Op = "sum", *, in_place: bool = False) -> Any:
@@ -194,12 +194,12 @@ def _ring() -> Ring:
     address = os.environ.get("COTENANT_REDUCE_ADDR") or _fallback_address()
     key = (os.getpid(), address)
     if key not in _rings:
-        with pulse.meeting():
+        with heartbeat.rendezvous():
             ring = _rings[key] = form_ring(_rank(), _world(), address, own_secret())
-        pulse.met = True
-        pulse.send({"op": "warning", "key": "alone", "text": ""})  # if that was said: the ranks have met after all
+        heartbeat.rendezvoused = True
+        launcher.warn("isolated-ranks", "")  # takes that warning back: the ranks have met after all
         atexit.register(ring.close)
-        pulse.counters["ring"] = lambda: ring.entered
+        heartbeat.collectives["ring"] = lambda: ring.entered
     return _rings[key]
 
 

@@ -1,7 +1,7 @@
 """Runs before the first line of every Python program of a rank, because its directory is on PYTHONPATH.
 
-Loads the shim by its path, so that it also works in interpreters that do not have this package; then hands over to the
-`sitecustomize` that it stands in front of, if there is one.
+Loads the shim by its path, so that it also works in interpreters that do not have this package; then runs the
+`sitecustomize` that it shadows, if there is one.
 """
 
 import importlib.machinery

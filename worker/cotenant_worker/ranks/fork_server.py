@@ -154,7 +154,7 @@ def _become_rank(request: dict[str, Any], output: int) -> None:
     with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:
         comm.write(f"rank-{os.environ.get('RANK', '?')}")  # what `ps` shows
     if "cotenant_shim" in sys.modules:
-        sys.modules["cotenant_shim"].begin()
+        sys.modules["cotenant_shim"].announce()
 
 
 def preload(modules: list[str]) -> None:

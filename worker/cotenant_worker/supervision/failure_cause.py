@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cotenant import names
-from cotenant_worker.supervision.traceback_excerpt import LINES, excerpt, telling
+from cotenant_worker.supervision.traceback_excerpt import LINES, error_line, excerpt
 
 _COLLATERAL = re.compile(
     r"closed by peer|reset by peer|Broken pipe|ncclRemoteError|ncclSystemError|remote process exited"
@@ -33,7 +33,7 @@ _CHILD_KILLED = re.compile(
     r"|^MemoryError|(?<![\w.])-9\b|SIGKILL"
 )
 """What a program says when the kernel has taken one of its processes."""
-TOGETHER = "Every rank must take part in every collective: look for an early return, or for uneven batches"
+EVERY_RANK_HINT = "Every rank must take part in every collective: look for an early return, or for uneven batches"
 TRANSIT_S = 2.0
 """News of two pods may overtake each other by this much: an end with 0 that is told a little later was still first."""
 
@@ -71,7 +71,7 @@ class RankExit:
         )
 
     @property
-    def at_its_end(self) -> bool:
+    def in_jax_shutdown(self) -> bool:
         """Its program was through when it failed, waiting for the others to be so too."""
         return self.signal == signals.SIGABRT and any(_AT_ITS_END.search(line) for line in self.tail)
 
@@ -108,7 +108,7 @@ def first_cause(exits: Sequence[RankExit]) -> Cause:
     own = [each for each in failed if not each.collateral]
     by_signal = [each for each in own if each.signal is not None]
     early = [each for each in exits if each.code == 0 and not each.stopped and each.at <= failed[0].at + TRANSIT_S]
-    waited = [each for each in failed if each.at_its_end]
+    waited = [each for each in failed if each.in_jax_shutdown]
     if not own and early:
         return _left_early(min(early, key=lambda each: (each.at, each.rank)), failed[0])
     if not own and waited:
@@ -124,17 +124,17 @@ def _left_early(first: RankExit, victim: RankExit) -> Cause:
         victim.code or 1,
         None,
         f"rank {first.rank} ended with 0{where} while others were still training; rank {victim.rank} then lost its"
-        f" peer. {TOGETHER}",
+        f" peer. {EVERY_RANK_HINT}",
         excerpt(victim.tail),
     )
 
 
 def _waited_in_vain(first: RankExit, other: RankExit | None) -> Cause:
-    place = telling(other.tail, other.home)[1] if other else ""
+    place = error_line(other.tail, other.home)[1] if other else ""
     whom = f"rank {other.rank} was still at {place}" if other and place else "others were still training"
     message = (
         f"rank {first.rank} came to its end while {whom}, and waited there in jax.distributed.shutdown() until JAX gave"
-        f" up. {TOGETHER}"
+        f" up. {EVERY_RANK_HINT}"
     )
     return Cause("ExitedEarly", first.rank, 1, None, message, excerpt((other or first).tail))
 
@@ -172,7 +172,7 @@ def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
 
 
 def _last_words(exit_: RankExit) -> str:
-    said, where = telling(exit_.tail, exit_.home)
+    said, where = error_line(exit_.tail, exit_.home)
     return f"{said} ({where})" if where else said or "it printed nothing"
 
 

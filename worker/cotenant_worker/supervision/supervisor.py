@@ -12,7 +12,7 @@ from enum import StrEnum
 from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
-from cotenant_worker.supervision.failure_cause import TOGETHER, Cause, RankExit, first_cause
+from cotenant_worker.supervision.failure_cause import EVERY_RANK_HINT, Cause, RankExit, first_cause
 from cotenant_worker.supervision.worker_group import RankAssignment, assign_ranks
 
 
@@ -127,7 +127,7 @@ class Supervisor:
         left = self.exits.get(rank)
         if left is None or left.code != 0:
             return self._fail("HungCollective", rank, message, now)
-        why = f"rank {rank} ended with 0 although others wait for it: {message}. {TOGETHER}"
+        why = f"rank {rank} ended with 0 although others wait for it: {message}. {EVERY_RANK_HINT}"
         return self._fail("ExitedEarly", rank, why, now)
 
     def group_stalled(self, rank: int, message: str, now: float) -> list[Command]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 LINES = 20
 """Of an excerpt."""
-LONGEST = 300
+MAX_LINE_CHARS = 300
 """Characters of the line that names the error."""
 
 _RANK = re.compile(r"^\[rank\d+\]: ?")
@@ -36,7 +36,7 @@ _OUR_CRASH_FRAME = re.compile(r'^\s*File "(?:[^"]*/cotenant_worker/[^"]+|<frozen
 """How `faulthandler` writes where a signal met the program, the innermost frame first."""
 
 
-def telling(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str]:
+def error_line(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str]:
     """The line that names the error, and `train.py:6, in train`; each may be empty. The job's code lies in `home`."""
     lines = [_RANK.sub("", line) for line in lines]
     crashed = max((index for index, line in enumerate(lines) if _FATAL.match(line)), default=None)
@@ -125,4 +125,4 @@ def _without_libraries(lines: Sequence[str]) -> list[str]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    return text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]} …"

@@ -1,31 +1,45 @@
-"""Inside every Python process of a rank: memory limits before user code, defaults for frameworks, a pulse.
+"""The shim in every Python process of a rank: GPU memory limits before user code, defaults for frameworks, a heartbeat.
 
-Stdlib only and self-contained, because it is loaded by path into whatever interpreter the image has (3.8 and later).
-Every Python process of a rank pays for it, so what adapts a framework (`memory`, `torches`, `frameworks`) is loaded
-when that framework is imported, and `beats` when there is something to say. It changes nothing else: a cap on the GPU
-memory pool, gloo where NCCL cannot work, JAX's missing arguments, a count of optimizer steps, and a side thread that
-tells the launcher how far we are. It is cooperative: `python -S`, `-I` and `-E` go round it, and the agent's watchdog
-is what catches those.
+Stdlib only and self-contained, because it is loaded by path into whatever interpreter the image has (3.8 and later); it
+imports nothing of `cotenant_worker`, and only `reporting` and `all_reduce` come in from there. Every Python process of
+a rank pays for it, so what adapts a framework is loaded when that framework is imported, and `launcher_client` when
+there is something to send. It changes nothing else: a cap on the GPU memory pool, gloo where NCCL cannot work, JAX's
+missing arguments, a count of optimizer steps. It is cooperative: `python -S`, `-I` and `-E` go round it, and the
+agent's watchdog is what catches those.
 """
 
 from __future__ import annotations
 
-from .announce import begin
-from .imports import watch_imports
+import os
 
-__all__ = ["begin", "install"]
+from .imports import watch_imports
+from .main_process import is_main_process
+
+__all__ = ["announce", "install"]
 
 
 def install():
-    """Called once per interpreter, before its program's first line."""
+    """Once per interpreter, before its program's first line."""
     watch_imports()
-    begin()
+    announce()
+
+
+def announce():
+    """Report the GPUs that a rank's process sees: at interpreter start, and after a fork of the fork server."""
+    if "COTENANT_RESTART" in os.environ and "RANK" in os.environ and is_main_process():
+        from .launcher_client import launcher
+
+        launcher.report_gpus([part for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part])
 
 
 def __getattr__(name):
-    """`pulse`, for `cotenant_worker.reporting`: one per process, under whichever name this package was loaded."""
-    if name != "pulse":
-        raise AttributeError(name)
-    from .heartbeat import pulse
+    """`launcher` and the `rank_heartbeat` of this process: one each, under whichever name this package was loaded."""
+    if name == "launcher":
+        from .launcher_client import launcher
 
-    return pulse
+        return launcher
+    if name == "rank_heartbeat":
+        from .heartbeat import heartbeat
+
+        return heartbeat
+    raise AttributeError(name)

@@ -14,97 +14,98 @@ import sys
 import threading
 import time
 
-from .heartbeat import pulse
-from .main_process import trains
-from .steps import ITERATIONS, steps
+from .heartbeat import heartbeat
+from .main_process import is_training_process
+from .steps import KERAS_ITERATIONS, step_counter
 
-_LOOK_S = 0.5
-_LAST_S = 1.0
+_POLL_S = 0.5
+_EXIT_POLL_S = 1.0
 
 
-class Watch:
-    """Of this process. Its thread is one of its own, because a counter that never moves is no sign of life."""
+class CounterWatcher:
+    """Polls the counters of this process in a thread of its own, because a counter that never moves is no heartbeat."""
 
     def __init__(self):
-        self._held = {}
-        self._asked = {}
+        self._followed = {}
+        self._pending = {}
         self._last = {}
         self._moves = 0
         self._thread = None
 
-    def begins(self, source, number):
-        """So far `source` has come to `number`."""
+    def set_baseline(self, source, number):
+        """Count `source` from `number` on."""
         self._last.setdefault(source, number)
 
-    def hold(self, source, newest, read):
-        """`newest()` is its counter now, `read` of that the number of steps, or None where it cannot be told yet."""
-        self._held[source] = (newest, read)
-        if self._thread is None and trains():
+    def follow(self, source, newest, read):
+        """Poll this source: `newest()` is its counter, `read` of that its number, or None while it is not computed."""
+        self._followed[source] = (newest, read)
+        if self._thread is None and is_training_process():
             self._thread = threading.Thread(target=self._run, name="cotenant-steps", daemon=True)
             self._thread.start()
-            atexit.register(self.last_words)
+            atexit.register(self.flush_at_exit)
 
     def _run(self):
         while True:
-            time.sleep(_LOOK_S)
-            self.look()
+            time.sleep(_POLL_S)
+            self.poll()
 
-    def last_words(self):
-        """The last step may still be under way. It is not waited for by a program that failed: nor may it ever come."""
-        end = time.monotonic() + (0 if getattr(sys, "last_value", None) is not None else _LAST_S)
-        while not self.look() and time.monotonic() < end:
+    def flush_at_exit(self):
+        """Wait for the last step, which may be under way; not in a program that failed, where it may never come."""
+        end = time.monotonic() + (0 if getattr(sys, "last_value", None) is not None else _EXIT_POLL_S)
+        while not self.poll() and time.monotonic() < end:
             time.sleep(0.05)
-        pulse.last_words()  # its own came before this, or it has just begun and will not be called any more
+        heartbeat.flush_at_exit()  # its own may have run before, or not at all if it was registered during the exit
 
-    def look(self):
-        """Whether the newest of all could be read."""
-        found = [self._look(source, newest, read) for source, (newest, read) in list(self._held.items())]
+    def poll(self):
+        """Read every followed counter; True where the newest of each could be read."""
+        found = [self._poll(source, newest, read) for source, (newest, read) in list(self._followed.items())]
         return all(found)
 
-    def _look(self, source, newest, read):
-        """A loop may run far ahead of its device: what was not computed at the last look is asked again."""
-        asked, self._asked[source] = self._asked.get(source), None
+    def _poll(self, source, newest, read):
+        """A loop may run far ahead of its device: what was not computed at the last poll is read again."""
+        pending, self._pending[source] = self._pending.get(source), None
         with contextlib.suppress(Exception):
             value = newest()
-            if self._is(source, read(value)):
+            if self._update(source, read(value)):
                 return True
-            self._asked[source] = value
+            self._pending[source] = value
         with contextlib.suppress(Exception):
-            if asked is not None and not self._is(source, read(asked)):
-                self._asked[source] = asked
+            if pending is not None and not self._update(source, read(pending)):
+                self._pending[source] = pending
         return False
 
-    def _is(self, source, number):
+    def _update(self, source, number):
+        """Whether there is a number; it becomes the count where it has moved."""
         if number is not None and number != self._last.setdefault(source, number):
             self._last[source] = number
             self._moves += 1
-            pulse.stirs["counters"] = lambda: self._moves  # a second training begins at 0 again
-            steps.are(source, number)
+            heartbeat.activity["counters"] = lambda: self._moves  # a second training begins at 0 again
+            step_counter.set_total(source, number)
         return number is not None
 
 
-watch = Watch()
+counter_watcher = CounterWatcher()
 
 
 def computed(array):
-    """The number in one of JAX's arrays, or the same one for each device (`pmap`)."""
+    """The number in one of JAX's arrays, or of the first device (`pmap`); None where it is not computed yet."""
     if not array.is_ready():
         return None
     return int(sys.modules["numpy"].asarray(array.addressable_data(0)).flat[0])
 
 
 def after_flax_train_state(module):
-    """A compiled step returns a new state each time. Subclasses have an `__init__` of their own, which ends there."""
+    """Follow `TrainState.step`. A compiled step returns a new state; a subclass's own `__init__` ends in this one."""
     original = module.TrainState.__init__
 
     def note(self):
         if isinstance(self.step, int):  # new, or of a loop that compiles nothing
-            watch.begins("flax", self.step)
+            counter_watcher.set_baseline("flax", self.step)
             step = self.step
-            watch.hold("flax", lambda: step, int)
-        elif type(self.step).__name__ == "ArrayImpl":  # not what stands for it while a function is traced
+            counter_watcher.follow("flax", lambda: step, int)
+        elif type(self.step).__name__ == "ArrayImpl":  # not the tracer of a function that is being compiled
             step = self.step
-            watch.hold("flax", lambda: step, computed)
+            counter_watcher.follow("flax", lambda: step, computed)
 
     def init(self, *args, **kwargs):
         original(self, *args, **kwargs)
@@ -115,16 +116,16 @@ def after_flax_train_state(module):
 
 
 def after_flax_optimizer(module):
-    """`nnx.jit` puts what it computed back into the same variable."""
+    """Follow `nnx.Optimizer.step`: `nnx.jit` puts what it computed back into the same variable."""
     original = module.Optimizer.__init__
 
     def init(self, *args, **kwargs):
         original(self, *args, **kwargs)
         with contextlib.suppress(Exception):
             if type(_raw(self.step)).__name__ == "ArrayImpl":
-                watch.begins("nnx", 0)
+                counter_watcher.set_baseline("nnx", 0)
                 variable = self.step
-                watch.hold("nnx", lambda: _raw(variable), computed)
+                counter_watcher.follow("nnx", lambda: _raw(variable), computed)
 
     module.Optimizer.__init__ = init
 
@@ -134,22 +135,22 @@ def _raw(variable):
 
 
 def after_keras_optimizer(module):
-    """Loops of the program's own under TensorFlow. On the other backends it moves in `fit` only, which is counted."""
+    """Follow Keras's optimizers in loops of the program's own under TensorFlow; elsewhere they move in `fit` only."""
     original = module.BaseOptimizer.__init__
 
     def init(self, *args, **kwargs):
         original(self, *args, **kwargs)
         with contextlib.suppress(Exception):
             if sys.modules["keras.src.backend.config"].backend() == "tensorflow":
-                watch.begins(ITERATIONS, 0)
+                counter_watcher.set_baseline(KERAS_ITERATIONS, 0)
                 variable = self._iterations
-                watch.hold(ITERATIONS, variable.numpy, int)
+                counter_watcher.follow(KERAS_ITERATIONS, variable.numpy, int)
 
     module.BaseOptimizer.__init__ = init
 
 
 def after_step_annotation(module):
-    """A loop that marks its steps for the profiler says which one it is."""
+    """Take the number of a step that is marked for the profiler."""
     annotation = module.StepTraceAnnotation
     enter = annotation.__init__
 
@@ -157,6 +158,6 @@ def after_step_annotation(module):
         enter(self, name, **kwargs)
         with contextlib.suppress(Exception):
             if name == "train" and kwargs.get("step_num") is not None:
-                steps.are("annotation", int(kwargs["step_num"]))
+                step_counter.set_total("annotation", int(kwargs["step_num"]))
 
     annotation.__init__ = init

@@ -1,207 +1,160 @@
-"""This process's line to its launcher, and what it says there: steps, collectives entered, GPU memory, where it is."""
+"""The heartbeat of a rank: a side thread that says twice a second how far it is and where its main thread stands.
+
+What it carries is what `hangs` and `stalls` judge by: collectives entered, rendezvous, how often the loop has come
+round, the line of the job's code that is running. Reports of progress go with it when they come too fast to go alone.
+"""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import json
-import mmap
 import os
-import socket
-import struct
 import sys
 import threading
 import time
 
-from .main_process import rank, trains
+from .launcher_client import launcher
+from .main_process import is_training_process, rank
 
-_BEAT_S = 0.5
-_WORDS = ("calls", "stop_at", "step", "sequence", "saved_step")
+_INTERVAL_S = 0.5
+_REPORT_INTERVAL_S = 0.1
+"""Reports that follow one another more quickly are merged and go with the next heartbeat."""
 
 
-class Pulse:
-    """This process's line to its launcher. Quiet when there is none: a program never fails because of it."""
+class Heartbeat:
+    """Of this process."""
 
     def __init__(self):
-        self._lock = threading.Lock()
-        self._socket = None
-        self._pid = 0
         self._thread = None
-        self._cell = None
-        self._pending = None
-        self._sent_at = 0.0
-        self._peak = 0
-        self.counters = {}
+        self._pending_report = None
+        self._reported_at = 0.0
+        self._memory_peak_mib = 0
+        self.collectives = {}
         """Name → a function that counts the collectives entered there: in torch's process group, in our ring."""
-        self.stirs = {}
+        self.activity = {}
         """Name → a function that counts whatever goes on there, collectives of some ranks only included."""
-        self._counts = {}
-        self.entered = 0
-        """How often this rank has come to meet the others, in `init_process_group` or to form our ring."""
-        self.inside = False
+        self._entered = {}
+        self.rendezvous_count = 0
+        """How often this rank has come to a rendezvous with the others: `init_process_group`, or that of our ring."""
+        self.in_rendezvous = False
         """It waits there for the others."""
-        self.met = False
-        """It has met all ranks of the job."""
-        self.mute = False
+        self.rendezvoused = False
+        """All ranks of the job have come to one."""
+        self.uncounted = False
         """It meets the others by a framework whose collectives are not counted: they may go on unseen."""
         self.reports = 0
-        """How often the program has said how far it is."""
-
-    @property
-    def rank(self):
-        return rank()
-
-    def cell(self):
-        """The words shared with the launcher; None outside a rank."""
-        if self._cell is None:
-            path = os.path.join(os.environ.get("COTENANT_STATE_DIR", "/nowhere"), f"rank-{self.rank}.cell")
-            with contextlib.suppress(OSError, ValueError), open(path, "r+b") as file:
-                self._cell = mmap.mmap(file.fileno(), 64)
-        return self._cell
-
-    def word(self, name, value=None):
-        cell = self.cell()
-        if cell is None:
-            return 0
-        at = _WORDS.index(name) * 8
-        if value is not None:
-            struct.pack_into("<q", cell, at, value)
-            return value
-        return struct.unpack_from("<q", cell, at)[0]
-
-    def send(self, message):
-        with self._lock:
-            if self._pid != os.getpid():  # never share a connection across a fork
-                self._socket, self._pid = None, os.getpid()
-            try:
-                if self._socket is None:
-                    self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                    self._socket.settimeout(5)
-                    self._socket.connect(os.path.join(os.environ["COTENANT_STATE_DIR"], "launcher.sock"))
-                    self._write({"op": "hello", "role": "rank", "rank": self.rank, "pid": self._pid})
-                self._write(message)
-            except (OSError, KeyError):
-                self._socket = None
-                return False
-            return True
-
-    def sees(self, uuids):
-        """The GPUs that this process sees. A world that shrank has new numbers: say whose grant they are."""
-        self.send({"op": "sees", "uuids": uuids, "grant": int(os.environ.get("COTENANT_GRANT", self.rank))})
-
-    def _write(self, message):
-        message.setdefault("rank", self.rank)
-        self._socket.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        """How often the program has reported its progress."""
 
     def report(self, message):
-        """Send now or, when the last one left a moment ago, with the next beat: a loop may call it every step."""
+        """Send now or, when the last one left a moment ago, with the next heartbeat: a loop may call it every step."""
         now = time.monotonic()
         self.reports += 1
-        if now - self._sent_at < 0.1:
-            if self._pending and "metrics" in self._pending:
-                message["metrics"] = dict(self._pending["metrics"], **message.get("metrics", {}))
-            self._pending = message
-            self.start(asked=True)
+        if now - self._reported_at < _REPORT_INTERVAL_S:
+            if self._pending_report and "metrics" in self._pending_report:
+                message["metrics"] = dict(self._pending_report["metrics"], **message.get("metrics", {}))
+            self._pending_report = message
+            self.start(reports=True)
             return
-        self._sent_at = now
-        self._pending = None
-        self.send(message)
-        self.start(asked=True)
+        self._reported_at = now
+        self._pending_report = None
+        launcher.send(message)
+        self.start(reports=True)
 
     def flush(self):
-        message, self._pending = self._pending, None
+        message, self._pending_report = self._pending_report, None
         if message is not None:
-            self.send(message)
+            launcher.send(message)
 
-    def start(self, asked=False):
+    def start(self, reports=False):
         """The side thread; once per process. Of a rank's children in the one that trains, and in those that report."""
-        if self._thread is None and (asked or trains()):
+        if self._thread is None and (reports or is_training_process()):
             self._thread = threading.Thread(target=self._run, name="cotenant", daemon=True)
             self._thread.start()
-            atexit.register(self.last_words)
+            atexit.register(self.flush_at_exit)
 
-    def last_words(self):
+    def flush_at_exit(self):
         with contextlib.suppress(Exception):
             self.flush()
-            self._memory()
-            self._steps(final=True)
-
-    def _run(self):
-        counted = -1
-        while True:
-            time.sleep(_BEAT_S)
-            with contextlib.suppress(Exception):
-                self.flush()
-                counted = self._steps(counted)
-                number = self._collectives() if self.counters and not self.inside else -1
-                if number >= 0:
-                    self.word("sequence", number)
-                self.send({"op": "beat", "beat": self._beat(number)})
-                self._memory()
-
-    def _collectives(self):
-        """Entered by now, of whatever kind; of a group that was destroyed as many as it came to."""
-        for name, count in list(self.counters.items()):
-            with contextlib.suppress(Exception):
-                self._counts[name] = int(count())
-        return sum(self._counts.values())
-
-    def _stirred(self):
-        total = 0
-        for count in list(self.stirs.values()):
-            with contextlib.suppress(Exception):
-                total += int(count())
-        return total
-
-    def _steps(self, counted=-1, final=False):
-        step = self.word("step")
-        if step > 0 and (final or step != counted):
-            self.send({"op": "report", "step": step, "counted": True, "at": time.time()})
-        return step
-
-    def _beat(self, number):
-        generation = int(os.environ.get("COTENANT_RESTART", "0"))
-        where = main_thread_place()
-        turns = self.reports + self.word("step") + self.word("calls") + self._stirred()
-        return {
-            "rank": self.rank,
-            "generation": generation,
-            "sequence": number,
-            "location": where,
-            "rendezvous_count": self.entered,
-            "in_rendezvous": self.inside,
-            "rendezvoused": self.met,
-            "loop_count": turns,
-            "uncounted": self.mute and not turns and not self.counters,
-            "collective": "" if self.inside else main_thread_collective(),
-        }
+            self._report_memory()
+            self._report_steps(final=True)
 
     @contextlib.contextmanager
-    def meeting(self):
+    def rendezvous(self):
         """While this rank waits for the others."""
-        self.entered += 1
-        self.inside = True
+        self.rendezvous_count += 1
+        self.in_rendezvous = True
         self.start()
         try:
             yield
         finally:
-            self.inside = False
+            self.in_rendezvous = False
 
-    def _memory(self):
+    def _run(self):
+        reported = -1
+        while True:
+            time.sleep(_INTERVAL_S)
+            with contextlib.suppress(Exception):
+                self.flush()
+                reported = self._report_steps(reported)
+                sequence = self._sequence() if self.collectives and not self.in_rendezvous else -1
+                if sequence >= 0:
+                    launcher.set_counter("sequence", sequence)
+                launcher.send({"op": "beat", "beat": self._beat(sequence)})
+                self._report_memory()
+
+    def _sequence(self):
+        """Collectives entered by now, of whatever kind; of a group that was destroyed as many as it came to."""
+        for name, count in list(self.collectives.items()):
+            with contextlib.suppress(Exception):
+                self._entered[name] = int(count())
+        return sum(self._entered.values())
+
+    def _activity(self):
+        total = 0
+        for count in list(self.activity.values()):
+            with contextlib.suppress(Exception):
+                total += int(count())
+        return total
+
+    def _report_steps(self, reported=-1, final=False):
+        step = launcher.get_counter("step")
+        if step > 0 and (final or step != reported):
+            launcher.send({"op": "report", "step": step, "counted": True, "at": time.time()})
+        return step
+
+    def _beat(self, sequence):
+        """A `RankHeartbeat` of the launcher's side."""
+        location = main_thread_location()
+        counted = launcher.get_counter("step") + launcher.get_counter("calls")
+        loop_count = self.reports + counted + self._activity()
+        return {
+            "rank": rank(),
+            "generation": int(os.environ.get("COTENANT_RESTART", "0")),
+            "sequence": sequence,
+            "location": location,
+            "rendezvous_count": self.rendezvous_count,
+            "in_rendezvous": self.in_rendezvous,
+            "rendezvoused": self.rendezvoused,
+            "loop_count": loop_count,
+            "uncounted": self.uncounted and not loop_count and not self.collectives,
+            "collective": "" if self.in_rendezvous else main_thread_collective(),
+        }
+
+    def _report_memory(self):
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         if cuda is None or not cuda.is_initialized():
             return
         peak = max((cuda.max_memory_reserved(i) for i in range(cuda.device_count())), default=0) >> 20
-        if peak > self._peak:
-            self._peak = peak
-            self.send({"op": "memory", "peak_mib": peak})
+        if peak > self._memory_peak_mib:
+            self._memory_peak_mib = peak
+            launcher.send({"op": "memory", "peak_mib": peak})
 
 
-pulse = Pulse()
+heartbeat = Heartbeat()
 
 
-def _main_frames():
-    """What the main thread is in, the innermost first."""
+def _main_thread_frames():
+    """The frames of the main thread, the innermost first."""
     frame = sys._current_frames().get(threading.main_thread().ident)
     while frame is not None:
         yield frame
@@ -210,29 +163,29 @@ def _main_frames():
 
 def main_thread_collective():
     """The collective of torch's that the main thread is in: `all_reduce`; empty where it is in none."""
-    for frame in _main_frames():
+    for frame in _main_thread_frames():
         if frame.f_code.co_filename.endswith("distributed_c10d.py"):
             return frame.f_code.co_name
     return ""
 
 
-def main_thread_place():
+def main_thread_location():
     """file:line of the main thread's innermost frame in the job's code, else of the innermost that is in no library."""
-    where, homes = "", _homes()
-    for frame in _main_frames():
+    location, homes = "", _code_directories()
+    for frame in _main_thread_frames():
         name = frame.f_code.co_filename
         at_home = name[:1] != "/" or name.startswith(homes)
-        if (at_home or not where) and not any(part in name for part in _LIBRARY) and name[:1] != "<":
-            where = f"{os.path.basename(name)}:{frame.f_lineno} in {frame.f_code.co_name}"
+        if (at_home or not location) and not any(part in name for part in _LIBRARY) and name[:1] != "<":
+            location = f"{os.path.basename(name)}:{frame.f_lineno} in {frame.f_code.co_name}"
             if at_home:
                 break
-    return where
+    return location
 
 
 _LIBRARY = ("site-packages/", "dist-packages/", "/lib/python", "/cotenant_worker/")
 
 
-def _homes():
+def _code_directories():
     """Where the job's code lies, and where it is linked to. Behind it on PYTHONPATH may lie libraries."""
     code = os.environ.get("PYTHONPATH", "").split(":")[0] or "/nowhere"
     linked = os.path.join(os.environ.get("COTENANT_STATE_DIR", "/nowhere"), "work")

@@ -1,4 +1,4 @@
-"""Sees every import of this process and adapts a handful of modules, before or after they run."""
+"""Import hook: adapts a handful of modules, before or after they run. See PEP 451 for finders and loaders."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ AFTER = {
     "jax._src.distributed": ("frameworks", "after_jax_state"),
     "jax.distributed": ("frameworks", "after_jax_distributed"),
 }
-"""Module → where the function is that adapts it."""
+"""Module → the module of the shim and the function in it that adapts it."""
 
-LARGE = frozenset({"torch", "torch._dynamo", "tensorflow"})
-"""Imported without the garbage collector, which would look through what is being imported again and again."""
+LARGE_MODULES = frozenset({"torch", "torch._dynamo", "tensorflow"})
+"""Imported without the garbage collector, which would scan what is being imported again and again."""
 
 
 def watch_imports():
-    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, Finder())
+    if not any(isinstance(finder, PatchFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, PatchFinder())
 
 
-def complain(text):
+def log_line(text):
+    """A line in the tenant's log."""
     sys.stderr.write(f"cotenant: {text}\n")
     sys.stderr.flush()
 
@@ -54,7 +55,7 @@ def _function(home):
 
 @contextlib.contextmanager
 def without_collector(name):
-    if name not in LARGE or not gc.isenabled():
+    if name not in LARGE_MODULES or not gc.isenabled():
         yield
         return
     gc.disable()
@@ -62,13 +63,13 @@ def without_collector(name):
         yield
     finally:
         if not gc.get_freeze_count():
-            # What is there counts as old at once, without a look at each of it twice.
+            # Puts all that is there into the oldest generation at once, without two scans of it.
             gc.freeze()
             gc.unfreeze()
         gc.enable()
 
 
-class Loader:
+class PatchLoader:
     """The real loader, with our function after it."""
 
     def __init__(self, inner, home):
@@ -90,32 +91,32 @@ class Loader:
         try:
             _function(self._home)(module)
         except Exception as error:
-            complain(f"cannot adapt {module.__name__}: {type(error).__name__}: {error}")
+            log_line(f"cannot adapt {module.__name__}: {type(error).__name__}: {error}")
             if os.environ.get("COTENANT_LIMITS") and self._home[0] == "memory":
                 os._exit(EXIT_QUOTA)
 
 
-class Finder:
-    """First on sys.meta_path."""
+class PatchFinder:
+    """First on sys.meta_path: finds the modules of `AFTER` and `LARGE_MODULES` by the finders behind it."""
 
     def __init__(self):
         self._busy = set()
 
     def find_spec(self, name, path=None, target=None):
         home = AFTER.get(name)
-        mine = (_thread.get_ident(), name)
-        if (home is None and name not in LARGE) or mine in self._busy:
+        own = (_thread.get_ident(), name)
+        if (home is None and name not in LARGE_MODULES) or own in self._busy:
             return None
-        self._busy.add(mine)
+        self._busy.add(own)
         try:
             spec = importlib.util.find_spec(name)
         except (ImportError, ValueError):
             return None
         finally:
-            self._busy.discard(mine)
+            self._busy.discard(own)
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return None
         if name in BEFORE:
             _function(BEFORE[name])(spec)
-        spec.loader = Loader(spec.loader, home)
+        spec.loader = PatchLoader(spec.loader, home)
         return spec

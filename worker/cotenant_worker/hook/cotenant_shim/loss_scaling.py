@@ -1,4 +1,4 @@
-"""`precision: fp16` for programs that know nothing of it: losses are scaled, gradients arrive unscaled.
+"""`precision: fp16` for programs that do nothing for it: losses are scaled, gradients arrive unscaled.
 
 Half precision cannot hold small gradients: they become zero, silently. So every backward pass starts with a factor
 (a power of two), and each parameter's gradient is divided by it at the moment it arrives, in float32, before DDP
@@ -7,32 +7,32 @@ optimizer's step finds no gradients and changes nothing, and the factor is halve
 DDP has reduced the gradients by then, so all ranks see the same overflow and stay together. (The method of dynamic loss
 scaling: Micikevicius et al., Mixed Precision Training, 2018, section 3.2.)
 
-Loaded by the shim, only where the job says fp16; works from Python 3.8 on. It sleeps until DDP's forward has run under
-our autocast: a program that scales by itself is left alone.
+Loaded only where the job's precision is fp16. It does nothing until DDP's forward has run under our autocast: a program
+that scales by itself is not touched.
 """
 
 from __future__ import annotations
 
-FIRST = 65536.0
+INITIAL_FACTOR = 65536.0
 GROW_AFTER = 2000
-LEAST = 1.0
+MIN_FACTOR = 1.0
 
 
-class Scaling:
-    """The factor, and whether a backward pass of ours is running."""
+class LossScaler:
+    """Scales losses and unscales gradients by one factor; dynamic, per process."""
 
-    def __init__(self, say):
-        self.factor = FIRST
+    def __init__(self, warn):
+        self.factor = INITIAL_FACTOR
         self.usable = False
-        """Optimizers can be told to leave a step out (torch 2.0 and later)."""
+        """Optimizers can leave a step out (torch 2.0 and later)."""
         self.active = False
         self.skipped = 0
-        self._say = say
+        self._warn = warn
         self._running = False
         self._good = 0
 
     def watch(self, parameters):
-        """Divide what arrives at these parameters."""
+        """Divide the gradients that arrive at these parameters."""
         for parameter in parameters:
             if parameter.requires_grad and parameter.is_leaf and not getattr(parameter, "_cotenant_watched", False):
                 parameter._cotenant_watched = True
@@ -42,7 +42,7 @@ class Scaling:
         return gradient / self.factor if self._running else gradient
 
     def scale_backward(self, autograd, torch):
-        """`loss.backward()` ends in `torch.autograd.backward`: there each root's gradient is multiplied."""
+        """Multiply each root's gradient in `torch.autograd.backward`, where `loss.backward()` ends."""
         original = autograd.backward
 
         def backward(tensors, grad_tensors=None, *args, **kwargs):
@@ -66,7 +66,7 @@ class Scaling:
         autograd.backward = backward
 
     def before_step(self, optimizer, torch):
-        """Overflowed gradients are taken away, so that the step changes nothing."""
+        """Drop overflowed gradients, so that the step changes nothing."""
         if not self.active:
             return
         parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
@@ -82,9 +82,9 @@ class Scaling:
             parameter.grad = None
         self.skipped += 1
         self._good = 0
-        if self.factor <= LEAST:
-            self._say("precision fp16: gradients overflow even unscaled; use bf16 or fp32")
-        self.factor = max(LEAST, self.factor / 2)
+        if self.factor <= MIN_FACTOR:
+            self._warn("precision fp16: gradients overflow even unscaled; use bf16 or fp32")
+        self.factor = max(MIN_FACTOR, self.factor / 2)
 
 
 def _stacked(values, torch):

@@ -1,16 +1,16 @@
-"""Which Python process of a rank is the rank itself, and which one trains for it.
+"""Elects the Python process of a rank that is the rank itself, and the one that trains for it.
 
-Both are settled by who comes first, across processes that know nothing of each other: a file that is made once. When
-that process is gone, the next one that comes succeeds it: a script may train in several, one after the other.
-Imports next to nothing, because every process asks at its start.
+Both are the first that comes, across processes that know nothing of each other: a file that is created exclusively.
+When that process is gone, the next one that comes succeeds it: a script may train in several, one after the other.
+Imports next to nothing, because every process runs this at its start.
 """
 
 from __future__ import annotations
 
 import os
 
-_answers = {}  # type: ignore[var-annotated]
-"""(pid, what) → whether this process is it. A fork has another pid and asks again."""
+_elected = {}  # type: ignore[var-annotated]
+"""(pid, role) → whether this process has it. A fork has another pid and is elected anew."""
 
 
 def rank():
@@ -18,37 +18,37 @@ def rank():
     return int(os.environ.get("COTENANT_RANK") or os.environ.get("RANK") or "0")
 
 
-def ranks():
+def world_size():
     """How many ranks the job has. A torchrun inside a rank gives its processes another WORLD_SIZE."""
     return int(os.environ.get("COTENANT_RANKS") or os.environ.get("WORLD_SIZE") or "1")
 
 
 def is_main_process():
-    """The first Python process of this rank that lives; DataLoader workers and other children are not it."""
-    return _first_to("main")
+    """The first Python process of this rank that is alive; DataLoader workers and other children are not it."""
+    return _is_first("main")
 
 
-def trains():
-    """This process trains for its rank: the main one, or else the first child that comes to where training shows.
+def is_training_process():
+    """The main process, or else the first child that comes to where training shows.
 
-    Only to be asked there (a process group, an optimizer's step): asking is coming.
+    Only to be called there (a process group, an optimizer's step): the call itself is the candidacy.
     """
-    return is_main_process() or _first_to("trains")
+    return is_main_process() or _is_first("trains")
 
 
-def _first_to(what):
-    key = (os.getpid(), what)
-    if key not in _answers:
-        _answers[key] = False
+def _is_first(role):
+    key = (os.getpid(), role)
+    if key not in _elected:
+        _elected[key] = False
         generation = os.environ.get("COTENANT_RESTART")
         state = os.environ.get("COTENANT_STATE_DIR")
         if generation is not None and state and "RANK" in os.environ:
-            _answers[key] = _claimed(os.path.join(state, f"rank-{rank()}.{what}-{generation}"), str(key[0]))
-    return _answers[key]
+            _elected[key] = _claimed(os.path.join(state, f"rank-{rank()}.{role}-{generation}"), str(key[0]))
+    return _elected[key]
 
 
 def _claimed(flag, pid):
-    """`flag` is this process's, or that of its line which lives: a successor has a flag after the one who is gone."""
+    """Claim the file `flag`, or the file after the last holder that is gone: each successor adds one to the line."""
     line = []
     while True:
         name = ".after-".join([flag, *line[-1:]])
@@ -59,8 +59,8 @@ def _claimed(flag, pid):
         except OSError:
             holder = _read(name)
         if holder == pid:
-            return True  # before it became another program (`exec`), or when it asked for the first time
-        if not holder.isdigit() or holder in line or _lives(int(holder)):
+            return True  # claimed before it became another program (`exec`), or in its first call
+        if not holder.isdigit() or holder in line or _is_alive(int(holder)):
             return False
         line.append(holder)
 
@@ -73,7 +73,7 @@ def _read(name):
         return ""
 
 
-def _lives(pid):
+def _is_alive(pid):
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,34 +1,34 @@
-"""Steps of torch programs that have no optimizer: they change their parameters by hand after each backward pass."""
+"""Counts the steps of torch programs without an optimizer: they change their parameters after each backward pass."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 
-from .isolated_ranks import is_alone, warn_alone
-from .steps import BY_HAND, steps
+from .isolated_ranks import is_isolated, warn_isolated
+from .steps import MANUAL, step_counter
 
-FIRST = 8
-"""Passes before it is believed that no optimizer comes: gradients may be summed up over some of them."""
+MIN_PASSES = 8
+"""Backward passes after which no optimizer is expected any more: gradients may be summed over some of them."""
 
 
-class Passes:
-    """Of this process."""
+class BackwardPasses:
+    """The backward passes of this process, counted as steps."""
 
     def __init__(self):
         self._made = 0
 
-    def one_more(self):
-        """Whether it is the step by which ranks have met."""
-        if steps.source not in (None, BY_HAND):
+    def add(self):
+        """Count one pass; True when it is the step by which ranks are synchronized."""
+        if step_counter.source not in (None, MANUAL):
             return False
         self._made += 1
-        if self._made < FIRST:
+        if self._made < MIN_PASSES:
             return False
-        return steps.made(BY_HAND, 1 if steps.source == BY_HAND else self._made)
+        return step_counter.add(MANUAL, 1 if step_counter.source == MANUAL else self._made)
 
 
-passes = Passes()
+backward_passes = BackwardPasses()
 
 
 def after_tensor(module):
@@ -38,8 +38,8 @@ def after_tensor(module):
     def backward(self, *args, **kwargs):
         result = original(self, *args, **kwargs)
         with contextlib.suppress(Exception):
-            if passes.one_more() and is_alone():
-                warn_alone()
+            if backward_passes.add() and is_isolated():
+                warn_isolated()
         return result
 
     module.Tensor.backward = backward

@@ -7,9 +7,10 @@ import json
 import os
 import re
 
-from .heartbeat import pulse
-from .imports import EXIT_QUOTA, complain
-from .main_process import is_main_process
+from .heartbeat import heartbeat
+from .imports import EXIT_QUOTA, log_line
+from .launcher_client import launcher
+from .main_process import is_main_process, rank
 
 
 def limits():
@@ -29,7 +30,7 @@ def merged_alloc_conf(value, fraction):
 
 
 def before_torch(spec):
-    """Before torch runs: its allocator reads the limit by itself where it knows the key (2.10 and later)."""
+    """Give the limit to torch's allocator before torch runs, where it knows the key (2.10 and later)."""
     found = limits()
     if not found or not spec.origin:
         return
@@ -49,7 +50,7 @@ def after_torch(torch):
 
 
 def _limit_torch():
-    """Queued by torch until CUDA starts in this process; the environment is read then, after any fork."""
+    """Limit the pools of all visible GPUs. torch queues it until CUDA starts here, after any fork."""
     import torch
 
     found = limits()
@@ -68,20 +69,20 @@ def _limit_torch():
             _cap_setter(torch.cuda, caps)
     except Exception as error:
         if found:
-            complain(f"the GPU memory limit could not be set: {type(error).__name__}: {error}")
+            log_line(f"the GPU memory limit could not be set: {type(error).__name__}: {error}")
             os._exit(EXIT_QUOTA)
         return
     if seen and is_main_process():
-        pulse.sees(seen)
-        pulse.start()
+        launcher.report_gpus(seen)
+        heartbeat.start()
     elif found and seen and os.environ.get("RANK") and not any(limit["processes"] > 1 for limit in found.values()):
-        text = f"rank {pulse.rank} uses its GPU from several processes, and each may take the whole limit:"
+        text = f"rank {rank()} uses its GPU from several processes, and each may take the whole limit:"
         text += " say how many there are in runtime.gpuProcesses"
-        pulse.send({"op": "warning", "key": f"processes-{pulse.rank}", "text": text})
+        launcher.warn(f"processes-{rank()}", text)
 
 
 def _cap_setter(cuda, caps):
-    """The program may lower its limit, not raise it."""
+    """Let the program lower its limit, not raise it."""
     original = cuda.set_per_process_memory_fraction
 
     def set_per_process_memory_fraction(fraction, device=None):
@@ -101,7 +102,7 @@ def after_tensorflow(tf):
             piece = tf.config.LogicalDeviceConfiguration(memory_limit=limit["pool"] >> 20)
             tf.config.set_logical_device_configuration(device, [piece])
     except Exception as error:
-        complain(f"the GPU memory limit of TensorFlow could not be set: {type(error).__name__}: {error}")
+        log_line(f"the GPU memory limit of TensorFlow could not be set: {type(error).__name__}: {error}")
         os._exit(EXIT_QUOTA)
     if devices:
         # A limited device cannot also grow; programs that ask for growth get what they meant.

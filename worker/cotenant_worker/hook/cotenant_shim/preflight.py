@@ -1,30 +1,30 @@
-"""The check before step 0: is the all-reduce right, how fast is it, how fast is each rank by itself."""
+"""The check before step 0: that the all-reduce is right, its speed, and the speed of each rank by itself."""
 
 from __future__ import annotations
 
 import os
 import time
 
-from .heartbeat import pulse
-from .main_process import is_main_process, ranks
+from .launcher_client import launcher
+from .main_process import is_main_process, rank, world_size
 
-_FACTOR = 3.0
-_MORE_S = 0.02
-"""Less is never called slow (`board`)."""
-_AGAIN = 4
+_SLOW_FACTOR = 3.0
+_SLOW_S = 0.02
+"""Less is never called slow (`progress_board`)."""
+_REPEATS = 4
 _PAUSE_S = 0.15
 """Longer than the 100 ms in which the kernel hands out CPU time to a container."""
 
 
 def preflight(c10d, *, cuda):
-    """Before step 0: is the all-reduce right, how fast is it, how fast is this rank by itself? Some milliseconds.
+    """Check and time one all-reduce and this rank's own work, in some milliseconds; RuntimeError when sums are wrong.
 
     Skipped for worlds that are not the job's (in one of a rank's several processes this would run, and wait for the
     others), and for ranks with several GPUs. One that sees the GPUs of its whole pod
     uses the one that torchrun's rule gives it.
     """
     env = os.environ
-    if env.get("COTENANT_PREFLIGHT", "1") == "0" or c10d.get_world_size() != ranks():
+    if env.get("COTENANT_PREFLIGHT", "1") == "0" or c10d.get_world_size() != world_size():
         return
     import torch
 
@@ -33,31 +33,31 @@ def preflight(c10d, *, cuda):
     kind = "cuda" if cuda else "cpu"
     device = f"cuda:{env.get('LOCAL_RANK', '0')}" if cuda else "cpu"
     wait = (lambda: torch.cuda.synchronize(device)) if cuda else (lambda: None)
-    words = torch.ones(1 << (22 if cuda else 18), dtype=torch.float32, device=device)
-    c10d.all_reduce(words)  # the first one also makes the connections
+    ones = torch.ones(1 << (22 if cuda else 18), dtype=torch.float32, device=device)
+    c10d.all_reduce(ones)  # the first one also makes the connections
     wait()
-    pulse.send({"op": "mark", "what": f"first all-reduce of rank {pulse.rank}"})
+    launcher.send({"op": "mark", "what": f"first all-reduce of rank {rank()}"})
     best = None
     for _ in range(3):
-        words.fill_(1.0)
+        ones.fill_(1.0)
         wait()
         begin = time.perf_counter()
-        c10d.all_reduce(words)
+        c10d.all_reduce(ones)
         wait()
         took = time.perf_counter() - begin
         best = took if best is None else min(best, took)
-    low, high, size = float(words.min()), float(words.max()), c10d.get_world_size()
+    low, high, size = float(ones.min()), float(ones.max()), c10d.get_world_size()
     if (low, high) != (size, size):
         raise RuntimeError(f"cotenant: the all-reduce is wrong: ones over {size} ranks gave {low} to {high}")
     own = _own_speed(torch, device, wait)
     quickest = torch.full((1,), own, dtype=torch.float64, device=device)
     c10d.all_reduce(quickest, op=c10d.ReduceOp.MIN)
-    own = _once_more(own, float(quickest), lambda: _own_speed(torch, device, wait))
-    pulse.send({"op": "preflight", "ms": best * 1e3, "bytes": words.numel() * 4, "own_ms": own * 1e3, "device": kind})
+    own = _remeasured(own, float(quickest), lambda: _own_speed(torch, device, wait))
+    launcher.send({"op": "preflight", "ms": best * 1e3, "bytes": ones.numel() * 4, "own_ms": own * 1e3, "device": kind})
 
 
 def _own_speed(torch, device, wait):
-    """Seconds of the same small work on every rank: the best of five, so that one interruption does not count."""
+    """Seconds that the same small work takes on this rank: the best of five, as one interruption must not count."""
     side = 1024 if device != "cpu" else 192
     matrix = torch.ones(side, side, device=device)
     times = []
@@ -71,10 +71,10 @@ def _own_speed(torch, device, wait):
     return min(times[1:])
 
 
-def _once_more(own, quickest, measure):
+def _remeasured(own, quickest, measure):
     """Seconds; measured again, a little later, where it looks far slower: a busy machine is not a slow GPU."""
-    for _ in range(_AGAIN):
-        if own <= _FACTOR * quickest or own - quickest <= _MORE_S:
+    for _ in range(_REPEATS):
+        if own <= _SLOW_FACTOR * quickest or own - quickest <= _SLOW_S:
             break
         time.sleep(_PAUSE_S)
         own = min(own, measure())

@@ -1,4 +1,4 @@
-"""How far a program is that does not say so: those of a torch optimizer, of Keras's `fit`, of `counters`."""
+"""Counts the steps of a program that does not report: of torch's optimizers, Keras's `fit`, `framework_steps`."""
 
 from __future__ import annotations
 
@@ -7,108 +7,112 @@ import sys
 import time
 import weakref
 
-from .heartbeat import pulse
-from .isolated_ranks import TOGETHER_BY, is_alone, warn_alone
-from .main_process import trains
+from .heartbeat import heartbeat
+from .isolated_ranks import SYNCHRONIZED_BY_STEP, is_isolated, warn_isolated
+from .launcher_client import launcher
+from .main_process import is_training_process, rank
 
-ITERATIONS = "keras iterations"
-"""Where a Keras optimizer counts. `fit` moves that as well, and tells of its batches: it comes first."""
+KERAS_ITERATIONS = "keras iterations"
+"""Where a Keras optimizer counts. `fit` moves that as well, and its batches are counted first."""
 
-BY_HAND = "by hand"
+MANUAL = "by hand"
 """Backward passes without an optimizer. The first step of one shows that they were something else."""
 
-SUCCEEDS = 100
+HANDOVER_STEPS = 100
 """Steps of another optimizer without one of the first: it trains what comes next (a fold, a second `fit`). Those that
-take turns, as in a GAN, do so earlier. Where the first is no longer there, the next one need not wait for so long."""
+alternate, as in a GAN, do so earlier. Where the first is no longer there, the next one need not wait for so long."""
+
+_NO_SOURCE = "nobody"
+"""The source of a process that does not train for its rank."""
 
 
-class Steps:
-    """Of this process: one count, of whoever came first. A Keras model may well hold one of torch's optimizers."""
+class StepCounter:
+    """One count per process, of the source that came first. A Keras model may well hold one of torch's optimizers."""
 
     def __init__(self):
         self._source = None
         self._count = 0
         self._before = 0
-        """What another process of this rank has counted, if this one succeeds it."""
+        """What an earlier process of this rank has counted, if this one succeeds it."""
         self._next = None
         self._since = 0
         """The first other source since the last step of the one that counts, and how many it has made."""
         self._holder = None
-        """A weak reference to whose steps are counted, if it is an object."""
-        self.others = 0
+        """A weak reference to the optimizer whose steps are counted."""
+        self.other_steps = 0
         """Steps that add nothing to the count, and show all the same that something goes on."""
 
     @property
     def source(self):
-        """Who counts, or None."""
+        """The source that is counted, or None."""
         return self._source
 
     @property
-    def number(self):
+    def total(self):
         return self._before + self._count
 
-    def made_by(self, optimizer):
-        """One step of an optimizer of torch's, as `made`."""
-        met = self.made(id(optimizer))
+    def add_optimizer_step(self, optimizer):
+        """One step of an optimizer of torch's, as `add`."""
+        synchronized = self.add(id(optimizer))
         if self._source == id(optimizer) and (self._holder is None or self._holder() is not optimizer):
             self._holder = weakref.ref(optimizer)
-        return met
+        return synchronized
 
-    def made(self, source, more=1):
-        """Whether these `more` steps of `source` are those by which ranks have met."""
-        if self._source == ITERATIONS:
+    def add(self, source, more=1):
+        """Count `more` steps of `source`; True when they reach the step by which ranks are synchronized."""
+        if self._source == KERAS_ITERATIONS:
             self._source = source
-        elif self._source == BY_HAND != source:
+        elif self._source == MANUAL != source:
             self._source, self._count = source, 0
         if not self._counts(source):
-            more = self._succeeds(source, more)
+            more = self._handed_over(source, more)
         if not more:
             return False
         self._count += more
-        pulse.word("step", self.number)
-        return self._count - more < TOGETHER_BY <= self._count
+        launcher.set_counter("step", self.total)
+        return self._count - more < SYNCHRONIZED_BY_STEP <= self._count
 
-    def are(self, source, number):
-        """`source` has a count of its own, also of what went before a checkpoint. Of several the furthest is shown."""
-        if self._counts(source) and number > self.number:
-            self._before, self._count = 0, number
-            pulse.word("step", number)
+    def set_total(self, source, total):
+        """Take over the count of `source`, which includes steps before a checkpoint. The furthest of several counts."""
+        if self._counts(source) and total > self.total:
+            self._before, self._count = 0, total
+            launcher.set_counter("step", total)
 
     def _counts(self, source):
         if self._source is None:
-            self._source = source if trains() else "nobody"
-            if self._source == "nobody":
+            self._source = source if is_training_process() else _NO_SOURCE
+            if self._source == _NO_SOURCE:
                 return False
-            self._before = max(0, pulse.word("step"))
-            pulse.send({"op": "mark", "what": f"first step of rank {pulse.rank}", "stepped": True})
-            pulse.stirs["steps"] = lambda: self.others
-            pulse.start()
+            self._before = max(0, launcher.get_counter("step"))
+            launcher.send({"op": "mark", "what": f"first step of rank {rank()}", "stepped": True})
+            heartbeat.activity["steps"] = lambda: self.other_steps
+            heartbeat.start()
         if self._source == source:
             self._next, self._since = None, 0
         return self._source == source
 
-    def _succeeds(self, source, more):
-        """`source` is not the one that counts: all that it has made, if it takes that one's place now, else 0."""
-        if self._source == "nobody":
+    def _handed_over(self, source, more):
+        """All steps that another `source` has made, if it takes the place of the one that is counted; else 0."""
+        if self._source == _NO_SOURCE:
             return 0
-        self.others += more
+        self.other_steps += more
         self._next = self._next or source
         if self._next != source:
             return 0
         self._since += more
         gone = self._holder is not None and self._holder() is None
-        if self._since < SUCCEEDS and not gone:
+        if self._since < HANDOVER_STEPS and not gone:
             return 0
         self._holder = None
-        made, self._source, self._next, self._since = self._since, source, None, 0
-        return made
+        steps, self._source, self._next, self._since = self._since, source, None, 0
+        return steps
 
 
-steps = Steps()
+step_counter = StepCounter()
 
 
 def after_keras_callbacks(module):
-    """`fit` on every backend: Keras's optimizers are none of torch's, and on JAX they run inside the compiled step."""
+    """Count in `fit`, on every backend: Keras's optimizers are not torch's, and on JAX they are compiled code."""
     original = module.CallbackList.on_train_batch_end
     keras = f"keras {id(module)}"
 
@@ -117,8 +121,8 @@ def after_keras_callbacks(module):
             before = getattr(self, "_cotenant_batch", -1)
             self._cotenant_batch = batch  # the last of the batches that were done together (`steps_per_execution`)
             done = batch - before if batch > before else batch + 1
-            if steps.made(keras, done) and is_alone():
-                _warn_alone()
+            if step_counter.add(keras, done) and is_isolated():
+                _warn_isolated()
         return original(self, batch, logs)
 
     module.CallbackList.on_train_batch_end = on_train_batch_end
@@ -126,33 +130,35 @@ def after_keras_callbacks(module):
 
     def on_epoch_end(self, epoch, logs=None):
         with contextlib.suppress(Exception):
-            _tell(logs)
+            _report_epoch(logs)
         return ended(self, epoch, logs)
 
     module.CallbackList.on_epoch_end = on_epoch_end
 
 
-def _tell(logs):
-    """An epoch's metrics. Those of its batches would have to be fetched from the device each time."""
+def _report_epoch(logs):
+    """Report an epoch's metrics. Those of its batches would have to be fetched from the device each time."""
     numbers = {name: float(value) for name, value in (logs or {}).items() if getattr(value, "ndim", 0) == 0}
-    if numbers and steps.number and trains():
-        pulse.send({"op": "report", "step": steps.number, "counted": True, "metrics": numbers, "at": time.time()})
-
-
-def _warn_alone():
-    """JAX is asked where it makes its devices (`frameworks`)."""
-    config = sys.modules.get("keras.src.backend.config")
-    backend = config.backend() if config else "tensorflow"  # `tf_keras` has no other
-    if backend == "torch":
-        warn_alone()
-    elif backend == "tensorflow" and not _tensorflow_meets():
-        warn_alone(
-            f"after {TOGETHER_BY} steps TensorFlow is in no cluster. Make and compile the model in the scope of a"
-            " tf.distribute.MultiWorkerMirroredStrategy, or ask for workers: 1"
+    if numbers and step_counter.total and is_training_process():
+        launcher.send(
+            {"op": "report", "step": step_counter.total, "counted": True, "metrics": numbers, "at": time.time()}
         )
 
 
-def _tensorflow_meets():
-    """A strategy of several workers tells TensorFlow of the cluster before its first variable."""
+def _warn_isolated():
+    """For torch and TensorFlow; JAX is looked at where it makes its devices (`frameworks`)."""
+    config = sys.modules.get("keras.src.backend.config")
+    backend = config.backend() if config else "tensorflow"  # `tf_keras` has no other
+    if backend == "torch":
+        warn_isolated()
+    elif backend == "tensorflow" and not _tensorflow_in_cluster():
+        warn_isolated(
+            f"after {SYNCHRONIZED_BY_STEP} steps TensorFlow is in no cluster. Make and compile the model in the scope"
+            " of a tf.distribute.MultiWorkerMirroredStrategy, or ask for workers: 1"
+        )
+
+
+def _tensorflow_in_cluster():
+    """Whether there is a strategy of several workers: it joins the cluster before the first variable."""
     context = sys.modules["tensorflow.python.eager.context"].context()
     return bool(context._collective_ops_server_def or context._server_def or context.coordination_service)

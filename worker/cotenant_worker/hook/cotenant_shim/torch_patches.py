@@ -1,4 +1,4 @@
-"""torch as a rank has it: collectives, precision, optimizers. Each function gets a module that was just imported."""
+"""Patches of torch: collectives, precision, optimizers. Each `after_…` gets a module that was just imported."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ import os
 import re
 import sys
 
-from .heartbeat import pulse
-from .imports import complain
-from .isolated_ranks import LOOPBACK, handed_over, is_alone, siblings, warn_alone
-from .main_process import is_main_process, ranks, trains
+from .heartbeat import heartbeat
+from .imports import log_line
+from .isolated_ranks import LOOPBACK, confined_children, is_isolated, sequence_at_start, warn_isolated
+from .launcher_client import launcher
+from .main_process import is_main_process, is_training_process, rank, world_size
 from .preflight import preflight
-from .steps import steps
+from .steps import step_counter
 
 _NCCL = re.compile(r"\bnccl(2|-lazy|-legacy)?\b", re.IGNORECASE)
 """torch's names for it; `cpu:gloo,cuda:nccl` holds one of them."""
 
 
 def substitute_backend(backend):
-    """`nccl` becomes gloo where the launcher said so."""
+    """gloo instead of `nccl` where the launcher chose that (`COTENANT_COLLECTIVE`)."""
     if os.environ.get("COTENANT_COLLECTIVE") != "gloo" or backend is None:
         return backend
     return _NCCL.sub("gloo", str(backend)) if _NCCL.search(str(backend)) else backend
 
 
 def transport(c10d):
-    """What reduces this group's tensors where the model is: `nccl`, `gloo`, or another name of torch's."""
+    """The backend that reduces this group's tensors where the model is: `nccl`, `gloo`, or another of torch's."""
     config = str(c10d.get_backend_config()) if hasattr(c10d, "get_backend_config") else str(c10d.get_backend())
     if _NCCL.search(config):
         return "nccl"
@@ -41,25 +42,25 @@ def after_distributed(c10d):
         chosen = substitute_backend(backend)
         if chosen != backend:
             if is_main_process() or _is_first(*args, **kwargs):
-                complain(f"backend {backend!r} cannot work here (see the job's progress); using {chosen!r}")
+                log_line(f"backend {backend!r} cannot work here (see the job's progress); using {chosen!r}")
             kwargs.pop("device_id", None)
-        if not (is_main_process() or (_meets_the_job(*args, **kwargs) and trains())):
+        if not (is_main_process() or (_is_job_rendezvous(*args, **kwargs) and is_training_process())):
             result = original(chosen, *args, **kwargs)
-            siblings[:] = [c10d.get_world_size() < ranks() or _stays_in_the_pod(*args, **kwargs)]
+            confined_children[:] = [c10d.get_world_size() < world_size() or _stays_in_the_pod(*args, **kwargs)]
             return result
-        with pulse.meeting():
+        with heartbeat.rendezvous():
             result = original(chosen, *args, **kwargs)
         with contextlib.suppress(Exception):
-            pulse.send({"op": "mark", "what": f"process group of rank {pulse.rank}"})
-            pulse.met = c10d.get_world_size() == ranks()
-            if pulse.met:
-                pulse.send({"op": "collective", "name": transport(c10d)})
-            pulse.counters["torch"] = lambda: c10d._world.default_pg._get_sequence_number_for_group()  # noqa: PLW0108 - the group may be replaced
-            pulse.stirs["torch"] = lambda: sum(group._get_sequence_number_for_group() for group in c10d._world.pg_map)
-            pulse.start()
+            launcher.send({"op": "mark", "what": f"process group of rank {rank()}"})
+            heartbeat.rendezvoused = c10d.get_world_size() == world_size()
+            if heartbeat.rendezvoused:
+                launcher.send({"op": "collective", "name": transport(c10d)})
+            heartbeat.collectives["torch"] = lambda: c10d._world.default_pg._get_sequence_number_for_group()  # noqa: PLW0108 - the group may be replaced
+            heartbeat.activity["torch"] = lambda: sum(g._get_sequence_number_for_group() for g in c10d._world.pg_map)
+            heartbeat.start()
         preflight(c10d, cuda=transport(c10d) == "nccl")
         with contextlib.suppress(Exception):
-            handed_over[:] = [pulse.stirs["torch"]()]
+            sequence_at_start[:] = [heartbeat.activity["torch"]()]
         return result
 
     init_process_group.__doc__ = original.__doc__
@@ -67,8 +68,8 @@ def after_distributed(c10d):
     c10d.init_process_group = init_process_group
 
 
-def _meets_the_job(init_method=None, _timeout=None, _world_size=-1, _rank=-1, store=None, *_args, **_kwargs):
-    """Whether a child meets the other ranks there. A group of siblings alone may go on and stand as it likes."""
+def _is_job_rendezvous(init_method=None, _timeout=None, _world_size=-1, _rank=-1, store=None, *_args, **_kwargs):
+    """Whether a child meets the other ranks at this address. A group within the rank is not watched."""
     env = os.environ
     address = f"tcp://{env.get('MASTER_ADDR')}:{env.get('MASTER_PORT')}"
     if init_method not in (None, "env://"):
@@ -77,7 +78,7 @@ def _meets_the_job(init_method=None, _timeout=None, _world_size=-1, _rank=-1, st
 
 
 def _is_first(_init_method=None, _timeout=None, _world_size=-1, rank=-1, *_args, **_kwargs):
-    """Whether a child is rank 0 of the group that it forms: what concerns all of them is said once."""
+    """Whether a child is rank 0 of the group that it forms: what concerns all of them is logged once."""
     return str(rank if rank >= 0 else os.environ.get("RANK")) == "0"
 
 
@@ -92,7 +93,7 @@ def _stays_in_the_pod(init_method=None, _timeout=None, _world_size=-1, _rank=-1,
 
 
 def after_data_parallel(module):
-    """The job's `precision`: forward passes of DDP run under autocast and give float32 back, as Accelerate does it."""
+    """Apply the job's `precision`: forward passes of DDP run under autocast and give float32, as in Accelerate."""
     original = module.DistributedDataParallel.forward
 
     def forward(self, *inputs, **kwargs):
@@ -101,39 +102,39 @@ def after_data_parallel(module):
         chosen = os.environ.get("COTENANT_PRECISION", "fp32")
         if chosen == "fp32" or torch.is_autocast_enabled(self.device_type) or "accelerate" in sys.modules:
             return original(self, *inputs, **kwargs)  # nothing asked, or the program decides by itself
-        if scaling is not None and scaling.usable:
-            scaling.active = True
-            scaling.watch(self.module.parameters())
+        if scaler is not None and scaler.usable:
+            scaler.active = True
+            scaler.watch(self.module.parameters())
         with torch.autocast(self.device_type, dtype=torch.bfloat16 if chosen == "bf16" else torch.float16):
             result = original(self, *inputs, **kwargs)
         return _to_float(result, torch)
 
     module.DistributedDataParallel.forward = forward
-    scaling = loss_scaling()
-    if scaling is not None:
+    scaler = loss_scaler()
+    if scaler is not None:
         import torch
 
-        scaling.scale_backward(torch.autograd, torch)
-        if not scaling.usable:
+        scaler.scale_backward(torch.autograd, torch)
+        if not scaler.usable:
             warn_precision("precision fp16: this torch cannot scale losses unasked; use torch.amp.GradScaler or bf16")
 
 
-_scaling = []  # type: ignore[var-annotated]
+_scalers = []  # type: ignore[var-annotated]
 
 
-def loss_scaling():
-    """This process's `Scaling` where the job says fp16; None elsewhere."""
+def loss_scaler():
+    """This process's `LossScaler` where the job's precision is fp16; None elsewhere."""
     if os.environ.get("COTENANT_PRECISION") != "fp16":
         return None
-    if not _scaling:
-        from .loss_scaling import Scaling
+    if not _scalers:
+        from .loss_scaling import LossScaler
 
-        _scaling.append(Scaling(warn_precision))
-    return _scaling[0]
+        _scalers.append(LossScaler(warn_precision))
+    return _scalers[0]
 
 
 def warn_precision(text):
-    pulse.send({"op": "warning", "key": "precision", "text": f"rank {pulse.rank}: {text}"})
+    launcher.warn("precision", f"rank {rank()}: {text}")
 
 
 def _to_float(value, torch):
@@ -147,23 +148,23 @@ def _to_float(value, torch):
 
 
 def after_optimizer(module):
-    """Steps of programs that do not report: those of the first optimizer, counted where every optimizer passes."""
+    """Count the steps of programs that do not report: those of the first optimizer, where every optimizer passes."""
     register = getattr(module, "register_optimizer_step_post_hook", None)
     if register is None:
         return
 
     def stepped(optimizer, _args, _kwargs):
-        if steps.made_by(optimizer) and is_alone():
-            warn_alone()
+        if step_counter.add_optimizer_step(optimizer) and is_isolated():
+            warn_isolated()
 
     register(stepped)
     _scale_losses(module)
 
 
 def _scale_losses(module):
-    """Every parameter that an optimizer holds gets its gradients unscaled; a step with overflowed ones is left out."""
-    scaling = loss_scaling()
-    if scaling is None:
+    """Unscale the gradients of every parameter that an optimizer holds; leave a step with overflowed ones out."""
+    scaler = loss_scaler()
+    if scaler is None:
         return
     import torch
 
@@ -171,8 +172,8 @@ def _scale_losses(module):
 
     def add_param_group(self, param_group):
         original(self, param_group)
-        scaling.watch(self.param_groups[-1]["params"])
+        scaler.watch(self.param_groups[-1]["params"])
 
     module.Optimizer.add_param_group = add_param_group
-    scaling.usable = True
-    module.register_optimizer_step_pre_hook(lambda optimizer, _args, _kwargs: scaling.before_step(optimizer, torch))
+    scaler.usable = True
+    module.register_optimizer_step_pre_hook(lambda optimizer, _args, _kwargs: scaler.before_step(optimizer, torch))
