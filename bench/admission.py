@@ -1,9 +1,8 @@
-"""How fast jobs are admitted, end to end on a real API server, and how many writes the operator needs for it.
+"""Rate of admission, end to end on a real API server, and the number of writes that the operator needs for it.
 
 A thousand TrainingJobs of one worker are created at once. The operator runs as a process of its own, the kube-scheduler
 binds its pods, `pod_writer` plays the kubelets. The yardstick is the rate of plain creates of the same server, measured
 in the same run.
-
 
     python bench/admission.py [--jobs 1000] [--kubeconfig FILE] [--json FILE]
 """
@@ -35,8 +34,9 @@ from tests.support.pod_writer import Hardware, PodWriter
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 NAMESPACE = "bench"
 PORT = 18477
-LOOK_S = 2.0
-"""How often the played kubelets list their pods: lists of a thousand pods would be a good part of the server's work."""
+LIST_S = 2.0
+"""Interval at which the played kubelets list their pods, in seconds: lists of a thousand pods would be a good part of
+the server's work."""
 
 
 def job(name: str, *, suspend: bool = False) -> dict[str, Any]:
@@ -71,7 +71,7 @@ async def prepare(kube: RestKube, gpus: int) -> None:
 
 
 async def create_all(kube: RestKube, prefix: str, count: int, *, suspend: bool) -> float:
-    """Seconds that it took."""
+    """Create suspended or active jobs at once; seconds until all are created."""
     started = time.monotonic()
     replies = await asyncio.gather(
         *(kube.create(TRAINING_JOBS, job(f"{prefix}{i}", suspend=suspend), NAMESPACE) for i in range(count))
@@ -155,7 +155,12 @@ async def measure(kubeconfig: str, jobs: int, run_s: float, seed: int) -> dict[s
         raw_s = await create_all(kube, "raw-", jobs, suspend=True)
         await delete_all(kube, "raw-", jobs)
         async with (
-            PodWriter(kube=kube, hardware=hardware, run_s=lambda pod: drawn.uniform(run_s, 2 * run_s), every_s=LOOK_S),
+            PodWriter(
+                kube=kube,
+                hardware=hardware,
+                run_s=lambda pod: drawn.uniform(run_s, 2 * run_s),
+                every_s=LIST_S,
+            ),
             operator(kubeconfig) as process,
         ):
             await asyncio.sleep(2)

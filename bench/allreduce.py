@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ KINDS = (BARE, IN_A_RANK, TORCH, TORCH_COPY, RING, RING_COPY)
 
 
 def child(kind: str, backend: str) -> None:
-    """One of two ranks: a size a line on stdin, the milliseconds of one call on stdout."""
+    """One of two ranks: a size and repeats in each line on stdin, the milliseconds of one call on stdout."""
     import numpy as np
     import torch
     import torch.distributed as dist
@@ -51,12 +52,12 @@ def child(kind: str, backend: str) -> None:
         tensor = torch.ones(size // 4, dtype=torch.float32, device=device)
         array = np.ones(size // 4, dtype=np.float32)
         calls: dict[str, Callable[[], Any]] = {
-            RING: lambda array=array: all_reduce(array, "max", in_place=True),
-            RING_COPY: lambda array=array: all_reduce(array, "max"),
-            TORCH: lambda tensor=tensor: all_reduce(tensor, "max", in_place=True),
-            TORCH_COPY: lambda tensor=tensor: all_reduce(tensor, "max"),
+            RING: partial(all_reduce, array, "max", in_place=True),
+            RING_COPY: partial(all_reduce, array, "max"),
+            TORCH: partial(all_reduce, tensor, "max", in_place=True),
+            TORCH_COPY: partial(all_reduce, tensor, "max"),
         }
-        call = calls.get(kind) or (lambda tensor=tensor: dist.all_reduce(tensor, op=dist.ReduceOp.MAX))
+        call = calls.get(kind) or partial(dist.all_reduce, tensor, op=dist.ReduceOp.MAX)
         times = []
         for _ in range(repeats):
             begin = time.perf_counter()
@@ -84,8 +85,7 @@ def start(kind: str, backend: str, state: str) -> list[subprocess.Popen[str]]:
             env |= {name: ours[name] for name in keep}
         else:
             env = base_environment(env, job, cpus=1) | ours
-        path = f"{os.environ.get('PYTHONPATH', '')}:{Path(__file__).parent}"
-        env["PYTHONPATH"] = f"{env.get('PYTHONPATH', '')}:{path}"
+        env["PYTHONPATH"] = f"{env.get('PYTHONPATH', '')}:{os.environ.get('PYTHONPATH', '')}"
         command = [sys.executable, __file__, "--child", kind, "--backend", backend]
         pipe = subprocess.PIPE
         found.append(subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True))
@@ -108,7 +108,7 @@ def measure(backend: str, rounds: int) -> list[dict[str, Any]]:
                 for process in pair:
                     assert process.stdout
                     assert process.stdout.readline().strip() == "ready"
-            rows = []
+            rows: list[dict[str, Any]] = []
             for size in SIZES:
                 repeats = max(1, min(50, (32 << 20) // size))
                 times: dict[str, list[float]] = {kind: [] for kind in KINDS}

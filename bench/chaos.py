@@ -1,12 +1,12 @@
-"""Kills worker pods at random, for as long as it is told: `python bench/chaos.py --minutes 60 --seed 1`. Root.
+"""Fault injection into worker pods, at random for a given time: `python bench/chaos.py --minutes 60 --seed 1`. Root.
 
 A job of two or three pods runs in namespaces (`pod_sandbox`); in every attempt one thing goes wrong at a random moment,
-also while the cluster is still forming. What must hold, always:
+also while the Ray cluster is still forming. Invariants:
 - every pod ends, within a deadline, with a termination message whose reason is one that this fault may have;
 - nothing of it is left, neither a process nor a network namespace in use;
 - the next attempt starts from the newest checkpoint, and the last one ends `Completed` with the right sum.
-Whoever plays the operator here does what it does: a new attempt after a fault of the platform or a preemption.
-Prints what happened per fault; ends with 1 and the logs of the first job that broke a rule.
+In the operator's place, this script starts a new attempt after a fault of the platform or a preemption.
+Prints what happened per fault; ends with 1 and the logs of the first job that violated an invariant.
 """
 
 from __future__ import annotations
@@ -24,29 +24,25 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import chaos_program
-from pod_faults import FAULTS, FILLER, Fault
-
+from bench.parts.chaos.pod_faults import FAULTS, FILLER, PodFault
+from bench.parts.chaos.violation import InvariantViolationError
+from bench.parts.programs.chaos_sums import right
 from cotenant.contract import CheckpointSpec, Contract
 from tests.support import pod_sandbox
 from tests.support.pod import Pod
 from tests.support.pod_sandbox import PodSandbox
 
-HERE = Path(__file__).resolve().parent
+PROGRAMS = Path(__file__).resolve().parent / "parts" / "programs"
 STEPS = 80
-RIGHT = chaos_program.right(STEPS)
+RIGHT = right(STEPS)
 END_S = 200.0
-"""Within this every pod has ended after a fault, also on a busy machine; no timer of ours is longer than 60 s here."""
+"""Longest time from a fault to the end of every pod, also on a busy machine; no timer here is longer than 60 s."""
 ATTEMPTS = 12
-
-
-class BrokenRuleError(Exception):
-    """Something that must always hold did not."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What came of each fault."""
+    """Outcomes per name of a fault."""
 
     counts: Counter[str] = field(default_factory=Counter)
     ends: dict[str, Counter[str]] = field(default_factory=dict)
@@ -59,71 +55,73 @@ class Tally:
         self.slowest_s[fault] = max(self.slowest_s.get(fault, 0.0), seconds)
 
 
-def attempt(job: Contract, fault: Fault | None, dice: random.Random, tally: Tally, resume: int) -> list[str]:
-    """One attempt with its fault; the reasons of the pods that can speak."""
-    with PodSandbox(job, HERE, env={"COTENANT_REDUCE_TIMEOUT_S": "45"}) as world:
-        pods = world.start_all()
-        struck = _strike(world, fault, dice) if fault else None
+def attempt(job: Contract, fault: PodFault | None, dice: random.Random, tally: Tally, resume: int) -> list[str]:
+    """Run one attempt with its fault; the reasons in the termination messages of the pods that can write one."""
+    with PodSandbox(job, PROGRAMS, env={"COTENANT_REDUCE_TIMEOUT_S": "45"}) as sandbox:
+        pods = sandbox.start_all()
+        hit = _inject(sandbox, fault, dice) if fault else None
         begin = time.monotonic()
-        quiet = struck if fault and fault.silent else None
+        silenced = hit if fault and fault.silent else None
         try:
             for pod in pods:
-                if pod is not quiet:
+                if pod is not silenced:
                     pod.wait(max(1.0, begin + END_S - time.monotonic()))
         except subprocess.TimeoutExpired:
-            raise BrokenRuleError(f"a pod has not ended {END_S:.0f} s after the fault\n{world.logs()}") from None
+            raise InvariantViolationError(
+                f"a pod has not ended {END_S:.0f} s after the fault\n{sandbox.logs()}"
+            ) from None
         seconds = time.monotonic() - begin
-        if quiet is not None:
-            quiet.kill()
-            quiet.wait(20)
-        speaking = [pod for pod in pods if pod is not quiet]
-        reasons = [pod.termination().reason if pod.has_terminated() else "nothing" for pod in speaking]
-        _check(world, fault, speaking, reasons, resume)
+        if silenced is not None:
+            silenced.kill()
+            silenced.wait(20)
+        ended = [pod for pod in pods if pod is not silenced]
+        reasons = [pod.termination().reason if pod.has_terminated() else "nothing" for pod in ended]
+        _check(sandbox, fault, ended, reasons, resume)
         if fault is not None:
             tally.add(fault.name, reasons, seconds)
         return reasons
 
 
-def _strike(world: PodSandbox, fault: Fault, dice: random.Random) -> Pod:
-    """At a random moment of the training, or in a quarter of the cases of the start. The pod that was chosen."""
-    candidates = [pod for pod in world.pods if fault.head is None or (pod.index == 0) == fault.head]
+def _inject(sandbox: PodSandbox, fault: PodFault, dice: random.Random) -> Pod:
+    """Inject the fault at a random moment of the training, in a quarter of the cases of the start; the pod hit."""
+    candidates = [pod for pod in sandbox.pods if fault.head is None or (pod.index == 0) == fault.head]
     pod = dice.choice(candidates)
     early = dice.random() < 0.25 and not fault.training
     wait_s = dice.uniform(0.2, 4.0)
     end = time.monotonic() + END_S
-    while not early and time.monotonic() < end and all(each.process.poll() is None for each in world.pods):
+    while not early and time.monotonic() < end and all(each.process.poll() is None for each in sandbox.pods):
         with contextlib.suppress(subprocess.SubprocessError, ValueError, OSError):
-            if world.pods[0].progress().step > 0:
+            if sandbox.pods[0].progress().step > 0:
                 break
         time.sleep(0.1)
     time.sleep(wait_s)
     while time.monotonic() < end and pod.process.poll() is None:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, IndexError):
-            fault.strike(world, pod)
+            fault.inject(sandbox, pod)
             return pod
         time.sleep(0.1)
     return pod
 
 
-def _check(world: PodSandbox, fault: Fault | None, pods: list[Pod], reasons: list[str], resume: int) -> None:
+def _check(sandbox: PodSandbox, fault: PodFault | None, pods: list[Pod], reasons: list[str], resume: int) -> None:
     allowed = fault.reasons | {"Completed"} if fault else {"Completed"}
     if not set(reasons) <= allowed:
-        raise BrokenRuleError(f"{reasons} after {fault.name if fault else 'nothing'}\n{world.logs()}")
+        raise InvariantViolationError(f"{reasons} after {fault.name if fault else 'nothing'}\n{sandbox.logs()}")
     for pod in pods:
-        said = pod.termination()
-        if not said.message or "Traceback" in said.message or "\n" in said.message:
-            raise BrokenRuleError(f"this is no sentence: {said.message!r}\n{world.logs()}")
+        message = pod.termination().message
+        if not message or "Traceback" in message or "\n" in message:
+            raise InvariantViolationError(f"this is no sentence: {message!r}\n{sandbox.logs()}")
     if reasons[0] == "Completed" and pods[0].index == 0 and pods[0].termination().results != {"value": RIGHT}:
-        raise BrokenRuleError(f"{pods[0].termination().results} instead of {RIGHT}\n{world.logs()}")
-    starts = [int(step) for step in re.findall(r"of \d+ starts at (\d+)", world.logs())]
+        raise InvariantViolationError(f"{pods[0].termination().results} instead of {RIGHT}\n{sandbox.logs()}")
+    starts = [int(step) for step in re.findall(r"of \d+ starts at (\d+)", sandbox.logs())]
     if starts and starts[0] < resume:
-        raise BrokenRuleError(f"started at {starts[0]} although {resume} was saved\n{world.logs()}")
-    if left := world.leftover_processes():
-        raise BrokenRuleError(f"processes are left: {left}\n{world.logs()}")
+        raise InvariantViolationError(f"started at {starts[0]} although {resume} was saved\n{sandbox.logs()}")
+    if left := sandbox.leftover_processes():
+        raise InvariantViolationError(f"processes are left: {left}\n{sandbox.logs()}")
 
 
-def one_job(dice: random.Random, tally: Tally, chosen: list[Fault]) -> None:
-    """Attempts until it is done, a fault in each but the last ones."""
+def one_job(dice: random.Random, tally: Tally, chosen: list[PodFault]) -> None:
+    """Run attempts until the job is done, with a fault in each but the last ones."""
     kind = dice.choice(["ring", "torch"])
     pods = dice.choice([[1, 1], [2, 1], [1, 1, 1]])
     least = dice.choice([0, 0, 1])
@@ -148,12 +146,12 @@ def one_job(dice: random.Random, tally: Tally, chosen: list[Fault]) -> None:
             if "Completed" in reasons:
                 break
         else:
-            raise BrokenRuleError(f"not done after {ATTEMPTS} attempts")
+            raise InvariantViolationError(f"not done after {ATTEMPTS} attempts")
     tally.jobs += 1
 
 
-def _keep(where: str, seed: int, tally: Tally) -> None:
-    """After every job: whoever is stopped keeps what he has."""
+def _write(where: str, seed: int, tally: Tally) -> None:
+    """Write the figures after every job, so that an interrupted run keeps them."""
     path = Path(where)
     path.parent.mkdir(parents=True, exist_ok=True)
     document = {"seed": seed, "jobs": tally.jobs, "ends": tally.ends, "slowest_s": tally.slowest_s}
@@ -177,12 +175,12 @@ def main() -> int:
     while time.monotonic() < end:
         try:
             one_job(dice, tally, wanted)
-        except BrokenRuleError as error:
+        except InvariantViolationError as error:
             print(f"BROKEN: {error}")
             code = 1
             break
         finally:
-            _keep(chosen.json, chosen.seed, tally)
+            _write(chosen.json, chosen.seed, tally)
     print(f"{tally.jobs} jobs done, load {os.getloadavg()[0]:.1f}")
     for name, count in sorted(tally.counts.items()):
         ends = ", ".join(f"{reason} {times}×" for reason, times in tally.ends[name].most_common())

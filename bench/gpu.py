@@ -1,9 +1,9 @@
 """What only a GPU can show: limits, overhead, sharing, UUIDs, residual memory.
 
-`PYTHONPATH=operator:worker python3 bench/gpu.py`. Needs Python 3.11 or later with torch and one NVIDIA GPU; no cluster,
-no Ray, nothing else. Prints a table, writes JSON, ends with 1 when something does not hold. Where there is no GPU it
-says that it did not run. Everything is measured in children that start as a rank does: with the environment that
-`limits` computes and the site hook on PYTHONPATH.
+`PYTHONPATH=.:operator:worker python3 bench/gpu.py`. Needs Python 3.11 or later with torch and one NVIDIA GPU; no
+cluster, no Ray, no installation. Prints a table, writes JSON, ends with 1 when something does not hold; prints why and
+ends with 0 where there is no GPU. Everything is measured in children that start as a rank does: with the environment
+that `memory_limits` computes and the site hook on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gpu_stand import GIB, MIB, ROOT, SHARE, Bench, Child
-
+from bench.parts.gpu_processes import GIB, MIB, ROOT, SHARE, Child, GpuBench
 from cotenant_worker.messaging.shared_counters import SharedCounters
 from cotenant_worker.ranks import memory_limits
 
 
-def overheads(bench: Bench) -> None:
+def overheads(bench: GpuBench) -> None:
     before = bench.used()
     child = Child("context_and_nccl", env=bench.plain())
     reserved = child.answer()["reserved"]
@@ -44,7 +43,7 @@ def overheads(bench: Bench) -> None:
         bench.add(name, found <= budget * MIB, text, bytes=found)
 
 
-def limits_hold(bench: Bench) -> None:
+def limits_hold(bench: GpuBench) -> None:
     quota = int(bench.total * SHARE)
     before = bench.used()
     child = Child("hold", 64, env=bench.rank())
@@ -71,7 +70,7 @@ def limits_hold(bench: Bench) -> None:
     bench.add("without the hook (known bypass)", None, text, allocated=allocated)
 
 
-def sharing(bench: Bench) -> None:
+def sharing(bench: GpuBench) -> None:
     before = bench.used()
     pair = [Child("hold", 64, env=bench.rank()) for _ in range(2)]
     held = [child.answer()["allocated"] for child in pair]
@@ -95,7 +94,7 @@ def sharing(bench: Bench) -> None:
         child.end()
 
 
-def uuids(bench: Bench) -> None:
+def uuids(bench: GpuBench) -> None:
     child = Child("sees", env=bench.rank(None))
     found = child.answer()
     child.end()
@@ -109,8 +108,8 @@ def uuids(bench: Bench) -> None:
     bench.add("a UUID that is not there shows nothing", found["uuids"] == [], f"{found['uuids']}")
 
 
-def solo(bench: Bench) -> None:
-    """Both processes live all the time and take turns: clocks and caches are the same for both."""
+def solo(bench: GpuBench) -> None:
+    """Time a step of both kinds by turns in two processes that live all the time, with the same clocks and caches."""
     children = {
         "plain": Child("train", 50, 0, env=bench.plain()),
         "cotenant": Child("train", 50, 1, env=bench.rank(None)),
@@ -130,7 +129,7 @@ def solo(bench: Bench) -> None:
     bench.add("solo overhead", overhead <= 0.005, text, overhead=overhead, **found)
 
 
-def compute_shared(bench: Bench) -> None:
+def compute_shared(bench: GpuBench) -> None:
     pair = [Child("train", 100, 1, env=bench.rank()) for _ in range(2)]
     for child in pair:
         child.answer()
@@ -146,7 +145,7 @@ def compute_shared(bench: Bench) -> None:
     bench.add("two training jobs of 0.4 together", None, text, alone=alone, together=together)
 
 
-def residue(bench: Bench) -> None:
+def residue(bench: GpuBench) -> None:
     writer = Child("write_pattern", env=bench.plain())
     written = writer.answer()["written"]
     writer.end()
@@ -158,7 +157,7 @@ def residue(bench: Bench) -> None:
     bench.add("memory of an ended process is not readable", found["pattern_words"] == 0, text, written=written, **found)
 
 
-MEASUREMENTS: tuple[Callable[[Bench], None], ...] = (
+MEASUREMENTS: tuple[Callable[[GpuBench], None], ...] = (
     overheads,
     limits_hold,
     sharing,
@@ -169,8 +168,8 @@ MEASUREMENTS: tuple[Callable[[Bench], None], ...] = (
 )
 
 
-def what_torch_objects_to(env: dict[str, str]) -> str:
-    """Why this Python's torch cannot use the GPU that the driver shows; empty when it can."""
+def torch_error(env: dict[str, str]) -> str:
+    """The reason why this Python's torch cannot use the GPU that the driver shows; empty when it can."""
     child = Child("usable", env=env)
     try:
         found = child.answer()
@@ -182,7 +181,7 @@ def what_torch_objects_to(env: dict[str, str]) -> str:
 
 
 def listen(path: Path) -> None:
-    """A launcher's ear: reports are received as they would be."""
+    """Receive reports on a launcher's socket and drop them."""
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(path))
     server.listen(16)
@@ -206,17 +205,18 @@ def main() -> int:
     os.environ["PYTHONPATH"] = f"{ROOT / 'operator'}:{ROOT / 'worker'}"
     seen = memory_limits.probe([])
     if isinstance(seen, str) or not seen:
-        print(f"bench/gpu.py did not run: there is no usable GPU here ({(seen or 'none found').split(' (is the')[0]})")
+        why = seen.split(" (is the")[0] if isinstance(seen, str) and seen else "none found"
+        print(f"bench/gpu.py did not run: there is no usable GPU here ({why})")
         return 0
     uuid, total = next(iter(seen.items()))
     print(f"{uuid}, {total / GIB:.1f} GiB")
-    plain = Bench(uuid, total, Path(), 0).plain()
-    if why := what_torch_objects_to(plain):
+    plain = GpuBench(uuid, total, Path(), 0).plain()
+    if why := torch_error(plain):
         print(f"bench/gpu.py did not run: {why}")
         return 0
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="cotenant-gpu-") as directory:
-        bench = Bench(uuid, total, Path(directory), chosen.rounds)
+        bench = GpuBench(uuid, total, Path(directory), chosen.rounds)
         listen(bench.state / "launcher.sock")
         SharedCounters(bench.state / "rank-0.cell", create=True)
         for measure in MEASUREMENTS:

@@ -1,4 +1,4 @@
-"""What the local cluster costs: building it, starting it, starting pods on it, and the memory it takes.
+"""Cost of the local cluster: building it, starting it, starting pods on it, and the memory it takes.
 
     python bench/local.py [--cycles 3] [--cold] [--pods 50] [--json FILE]
 
@@ -177,7 +177,12 @@ def main() -> None:
         rows.append({"what": what, "value": round(value, 3), "unit": unit, "known": known})
         print(f"{what:42} {value:9.2f} {unit:4} {known}", flush=True)
     args.json.parent.mkdir(parents=True, exist_ok=True)
-    machine = {"cpus": os.cpu_count(), "loadBefore": load, "loadAfter": os.getloadavg()[0], "user": os.geteuid()}
+    machine: dict[str, object] = {
+        "cpus": os.cpu_count(),
+        "loadBefore": load,
+        "loadAfter": os.getloadavg()[0],
+        "user": os.geteuid(),
+    }
     machine["kernel"] = platform.release()
     print("on", ", ".join(f"{name} {value}" for name, value in machine.items()))
     args.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")

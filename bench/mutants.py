@@ -32,7 +32,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mutant_sites import Mutant, mutants_of
+from bench.mutant_sites import Mutant, mutants_of
 
 ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENT = Path(__file__).with_suffix(".toml")

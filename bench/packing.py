@@ -1,8 +1,8 @@
-"""How full does each placement policy pack a cluster? The published protocol on the openb lists.
+"""Allocation that each placement policy reaches on a cluster: the published protocol on the openb lists.
 
     python bench/packing.py                                     # all lists, seeds 42..51, random, best fit, FGD, ours
     python bench/packing.py --lists default,cpu250 --seeds 42-44 --policies fgd,ours,ours-random
-    python bench/packing.py --shift mixed --seeds 100-104       # other clusters and mixes: see packing_shifts.py
+    python bench/packing.py --shift mixed --seeds 100-104       # other clusters and mixes: see parts/packing/shifts.py
 
 Allocation is the GPU handed out as percent of the cluster's, when the pods that have arrived ask for 100 % and for
 130 % of it (docs/design/0002-packing.md). Differences are paired: same list, same seed, same order. `-random` breaks
@@ -25,10 +25,11 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from openb import LISTS, Machines, Shape, arrivals, read_machines, read_pods
-from packing_baselines import BestFit, Cached, Fgd, Ledger, RandomFit
-from packing_ours import Ours
-from packing_shifts import SHIFTS
+
+from bench.parts.packing.baselines import BaselineLedger, BestFit, CachedScores, Fgd, RandomFit
+from bench.parts.packing.cotenant_policy import CotenantPolicy
+from bench.parts.packing.openb import LISTS, Machines, PodShape, arrivals, read_machines, read_pods
+from bench.parts.packing.shifts import SHIFTS
 
 HERE = Path(__file__).resolve().parent
 POLICIES = ("random", "bestfit", "bestfit-random", "fgd", "fgd-random", "ours", "ours-random")
@@ -36,7 +37,7 @@ REFERENCE = "fgd"
 
 
 class Run(Protocol):
-    def place(self, pod: Shape) -> bool: ...
+    def place(self, pod: PodShape) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +52,16 @@ class Result:
     seconds: float
 
 
-def start(policy: str, machines: Machines, pods: list[Shape], rng: np.random.Generator) -> Run:
+def start(policy: str, machines: Machines, pods: list[PodShape], rng: np.random.Generator) -> Run:
     """The nodes come in the random order that the artifact's name prefixes give them."""
     name, _, variant = policy.partition("-")
     ties = rng if variant == "random" else None
     if name == "ours":
-        return Ours(machines, ties)
-    ledger = Ledger(machines)
+        return CotenantPolicy(machines, ties)
+    ledger = BaselineLedger(machines)
     if name == "random":
         return RandomFit(ledger, rng)
-    return Cached(BestFit() if name == "bestfit" else Fgd(ledger, pods), ledger, ties)
+    return CachedScores(BestFit() if name == "bestfit" else Fgd(ledger, pods), ledger, ties)
 
 
 def one_run(traces: Path, shift: str | None, task: tuple[str, str, int]) -> Result:

@@ -1,4 +1,4 @@
-"""What strategy `ParameterServer` costs a step, against all-reduce: `python bench/parameter_server.py`. Root, no Ray.
+"""A step's cost with strategy `ParameterServer`, against all-reduce: `python bench/parameter_server.py`. Root, no Ray.
 
 Four workers, each in a network namespace whose card is slowed down in both directions, so that the network is the
 bottleneck and not this machine's CPUs. Servers live where Cotenant puts them: each in a pod, and here a namespace, of
@@ -80,26 +80,25 @@ def child(rank: int) -> None:
 class Network:
     """The namespaces, and what runs in them."""
 
-    world: pod_sandbox.PodSandbox
+    sandbox: pod_sandbox.PodSandbox
     workers: list[subprocess.Popen[str]]
 
     def spawn(self, index: int, *command: str) -> subprocess.Popen[str]:
-        inside = ["ip", "netns", "exec", f"{self.world._bridge}{index}", sys.executable, "-P", *command]
+        inside = ["ip", "netns", "exec", f"{self.sandbox._bridge}{index}", sys.executable, "-P", *command]
         own = {"POD_IP": address(index), "OMP_NUM_THREADS": "1", "COTENANT_SECRET": SECRET, "RANK": str(index)}
         where = {"GLOO_SOCKET_IFNAME": "eth0", "MASTER_ADDR": address(0), "MASTER_PORT": "24000"}
-        path = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
-        everything = {**os.environ, **where, **own, "PYTHONPATH": path, "WORLD_SIZE": str(WORKERS)}
+        everything = {**os.environ, **where, **own, "WORLD_SIZE": str(WORKERS)}
         pipe = subprocess.PIPE
         return subprocess.Popen(inside, env=everything, stdin=pipe, stdout=pipe, text=True)
 
     def slow_down(self, mbit: int) -> None:
         shape = ["root", "tbf", "rate", f"{mbit}mbit", "burst", "64kb", "latency", "200ms"]
-        for index in range(len(self.world.hosts)):
-            pod_sandbox.run("tc", "-n", f"{self.world._bridge}{index}", "qdisc", "add", "dev", "eth0", *shape)
-            pod_sandbox.run("tc", "-n", self.world._bridge, "qdisc", "add", "dev", f"p{index}", *shape)
+        for index in range(len(self.sandbox.hosts)):
+            pod_sandbox.run("tc", "-n", f"{self.sandbox._bridge}{index}", "qdisc", "add", "dev", "eth0", *shape)
+            pod_sandbox.run("tc", "-n", self.sandbox._bridge, "qdisc", "add", "dev", f"p{index}", *shape)
 
     def ask(self, command: str) -> float:
-        """Every worker does it; the slowest counts."""
+        """Milliseconds of the slowest worker, after a command to all of them."""
         for worker in self.workers:
             assert worker.stdin
             worker.stdin.write(command + "\n")
@@ -127,7 +126,7 @@ def address(index: int) -> str:
 
 
 def bytes_of_the_busiest_card(servers: int, size: int) -> float:
-    """That one card must carry one after the other in a step.
+    """Bytes that one card must carry one after the other in a step.
 
     All-reduce: what a rank sends. Servers: first all gradients come in, then all parameters go out; a worker sends all
     of its gradients and gets all parameters.
@@ -140,8 +139,8 @@ def bytes_of_the_busiest_card(servers: int, size: int) -> float:
 def measure(rounds: int, steps: int, mbit: int) -> list[dict[str, Any]]:
     names = tuple(f"server-{index}" for index in range(max(SERVERS)))
     pods = pod_sandbox.contract([1] * WORKERS, command=("x",), servers=names)
-    with pod_sandbox.PodSandbox(pods, Path(__file__).parent) as world:
-        network = Network(world, [])
+    with pod_sandbox.PodSandbox(pods, Path(__file__).parent) as sandbox:
+        network = Network(sandbox, [])
         try:
             for rank in range(WORKERS):
                 network.workers.append(network.spawn(rank, __file__, "--child", str(rank)))

@@ -1,4 +1,4 @@
-"""How fast the core decides, without any API server: the scenarios of published schedulers, on clusters of their size.
+"""Rate of the core's decisions, without an API server: the scenarios of published schedulers, on clusters as large.
 
     python bench/throughput.py [--seed 1] [--only NAME …] [--scale 1.0] [--json FILE]
 

@@ -20,12 +20,13 @@ from typing import Any
 
 from tests.support import pod_sandbox
 
-PROGRAM = "training_program.py"
 HERE = Path(__file__).resolve().parent
-TESTS = HERE.parent / "tests" / "worker" / "programs"
+PROGRAMS = HERE / "parts" / "programs"
+PROGRAM = "training_program.py"
+TEST_PROGRAMS = HERE.parent / "tests" / "worker" / "programs"
 PODS = {"one pod, two ranks": [2], "two pods": [1, 1]}
 SETTLED_S = 10
-"""Of training: by then the warm process has imported what a first step imports."""
+"""Seconds of training after which the fork server has imported what a first step imports."""
 _START_S = 240
 
 
@@ -42,13 +43,13 @@ def read(log: str, launched: float) -> dict[str, Any]:
 
 
 def under_torchrun(pods: list[int], turns: int) -> dict[str, Any]:
-    """In such pods as Cotenant's ranks run in, with their network and their part of the CPUs."""
-    torchrun = f"cd {HERE} && exec {sys.executable} -m torch.distributed.run"
+    """Run in such pods as Cotenant's ranks run in, with their network and their part of the CPUs."""
+    torchrun = f"cd {PROGRAMS} && exec {sys.executable} -m torch.distributed.run"
     torchrun += f" --nnodes={len(pods)} --nproc-per-node={pods[0]} --master-addr=pod-0 --master-port=29500"
-    with pod_sandbox.PodSandbox(pod_sandbox.contract(pods), HERE, env={"OMP_NUM_THREADS": "1"}) as world:
+    with pod_sandbox.PodSandbox(pod_sandbox.contract(pods), PROGRAMS, env={"OMP_NUM_THREADS": "1"}) as sandbox:
         launched = time.time()
         each = [f"{torchrun} --node-rank={rank} {PROGRAM} {turns}" for rank in range(len(pods))]
-        started = [world.start(rank, shell=shell) for rank, shell in enumerate(each)]
+        started = [sandbox.start(rank, shell=shell) for rank, shell in enumerate(each)]
         for pod in started:
             pod.wait(_START_S)
         return read(started[0].log(), launched)
@@ -56,16 +57,16 @@ def under_torchrun(pods: list[int], turns: int) -> dict[str, Any]:
 
 def under_cotenant(pods: list[int], turns: int) -> dict[str, Any]:
     job = pod_sandbox.contract(pods, command=("torchrun", PROGRAM, str(turns)))
-    with pod_sandbox.PodSandbox(job, HERE, env={"OMP_NUM_THREADS": "1"}) as world:
+    with pod_sandbox.PodSandbox(job, PROGRAMS, env={"OMP_NUM_THREADS": "1"}) as sandbox:
         launched = time.time()
-        started = world.start_all()
+        started = sandbox.start_all()
         phases: dict[str, float] = {}
 
         def finished() -> bool:
             nonlocal phases
             if started[0].process.poll() is not None:
                 return True
-            # Asked once: each time costs a process, beside what is timed.
+            # Only once: each request costs a process, beside what is timed.
             if not phases and "FIRST" in started[0].log():
                 phases = phases_of(started[0].get("/metrics"))
             return False
@@ -73,18 +74,20 @@ def under_cotenant(pods: list[int], turns: int) -> dict[str, Any]:
         try:
             pod_sandbox.until(finished, _START_S, "the end of the run")
         except TimeoutError:
-            raise RuntimeError(world.logs()) from None
+            raise RuntimeError(sandbox.logs()) from None
         return {**read(started[0].log(), launched), "phases": phases}
 
 
 def settled(runs: list[dict[str, Any]]) -> float:
     """Milliseconds of a step: median over the later half of all runs."""
-    return statistics.median(ms for run in runs for ms in run["ms"][len(run["ms"]) // 2 :])
+    steps: list[float] = [ms for run in runs for ms in run["ms"][len(run["ms"]) // 2 :]]
+    return statistics.median(steps)
 
 
 def at_first(runs: list[dict[str, Any]]) -> float:
-    """The same over the first tenth, while the warm process may still get ready for the next start."""
-    return statistics.median(ms for run in runs for ms in run["ms"][: max(1, len(run["ms"]) // 10)])
+    """Milliseconds of a step: median over the first tenth of all runs, while the fork server may still import."""
+    steps: list[float] = [ms for run in runs for ms in run["ms"][: max(1, len(run["ms"]) // 10)]]
+    return statistics.median(steps)
 
 
 def phases_of(page: str) -> dict[str, float]:
@@ -94,8 +97,8 @@ def phases_of(page: str) -> dict[str, float]:
 def recovery(after_s: float) -> float:
     """Seconds from a SIGKILL of rank 1, after so many of training, to the first step of the other pod's rank."""
     job = pod_sandbox.contract([1, 1], command=("python", "torch_steps.py"))
-    with pod_sandbox.PodSandbox(job, TESTS) as world:
-        head, other = world.start_all()
+    with pod_sandbox.PodSandbox(job, TEST_PROGRAMS) as sandbox:
+        head, other = sandbox.start_all()
         pod_sandbox.until(lambda: "step 20" in head.log(), _START_S, "training")
         time.sleep(after_s)
         killed = time.time()

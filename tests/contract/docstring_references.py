@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+
 from tests.contract.python_names import Names, names_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from tests.contract.docstring_references import House, Reference, written_in
 
 HERE = "operator/cotenant/core/actions.py"

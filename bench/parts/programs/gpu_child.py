@@ -1,6 +1,6 @@
-"""One process of a job on the GPU, for bench/gpu.py: `gpu_child.py DEED [NUMBER…]`. Answers in lines of JSON.
+"""One process of a job on the GPU: `gpu_child.py ACTION [NUMBER…]`. Answers in lines of JSON.
 
-Deeds that hold memory or take turns wait for a line on stdin before they go on.
+Actions that hold memory or take turns wait for a line on stdin before they go on.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ MIB = 1 << 20
 PATTERN = 0x5EC2E75EC2E75EC2
 
 
-def say(**facts: Any) -> None:
+def answer(**facts: Any) -> None:
     print(json.dumps(facts), flush=True)
 
 
 def usable() -> None:
-    """Whether this torch can use this GPU and driver at all; a wheel for a newer CUDA cannot."""
+    """Answer why this torch cannot use this GPU and driver, as a wheel for a newer CUDA; empty when it can."""
     import torch
 
     try:
         torch.ones(1, device="cuda").sum().item()
-        say(torch=torch.__version__, why="")
+        answer(torch=torch.__version__, why="")
     except (RuntimeError, AssertionError) as error:
-        say(torch=torch.__version__, why=str(error).splitlines()[0][:300])
+        answer(torch=torch.__version__, why=str(error).splitlines()[0][:300])
 
 
 def fill(step_mib: int) -> tuple[int, str, list[Any]]:
-    """Allocate until torch says no: (bytes held, what it said, the tensors)."""
+    """Allocate until torch refuses: (bytes held, its error, the tensors)."""
     import torch
 
     held: list[Any] = []
@@ -49,18 +49,18 @@ def hold(step_mib: int) -> None:
 
     size, error, held = fill(step_mib)
     torch.cuda.synchronize()
-    say(allocated=size, reserved=torch.cuda.memory_reserved(), error=error[:300])
+    answer(allocated=size, reserved=torch.cuda.memory_reserved(), error=error[:300])
     sys.stdin.readline()
     held.clear()
 
 
 def raise_limit() -> None:
-    """What a program does that wants more than its share."""
+    """Allocate after raising the limit, as a program that wants more than its share."""
     import torch
 
     torch.cuda.init()
     torch.cuda.set_per_process_memory_fraction(1.0)
-    say(allocated=fill(256)[0])
+    answer(allocated=fill(256)[0])
 
 
 def _spawned(queue: Any) -> None:
@@ -72,7 +72,7 @@ def spawn() -> None:
     queue = context.Queue()
     process = context.Process(target=_spawned, args=(queue,))
     process.start()
-    say(allocated=queue.get(timeout=120))
+    answer(allocated=queue.get(timeout=120))
     process.join()
 
 
@@ -85,12 +85,12 @@ def context_and_nccl() -> None:
     (matrix @ matrix).sum().item()
     torch.nn.functional.conv2d(torch.randn(8, 3, 32, 32, device="cuda"), torch.randn(8, 3, 3, 3, device="cuda"))
     torch.cuda.synchronize()
-    say(reserved=torch.cuda.memory_reserved())
+    answer(reserved=torch.cuda.memory_reserved())
     sys.stdin.readline()
     dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
     dist.all_reduce(torch.ones(1 << 22, device="cuda"))
     torch.cuda.synchronize()
-    say(reserved=torch.cuda.memory_reserved())
+    answer(reserved=torch.cuda.memory_reserved())
     sys.stdin.readline()
     dist.destroy_process_group()
 
@@ -101,7 +101,7 @@ def sees() -> None:
     count = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
     bare = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
     devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    say(
+    answer(
         uuids=[f"GPU-{torch.cuda.get_device_properties(index).uuid}" for index in range(devices)],
         child=subprocess.run(count, capture_output=True, text=True, check=False).stdout.strip(),
         unset=subprocess.run(count, capture_output=True, text=True, check=False, env=bare).stdout.strip(),
@@ -138,9 +138,9 @@ def train(steps: int, reporting: int) -> None:
         return (time.perf_counter() - begin) / steps * 1e3
 
     turn()
-    say(ready=True)
+    answer(ready=True)
     while sys.stdin.readline().strip() == "go":
-        say(ms=turn())
+        answer(ms=turn())
 
 
 def write_pattern() -> None:
@@ -149,7 +149,7 @@ def write_pattern() -> None:
     free, _ = torch.cuda.mem_get_info()
     held = torch.full((int(free * 0.9) // 8,), PATTERN, dtype=torch.int64, device="cuda")
     torch.cuda.synchronize()
-    say(written=held.numel() * 8)
+    answer(written=held.numel() * 8)
 
 
 def scan() -> None:
@@ -166,7 +166,7 @@ def scan() -> None:
             pattern += int((part == PATTERN).sum())
             other += int((part != 0).sum())
         scanned += chunk
-    say(scanned=scanned, pattern_words=pattern, nonzero_words=other)
+    answer(scanned=scanned, pattern_words=pattern, nonzero_words=other)
 
 
 DEEDS = {

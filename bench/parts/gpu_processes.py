@@ -1,4 +1,4 @@
-"""Where `bench/gpu.py` measures: one GPU, and children on it that start with a rank's environment or without."""
+"""One GPU, and child processes on it that start with a rank's environment or without it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from cotenant.contract import GpuGrant
 from cotenant_worker.host import layout
 from cotenant_worker.ranks import memory_limits
 
-ROOT = Path(__file__).resolve().parents[1]
-CHILD = Path(__file__).with_name("gpu_child.py")
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(__file__).with_name("programs") / "gpu_child.py"
 MIB, GIB = 1 << 20, 1 << 30
 SHARE = 0.4
 _ANSWER_S = 300.0
@@ -34,20 +34,20 @@ except Exception:
 
 
 class Child:
-    """One process of a job; it answers in lines."""
+    """One process of a job, `programs.gpu_child`: it answers in lines of JSON."""
 
     def __init__(self, deed: str, *numbers: int, env: dict[str, str]) -> None:
-        command = [sys.executable, str(CHILD), deed, *map(str, numbers)]
+        command = [sys.executable, str(PROGRAM), deed, *map(str, numbers)]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
     def answer(self) -> dict[str, Any]:
-        """The next line; RuntimeError when the child ends instead, or when it says nothing for _ANSWER_S."""
+        """The next line; RuntimeError when the child ends instead, or writes nothing for _ANSWER_S seconds."""
         assert self.process.stdout
-        impatience = threading.Timer(_ANSWER_S, self.process.kill)
-        impatience.start()
+        timeout = threading.Timer(_ANSWER_S, self.process.kill)
+        timeout.start()
         line = self.process.stdout.readline()
-        impatience.cancel()
+        timeout.cancel()
         if not line:
             _, error = self.process.communicate(timeout=60)
             raise RuntimeError(f"child ended with {self.process.returncode}: {error.strip()[-600:]}")
@@ -68,7 +68,9 @@ class Child:
 
 
 @dataclass
-class Bench:
+class GpuBench:
+    """The measured GPU, and the rows of the table."""
+
     uuid: str
     total: int
     state: Path
@@ -81,13 +83,13 @@ class Bench:
         print(f"{name:<46} {verdict:<9} {text}", flush=True)
 
     def plain(self, uuid: str = "") -> dict[str, str]:
-        """Without Cotenant's hook: the same GPU."""
+        """Environment of a child on the same GPU without Cotenant's hook."""
         path = f"{ROOT / 'operator'}:{ROOT / 'worker'}"
         own = {"CUDA_VISIBLE_DEVICES": uuid or self.uuid, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PYTHONPATH": path}
         return {**os.environ, **own}
 
     def rank(self, share: float | None = SHARE, uuid: str = "") -> dict[str, str]:
-        """As the launcher starts a rank with this share, or with the whole GPU."""
+        """Environment of a rank with this share, or with the whole GPU, as the launcher makes it."""
         env = self.plain(uuid)
         env |= {"PYTHONPATH": f"{layout.HOOK_DIR}:{env['PYTHONPATH']}", layout.ENV_STATE: str(self.state)}
         env |= {layout.ENV_GENERATION: "0", layout.ENV_COLLECTIVE: "nccl", "RANK": "0", "WORLD_SIZE": "1"}
@@ -100,6 +102,6 @@ class Bench:
         return memory_limits.with_limits(env, memory_limits.limit_variables([budget]))
 
     def used(self) -> int:
-        """Bytes in use on the whole GPU, by NVML: no context of our own in the figure."""
+        """Bytes in use on the whole GPU, by NVML: no CUDA context of this process is in the figure."""
         command = [sys.executable, "-c", _USED]
         return int(subprocess.run(command, env=self.plain(), capture_output=True, text=True, check=True).stdout)

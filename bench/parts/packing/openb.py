@@ -1,6 +1,6 @@
 """The openb lists and the published protocol around them: order, inflation, one pass. Pure numpy.
 
-`packing.py` runs policies on what this module builds. The protocol is the one of the FGD artifact (Weng et al.,
+The protocol is the one of the FGD artifact (Weng et al.,
 "Beware of Fragmentation", USENIX ATC 2023): shuffle, inflate to 130 % of the cluster's GPUs by drawing clones, let the
 pods arrive one by one, drop what does not fit, never move or remove anything.
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 WHOLE = 1000
 SLOTS = 8
-"""GPUs per node, at most."""
+"""GPUs of a node, at most."""
 INFLATION = 1.3
 LISTS = (
     "default",
@@ -29,8 +29,8 @@ LISTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What a pod asks for. `milli` is per GPU; `models` is empty for any model."""
+class PodShape:
+    """Request of a pod: milli-CPU, MiB, number of GPUs. `milli` is per GPU; `models` is empty for any model."""
 
     cpu: int
     memory: int
@@ -92,13 +92,13 @@ def read_machines(traces: Path) -> Machines:
     )
 
 
-def read_pods(traces: Path, name: str) -> list[Shape]:
+def read_pods(traces: Path, name: str) -> list[PodShape]:
     """The pods of one list, in the list's own order (it is sorted by name)."""
     pods = []
     for row in _rows(_find(traces, f"openb_pod_list_{name}")):
         count = int(row["num_gpu"])
         pods.append(
-            Shape(
+            PodShape(
                 cpu=int(row["cpu_milli"]),
                 memory=int(row["memory_mib"]),
                 count=count,
@@ -109,7 +109,7 @@ def read_pods(traces: Path, name: str) -> list[Shape]:
     return pods
 
 
-def arrivals(pods: list[Shape], capacity_milli: int, rng: np.random.Generator) -> list[Shape]:
+def arrivals(pods: list[PodShape], capacity_milli: int, rng: np.random.Generator) -> list[PodShape]:
     """One run's order: a shuffle of the list, then clones until 130 % of the GPUs are asked for.
 
     A list that starts above 130 % loses pods at random instead.

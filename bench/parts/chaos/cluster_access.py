@@ -1,4 +1,4 @@
-"""A cluster as faults find their way in it: its pods, its processes in /proc, its components."""
+"""Targets of faults in a local cluster: pods through the API server, processes in /proc, components by name."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ from cotenant_local.controlplane import control_socket
 from cotenant_local.controlplane.node_machines import descendants
 
 
-class NothingThereError(Exception):
-    """There is nothing that this fault could hit; the message says what was looked for."""
+class NoTargetError(Exception):
+    """Nothing runs that this fault could hit; the message names what was looked for."""
 
 
 @dataclass(slots=True)
-class Stage:
-    """The cluster, and what a fault may ask about it."""
+class ClusterAccess:
+    """A cluster and the random draw of targets in it."""
 
     cluster: Cluster
     dice: random.Random
     hit: str = ""
-    """What the fault took, for the story."""
+    """Target of the last fault, for the log."""
     urgent: int = 0
+    """Number of jobs of higher priority so far."""
     nodes: list[str] = field(default_factory=lambda: ["gpu-1", "gpu-2", "gpu-3"])
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         return self.cluster.kubectl(*arguments, stdin=stdin)
 
-    def chosen(self, candidates: list[Any], what: str) -> Any:
+    def choose(self, candidates: list[Any], what: str) -> Any:
         if not candidates:
-            raise NothingThereError(f"no {what} just now")
+            raise NoTargetError(f"no {what} just now")
         found = self.dice.choice(candidates)
         self.hit = str(found)
         return found
 
     def pods(self, *, system: str = "") -> list[tuple[str, str]]:
-        """(namespace, name) of running pods: those of jobs, or those of a component of ours."""
+        """(namespace, name) of running pods: those of jobs, or those of a component of Cotenant."""
         label = f"app.kubernetes.io/component={system}" if system else "cotenant.dev/job"
         text = self.kubectl("get", "pods", "-A", "-l", label, "--field-selector=status.phase=Running", "-o", "json")
         return [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in json.loads(text)["items"]]
@@ -63,17 +64,16 @@ class Stage:
         status = lifecycle.status(self.cluster.name)
         inside = (status["nodes"][node] if node else status)["components"].get(name, {}).get("pid")
         depth = len(numbers_of(control_socket.peer(self.cluster.state.control))) + bool(node)
-        for pid, command, _ in self.processes():
+        for pid, _, _ in self.processes():
             numbers = numbers_of(pid)
             if inside and numbers[-1:] == [inside] and len(numbers) == depth and _on(pid, node):
                 self.hit = f"{name} of {node}" if node else name
                 return pid
-            del command
-        raise NothingThereError(f"no {name} {node}")
+        raise NoTargetError(f"no {name} {node}")
 
 
 def numbers_of(pid: int) -> list[int]:
-    """Of a process in each PID namespace from here inwards."""
+    """Pids of a process in each PID namespace, from this one inwards; empty when it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -82,7 +82,7 @@ def numbers_of(pid: int) -> list[int]:
 
 
 def _on(pid: int, node: str) -> bool:
-    """A component of a node is a child of the node's first process, which has its name among its arguments."""
+    """True for a child of the node's first process, which has the node's name among its arguments."""
     if not node:
         return True
     try:

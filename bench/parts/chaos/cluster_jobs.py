@@ -1,4 +1,4 @@
-"""The jobs that bench/chaos_cluster.py keeps running on a whole cluster, and the tenants that they belong to.
+"""Jobs of a fault run on a whole cluster, and the tenants that they belong to.
 
 All run `chaos_program`, so that the result of each is known exactly; each is another way in which a job may be built.
 """
@@ -8,18 +8,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import chaos_program
-import chaos_sums
-
+from bench.parts.programs import chaos_sums
 from cotenant import names
 
 Document = dict[str, Any]
-PROGRAM = [Path(module.__file__) for module in (chaos_program, chaos_sums)]
+PROGRAM = [Path(chaos_sums.__file__).with_name(f"{name}.py") for name in ("chaos_program", "chaos_sums")]
 TEAMS = ("team-a", "team-b")
 LIMIT = 5
-"""GPUs that a queue may ever hold; three of them are its own, of six in all."""
+"""GPUs that a queue may hold at most; three of them are guaranteed to it, of six in all."""
 STEPS = 400
-RIGHT = chaos_program.right(STEPS)
+RIGHT = chaos_sums.right(STEPS)
 SMALL = {"cpu": "100m", "memory": "600Mi"}
 KINDS: dict[str, Document] = {
     "elastic": {"workers": 3, "minWorkers": 1, "gpu": {"count": 1}},
@@ -37,7 +35,7 @@ def tenants() -> list[Document]:
         quota = {"guaranteed": 3, "limit": LIMIT}
         found += [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team, "labels": labels}},
-            _ours("Queue", team, None, {"namespaces": [team], "quotas": [quota]}),
+            _resource("Queue", team, None, {"namespaces": [team], "quotas": [quota]}),
             {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
@@ -49,7 +47,7 @@ def tenants() -> list[Document]:
 
 
 def job(kind: str, number: int, team: str) -> list[Document]:
-    """One that is to end with `RIGHT`, and the claim that its checkpoints are kept in. Nothing is retried for it."""
+    """A job that is to end with `RIGHT`, without retries, after the claim that its checkpoints are kept in."""
     name = f"{kind}-{number}"
     program = ["chaos_program.py", {"torchrun": "torch", "servers": "servers"}.get(kind, "ring"), str(STEPS)]
     runtime: Document = {
@@ -76,12 +74,12 @@ def job(kind: str, number: int, team: str) -> list[Document]:
     metadata = {"name": name, "namespace": team}
     return [
         {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim},
-        _ours("TrainingJob", name, team, spec),
+        _resource("TrainingJob", name, team, spec),
     ]
 
 
 def urgent(number: int, team: str) -> Document:
-    """A higher priority, all of its queue's GPUs, and soon over: others of the queue have to make room."""
+    """A short job of higher priority on all of its queue's guaranteed GPUs: it preempts others of the queue."""
     program = "import time; time.sleep(10)"
     spec = {
         "queue": team,
@@ -91,9 +89,9 @@ def urgent(number: int, team: str) -> Document:
         "resources": {"cpu": "50m", "memory": "200Mi"},
         "runtime": {"command": ["python", "-c", program]},
     }
-    return _ours("TrainingJob", f"urgent-{number}", team, spec)
+    return _resource("TrainingJob", f"urgent-{number}", team, spec)
 
 
-def _ours(kind: str, name: str, namespace: str | None, spec: Document) -> Document:
+def _resource(kind: str, name: str, namespace: str | None, spec: Document) -> Document:
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}

@@ -1,4 +1,4 @@
-"""The job that chaos kills: adds known numbers up over all ranks, and saves. Arguments: torch, ring or servers; steps.
+"""Program that adds known numbers up over all ranks, and saves. Arguments: torch, ring or servers; steps.
 
 The sum does not depend on how often it was interrupted or how many ranks there were, unless something was lost or
 done twice.
@@ -10,27 +10,19 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from chaos_sums import sum_up
+from chaos_sums import sum_up, summand
 
 from cotenant_worker import Saver, context, report, results, should_stop
 
 EVERY = 10
 
 
-def summand(step: int) -> float:
-    return float(step * step % 11)
-
-
-def right(steps: int) -> float:
-    """What the job must come to."""
-    return sum(summand(step) for step in range(1, steps + 1))
-
-
 def main(kind: str, steps: int) -> None:
     saver = Saver()
     found = saver.latest()
-    state = json.loads((found.path / "state.json").read_text()) if found else {"step": 0, "value": 0.0}
+    state: dict[str, Any] = json.loads((found.path / "state.json").read_text()) if found else {"step": 0, "value": 0.0}
     rank, size = context().rank, context().world_size
     print(f"rank {rank} of {size} starts at {state['step']}", flush=True)
 

@@ -1,7 +1,7 @@
-"""What runs beside the ranks, and what it costs them: `python bench/beside.py`. Root, for the pods.
+"""What launcher, Ray and all else beside the ranks cost a step: `python bench/sidecar_overhead.py`. Root, for the pods.
 
-Two runs of the same job differ by more than that on most machines. So it is seen within one run: launchers, Ray and all
-else in the pods but the ranks are stopped and let go again by turns, and the steps of both kinds of turns are compared.
+Two runs of the same job differ by more than that on most machines. So it is measured within one run: the processes of
+the pods that are no ranks are stopped and continued by turns, and the steps of both kinds of turns are compared.
 """
 
 from __future__ import annotations
@@ -17,54 +17,53 @@ import sys
 import time
 from pathlib import Path
 
-import training
-
+from bench import training
 from tests.support import pod_sandbox
 from tests.support.pod import Pod
 
 TURN_S = 1.2
-"""Far shorter than anybody's patience with somebody who says nothing."""
+"""Seconds of a turn: far shorter than every timeout of a silent peer."""
 _BLOCK = 20
-"""Steps between two times that the program tells."""
+"""Steps between two times that the program prints."""
 _OUTSIDE = ("ip", "sh", "unshare")
-"""They hold the pod's namespaces, and wait."""
+"""Processes that hold the pod's namespaces, and wait."""
 
 
-def beside(pod: Pod) -> list[int]:
-    """Host pids of all that runs in a pod and is no rank."""
+def sidecars(pod: Pod) -> list[int]:
+    """Host pids of all processes of a pod that are no ranks."""
     found = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in pod.processes("")}
     return [pid for pid, name in found.items() if name not in _OUTSIDE and not name.startswith("rank-")]
 
 
-def tell(pids: list[int], number: int) -> None:
-    """Those that still live: on a fast machine the program may be done before the last turn, which counts nothing."""
+def signal_all(pids: list[int], number: int) -> None:
+    """Signal those that still live: on a fast machine the program may be done before the last turn."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
-def turns(world: pod_sandbox.PodSandbox, count: int) -> list[tuple[bool, float, float]]:
-    """(all run, begin, end) of each."""
-    others = [pid for pod in world.pods for pid in beside(pod)]
+def turns(sandbox: pod_sandbox.PodSandbox, count: int) -> list[tuple[bool, float, float]]:
+    """(all processes run, begin, end) of each turn; times in Unix seconds."""
+    others = [pid for pod in sandbox.pods for pid in sidecars(pod)]
     found = []
     for turn in range(count):
         run = turn % 2 == 0
-        tell(others, signal.SIGCONT if run else signal.SIGSTOP)
+        signal_all(others, signal.SIGCONT if run else signal.SIGSTOP)
         begin = time.time()
         time.sleep(TURN_S)
         found.append((run, begin, time.time()))
-    tell(others, signal.SIGCONT)
+    signal_all(others, signal.SIGCONT)
     return found
 
 
 def measure(pods: list[int], count: int) -> dict[bool, list[float]]:
-    """Milliseconds of a step in each turn, with the others (True) and without."""
+    """Milliseconds of a step in each turn, with the other processes (True) and without."""
     job = pod_sandbox.contract(pods, command=("torchrun", training.PROGRAM, str(count * 12)))
-    with pod_sandbox.PodSandbox(job, training.HERE, env={"OMP_NUM_THREADS": "1"}) as world:
-        head = world.start_all()[0]
+    with pod_sandbox.PodSandbox(job, training.PROGRAMS, env={"OMP_NUM_THREADS": "1"}) as sandbox:
+        head = sandbox.start_all()[0]
         pod_sandbox.until(lambda: "FIRST" in head.log(), 240, "training")
         time.sleep(training.SETTLED_S)
-        taken = turns(world, count)
+        taken = turns(sandbox, count)
         steps = json.loads(pod_sandbox.until(lambda: re.search(r"STEPS (\[.*\])", head.log()), 600, "the end")[1])
     found: dict[bool, list[float]] = {True: [], False: []}
     for run, begin, end in taken:
@@ -79,7 +78,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=60)
     chosen = parser.parse_args()
     if why := pod_sandbox.missing():
-        print(f"bench/beside.py did not run: {why}")
+        print(f"bench/sidecar_overhead.py did not run: {why}")
         return 0
     for name, pods in training.PODS.items():
         found = measure(pods, chosen.turns)

@@ -1,5 +1,7 @@
-"""How the job that chaos kills adds up over all ranks. Apart from the program, so that only who uses torch loads it:
-the worker imports ahead what the program's own text imports.
+"""The sum that `chaos_program` comes to, and the ways in which its ranks add up.
+
+A file of its own, so that torch is loaded only where it is used: the worker imports ahead what the program's text
+imports.
 """
 
 from __future__ import annotations
@@ -9,8 +11,20 @@ from collections.abc import Callable
 from cotenant_worker import ParameterServer, all_reduce
 
 
+def summand(step: int) -> float:
+    return float(step * step % 11)
+
+
+def right(steps: int) -> float:
+    """The sum that a job of so many steps must come to."""
+    return sum(summand(step) for step in range(1, steps + 1))
+
+
 def sum_up(kind: str, value: float) -> Callable[[float], float]:
-    """Adds the mean of what all ranks bring to what there was, `value`, and says what there is."""
+    """A function that adds the mean over all ranks to the sum so far, at first `value`, and returns the sum.
+
+    `kind`: torch, ring or servers.
+    """
     if kind == "servers":
         return _push(value)
     if kind == "torch":

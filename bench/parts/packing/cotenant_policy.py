@@ -1,4 +1,4 @@
-"""Our packing policy on an openb run: the ledger, the filter, the choice and the scorer that `schedule` uses.
+"""Cotenant's packing policy on an openb run: the ledger, the filter, the choice and the scorer that `schedule` uses.
 
 Each pod is one worker of one job. The mix is learned from the pods that have arrived so far, placed or not, as a
 scheduler sees them in its queue and among what runs; nothing is known of the list. openb has one amount per share,
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from openb import WHOLE, Machines
-from openb import Shape as Pod
 
+from bench.parts.packing.openb import WHOLE, Machines
+from bench.parts.packing.openb import PodShape as Pod
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import Gpu, Node
 from cotenant.core.placement import Packing, Shape
@@ -20,7 +20,7 @@ from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import Tenancy
 from cotenant.core.placement.gang import PlacementRequest, place_gang
 
-_EVERYBODY = Tenancy(1)
+_TENANCY = Tenancy(1)
 
 
 def as_nodes(machines: Machines) -> list[Node]:
@@ -38,7 +38,7 @@ def as_nodes(machines: Machines) -> list[Node]:
     ]
 
 
-class Ours:
+class CotenantPolicy:
     """One run. A new cycle, with the mix learned until then, begins every CYCLE arrivals, sooner at the start."""
 
     CYCLE = 400
@@ -50,11 +50,11 @@ class Ours:
         self._shapes: dict[Pod, Shape] = {}
         self._arrived = 0
         self._anywhere = np.ones(len(machines.cpu), dtype=np.bool_)
-        self._cycle()
+        self._begin_cycle()
 
-    def _cycle(self) -> None:
+    def _begin_cycle(self) -> None:
         demands = [(shape, float(self._seen[shape])) for shape in sorted(self._seen)]
-        self._room = FitCache(self._ledger, Packing().prepare(self._ledger, demands))
+        self._fits = FitCache(self._ledger, Packing().prepare(self._ledger, demands))
 
     def place(self, pod: Pod) -> bool:
         shape = self._shapes.get(pod)
@@ -63,21 +63,21 @@ class Ours:
         self._seen[shape] += 1
         self._arrived += 1
         if self._arrived % self.CYCLE == 0 or self._arrived in {25, 50, 100, 200}:
-            self._cycle()
-        found = place_gang(self._room, self._ask(shape), 1)
+            self._begin_cycle()
+        found = place_gang(self._fits, self._request(shape), 1)
         if found is None:
             return False
         ((row, (columns,)),) = found
         milli = (pod.milli,) * len(columns)
-        self._ledger.allocate(NodeAllocation(row, columns, milli, milli, pod.cpu, pod.memory, _EVERYBODY.tenant))
+        self._ledger.allocate(NodeAllocation(row, columns, milli, milli, pod.cpu, pod.memory, _TENANCY.tenant))
         return True
 
-    def _ask(self, shape: Shape) -> PlacementRequest:
+    def _request(self, shape: Shape) -> PlacementRequest:
         if self._ties is None:
-            return PlacementRequest(shape=shape, tenancy=_EVERYBODY, allowed=self._anywhere, unrestricted=True)
-        score = self._room.shape_fit(shape, _EVERYBODY).node_scores
+            return PlacementRequest(shape=shape, tenancy=_TENANCY, allowed=self._anywhere, unrestricted=True)
+        score = self._fits.shape_fit(shape, _TENANCY).node_scores
         drawn = self._ties.choice(np.flatnonzero(score == score.max()))
-        return PlacementRequest(shape=shape, tenancy=_EVERYBODY, allowed=np.arange(len(score)) == drawn)
+        return PlacementRequest(shape=shape, tenancy=_TENANCY, allowed=np.arange(len(score)) == drawn)
 
     def sound(self) -> bool:
         return self._ledger.sound()

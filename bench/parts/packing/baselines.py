@@ -12,15 +12,16 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from openb import SLOTS, WHOLE, Machines, Shape
+
+from bench.parts.packing.openb import SLOTS, WHOLE, Machines, PodShape
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 NEVER = -np.inf
 
 
-class Ledger:
-    """What is left of the cluster, with the nodes in the order in which this run's tie-break walks them."""
+class BaselineLedger:
+    """Free resources of the cluster, with the nodes in the order in which this run's tie-break walks them."""
 
     def __init__(self, machines: Machines) -> None:
         self.cpu = machines.cpu.copy()
@@ -30,16 +31,19 @@ class Ledger:
         self.models = machines.models
         self.changed: list[int] = []
 
-    def allowed(self, shape: Shape) -> NDArray[np.bool_]:
+    def allowed(self, shape: PodShape) -> NDArray[np.bool_]:
         """Models that the shape may use, as a mask over model indices."""
         return np.array([not shape.models or model in shape.models for model in self.models])
 
-    def fits(self, shape: Shape, rows: Ints) -> NDArray[np.bool_]:
+    def fits(self, shape: PodShape, rows: Ints) -> NDArray[np.bool_]:
         """Everything but host memory, which is not part of a scoring shape."""
         enough = (self.free[rows] >= shape.milli).sum(axis=1) >= shape.count
-        return (self.cpu[rows] >= shape.cpu) & (enough | (shape.count == 0)) & self.allowed(shape)[self.model[rows]]
+        fitting: NDArray[np.bool_] = (
+            (self.cpu[rows] >= shape.cpu) & (enough | (shape.count == 0)) & self.allowed(shape)[self.model[rows]]
+        )
+        return fitting
 
-    def place(self, row: int, shape: Shape, gpu: int) -> None:
+    def place(self, row: int, shape: PodShape, gpu: int) -> None:
         """A share goes to `gpu`; whole GPUs are the first free ones."""
         if shape.is_share:
             self.free[row, gpu] -= shape.milli
@@ -52,23 +56,25 @@ class Ledger:
         self.changed.append(row)
 
 
-class Policy(Protocol):
-    def score(self, ledger: Ledger, shape: Shape, rows: Ints) -> tuple[Floats, Ints]:
+class ScoringPolicy(Protocol):
+    def score(self, ledger: BaselineLedger, shape: PodShape, rows: Ints) -> tuple[Floats, Ints]:
         """For each row that fits: higher is better, and the GPU a share would take."""
         ...
 
 
-class Cached:
+class CachedScores:
     """Chooses nodes for one run: a policy's scores, kept per shape and refreshed for changed nodes only."""
 
-    def __init__(self, policy: Policy, ledger: Ledger, random_ties: np.random.Generator | None = None) -> None:
+    def __init__(
+        self, policy: ScoringPolicy, ledger: BaselineLedger, random_ties: np.random.Generator | None = None
+    ) -> None:
         self._policy, self._ledger, self._ties = policy, ledger, random_ties
-        self._known: dict[Shape, tuple[Floats, Ints]] = {}
-        self._seen: dict[Shape, int] = {}
+        self._known: dict[PodShape, tuple[Floats, Ints]] = {}
+        self._seen: dict[PodShape, int] = {}
 
-    def place(self, shape: Shape) -> bool:
+    def place(self, shape: PodShape) -> bool:
         ledger = self._ledger
-        key = Shape(shape.cpu, 0, shape.count, shape.milli, shape.models)
+        key = PodShape(shape.cpu, 0, shape.count, shape.milli, shape.models)
         if key not in self._known:
             size = len(ledger.cpu)
             self._known[key] = (np.full(size, NEVER), np.zeros(size, dtype=np.int64))
@@ -89,7 +95,7 @@ class Cached:
         ledger.place(row, shape, int(gpus[row]))
         return True
 
-    def _best(self, scores: Floats, shape: Shape) -> int | None:
+    def _best(self, scores: Floats, shape: PodShape) -> int | None:
         roomy = np.where(self._ledger.memory >= shape.memory, scores, NEVER)
         row = int(roomy.argmax())
         if roomy[row] == NEVER:
@@ -101,17 +107,18 @@ class Cached:
 
 def tightest(free: Ints, milli: int) -> Ints:
     """Per row, the GPU with the least room that still fits."""
-    return np.where(free >= milli, free, WHOLE + 1).argmin(axis=1)
+    gpus: Ints = np.where(free >= milli, free, WHOLE + 1).argmin(axis=1)
+    return gpus
 
 
 class RandomFit:
     """One random feasible node, one random feasible GPU."""
 
-    def __init__(self, ledger: Ledger, rng: np.random.Generator) -> None:
+    def __init__(self, ledger: BaselineLedger, rng: np.random.Generator) -> None:
         self._ledger, self._rng = ledger, rng
         self._all = np.arange(len(ledger.cpu))
 
-    def place(self, shape: Shape) -> bool:
+    def place(self, shape: PodShape) -> bool:
         ledger = self._ledger
         rows = np.flatnonzero(ledger.fits(shape, self._all) & (ledger.memory >= shape.memory))
         if not len(rows):
@@ -125,7 +132,7 @@ class RandomFit:
 class BestFit:
     """Least CPU and GPU left after, each relative to the largest node; integers from 0 to 100 as in the artifact."""
 
-    def score(self, ledger: Ledger, shape: Shape, rows: Ints) -> tuple[Floats, Ints]:
+    def score(self, ledger: BaselineLedger, shape: PodShape, rows: Ints) -> tuple[Floats, Ints]:
         cpu_left = (ledger.cpu[rows] - shape.cpu) / 128_000
         gpu_left = (ledger.free[rows].sum(axis=1) - shape.total) / (SLOTS * WHOLE)
         score = np.trunc(100 * (1 - cpu_left / 2 - gpu_left / 2))
@@ -137,7 +144,7 @@ class Fgd:
 
     COVER = 0.95
 
-    def __init__(self, ledger: Ledger, pods: list[Shape]) -> None:
+    def __init__(self, ledger: BaselineLedger, pods: list[PodShape]) -> None:
         typical = self._typical(pods)
         self._p = np.array([share for _, share in typical])
         self._cpu = np.array([shape.cpu for shape, _ in typical])
@@ -150,10 +157,10 @@ class Fgd:
         self._room = self._open * free.astype(np.int32)
 
     @classmethod
-    def _typical(cls, pods: list[Shape]) -> list[tuple[Shape, float]]:
-        counts = Counter(Shape(pod.cpu, 0, pod.count, pod.milli, pod.models) for pod in pods)
+    def _typical(cls, pods: list[PodShape]) -> list[tuple[PodShape, float]]:
+        counts = Counter(PodShape(pod.cpu, 0, pod.count, pod.milli, pod.models) for pod in pods)
         order = sorted(counts, key=lambda s: (counts[s], s.cpu, s.milli, s.count, s.models), reverse=True)
-        chosen: list[Shape] = []
+        chosen: list[PodShape] = []
         covered = 0
         while covered < cls.COVER * len(pods):
             chosen.append(order[len(chosen)])
@@ -163,14 +170,16 @@ class Fgd:
     def _usable(self, opened: Ints, room: Ints, cpu: Ints, model: Ints) -> Floats:
         """R − F: the free milli-GPU of GPUs that a typical pod could use, in expectation. One row per node."""
         able = (opened[:, self._level] >= self._count) & (cpu[:, None] >= self._cpu) & self._allowed[model]
-        return np.where(able, room[:, self._level], 0) @ self._p
+        expected: Floats = np.where(able, room[:, self._level], 0) @ self._p
+        return expected
 
     def fragmentation(self, free: Ints, cpu: Ints, model: Ints) -> Floats:
         """F: milli-GPU that a typical pod cannot use, per node."""
         usable = self._usable(self._open[free].sum(axis=1), self._room[free].sum(axis=1), cpu, model)
-        return free.sum(axis=1) - usable
+        unusable: Floats = free.sum(axis=1) - usable
+        return unusable
 
-    def score(self, ledger: Ledger, shape: Shape, rows: Ints) -> tuple[Floats, Ints]:
+    def score(self, ledger: BaselineLedger, shape: PodShape, rows: Ints) -> tuple[Floats, Ints]:
         free, cpu, model = ledger.free[rows], ledger.cpu[rows], ledger.model[rows]
         if not shape.is_share:
             taken = (free >= WHOLE) & ((free >= WHOLE).cumsum(axis=1) <= shape.count)

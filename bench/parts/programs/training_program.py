@@ -1,4 +1,4 @@
-"""The program that bench/training.py times: a small convolutional net on random images, DDP over gloo or NCCL.
+"""A program whose steps are timed: a small convolutional net on random images, DDP over gloo or NCCL.
 
 Ordinary torchrun style. Rank 0 prints `REDUCED <unix time>` after its first all-reduce, `FIRST <unix time>` after its
 first step, `STEPS <JSON list of [unix time, ms a step]>`, a block of steps each, at the end.
