@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from cotenant_local.cluster import planner, sandbox, spec
-from cotenant_local.host import folders, quantities
-from cotenant_local.host.cluster_folder import State
+from cotenant_local.cluster import planner, quantities, sandbox, spec
+from cotenant_local.host import folders
+from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.errors import LocalError
 from cotenant_local.node import simulated_resources
 
@@ -62,8 +62,8 @@ def test_count_makes_numbered_nodes() -> None:
     assert [(node.name, node.zone) for node in asked.nodes] == [("big-1", "a"), ("big-2", "a"), ("odd", None)]
 
 
-def places(folder: Path) -> planner.Places:
-    return planner.Places(State(folder), programs=folder, stubs=folder, oldest=None, cgroup=None)
+def places(folder: Path) -> planner.Prerequisites:
+    return planner.Prerequisites(ClusterFolder(folder), programs=folder, stubs=folder, oldest=None, cgroup=None)
 
 
 def test_a_node_carries_its_zone_inventory_and_taints_from_the_start(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from cotenant_local.cluster.certificates import Authority
+from cotenant_local.cluster.certificates import CertificateAuthority
 from cotenant_local.host.api_client import ApiError
-from cotenant_local.metrics.server import Answers, listen
-from cotenant_local.metrics.usage import Sample, Usage, between, parse
+from cotenant_local.metrics.rates import Sample, UsageRate, between, parse
+from cotenant_local.metrics.server import MetricsApi, listen
 
 LOOK = """\
 # HELP container_cpu_usage_seconds_total [STABLE] Cumulative cpu time consumed by the container in core-seconds
@@ -35,7 +35,7 @@ def test_a_look_has_the_node_and_its_containers_but_nothing_that_is_half_known()
 def test_use_is_the_difference_over_the_time_between_two_looks() -> None:
     earlier = {MAIN: Sample(1.5, 7, 100.0), (): Sample(9.0, 7, 100.0), ("gone",): Sample(1, 1, 100)}
     later = {MAIN: Sample(2.0, 9, 110.0), (): Sample(3.0, 9, 110.0), ("new",): Sample(1, 1, 110)}
-    assert between(earlier, later) == {MAIN: Usage(50_000_000, 9, 110.0, 10.0)}
+    assert between(earlier, later) == {MAIN: UsageRate(50_000_000, 9, 110.0, 10.0)}
     assert between(later, later) == {}
 
 
@@ -43,7 +43,7 @@ class Kubelets:
     """What the collector knows."""
 
     def __init__(self, *names: str) -> None:
-        used = Usage(250_000_000, 3 << 20, 1.7e9, 10.0)
+        used = UsageRate(250_000_000, 3 << 20, 1.7e9, 10.0)
         self.nodes = {"node-1": {(): used, **{("default", "web", name): used for name in names}}}
 
 
@@ -66,14 +66,14 @@ class Objects:
         return self.only if path.split("?", maxsplit=1)[0].endswith("/web") else {"items": [self.only]}
 
 
-def answers(api: Any, collector: Any) -> Answers:
-    return Answers(api, collector)
+def answers(api: Any, collector: Any) -> MetricsApi:
+    return MetricsApi(api, collector)
 
 
 def test_selectors_are_the_api_servers_and_the_figures_are_added_to_its_answer() -> None:
     api = Objects(pod("main", "side"))
     path = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods?labelSelector=app%3Dweb&limit=500"
-    (item,) = answers(api, Kubelets("main", "side")).answer(path)["items"]
+    (item,) = answers(api, Kubelets("main", "side")).get(path)["items"]
     assert api.asked == "GET /api/v1/namespaces/default/pods?labelSelector=app%3Dweb"
     assert item == {
         "kind": "PodMetrics",
@@ -91,17 +91,17 @@ def test_selectors_are_the_api_servers_and_the_figures_are_added_to_its_answer()
 def test_a_pod_is_not_told_in_part() -> None:
     path = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods"
     half = answers(Objects(pod("main", "side")), Kubelets("main"))
-    assert half.answer(path)["items"] == []
+    assert half.get(path)["items"] == []
     with pytest.raises(ApiError, match="404: pods web has not been measured yet"):
-        half.answer(f"{path}/web")
+        half.get(f"{path}/web")
 
 
 @pytest.fixture
 def pki(tmp_path: Path) -> Path:
     """The authorities of a cluster, the API server's certificate as a front proxy, and that of a stranger."""
-    Authority(tmp_path, "ca").issue("metrics-serving", common_name="metrics", hosts=("127.0.0.1",))
-    Authority(tmp_path, "front-proxy-ca").issue("front-proxy-client", common_name="front-proxy-client")
-    Authority(tmp_path, "ca").issue("stranger", common_name="kubernetes-admin", groups=("system:masters",))
+    CertificateAuthority(tmp_path, "ca").issue("metrics-serving", common_name="metrics", hosts=("127.0.0.1",))
+    CertificateAuthority(tmp_path, "front-proxy-ca").issue("front-proxy-client", common_name="front-proxy-client")
+    CertificateAuthority(tmp_path, "ca").issue("stranger", common_name="kubernetes-admin", groups=("system:masters",))
     return tmp_path
 
 
@@ -127,7 +127,7 @@ def test_only_the_api_server_is_answered(pki: Path) -> None:
 
 def test_what_there_is_can_be_discovered_and_all_else_is_not_found() -> None:
     known = answers(Objects(pod()), Kubelets())
-    names = [resource["name"] for resource in known.answer("/apis/metrics.k8s.io/v1beta1")["resources"]]
+    names = [resource["name"] for resource in known.get("/apis/metrics.k8s.io/v1beta1")["resources"]]
     assert names == ["nodes", "pods"]
     with pytest.raises(ApiError, match=r"404: /apis/metrics\.k8s\.io/v1beta1/secrets is not part of metrics\.k8s\.io"):
-        known.answer("/apis/metrics.k8s.io/v1beta1/secrets")
+        known.get("/apis/metrics.k8s.io/v1beta1/secrets")

@@ -12,7 +12,7 @@ import pytest
 
 from cotenant_local.cluster import lifecycle, spec
 from cotenant_local.cluster.lifecycle import Cluster
-from cotenant_local.host import cgroups
+from cotenant_local.host import cgroup_claims
 
 from .test_nothing_stays import assert_nothing_stays, descendants, outer_process, wait_until
 
@@ -120,10 +120,10 @@ def test_two_clusters_with_the_same_names_and_addresses_do_not_meet_and_one_outl
         parent.kill()
     wait_until(lambda: lifecycle.running() == ["two"], "the first cluster to end with its parent")
     assert_nothing_stays(pids, one.state, others=["two"])
-    cgroups.sweep()
-    assert {group.name for group in cgroups.ROOT.glob("*/cotenant-*") if group.name.endswith(("-one", "-two"))} <= {
-        "cotenant-two"
-    }
+    cgroup_claims.sweep()
+    assert {
+        group.name for group in cgroup_claims.ROOT.glob("*/cotenant-*") if group.name.endswith(("-one", "-two"))
+    } <= {"cotenant-two"}
     wait_until(lambda: len(heard(two)) > before + 10, "the traffic of the second cluster to go on")
     assert set(heard(two)) == {"two"}
     assert forwarded(two) == "two"

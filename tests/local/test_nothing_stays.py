@@ -13,8 +13,8 @@ import pytest
 from cotenant_local.cluster import lifecycle, ownership, spec
 from cotenant_local.controlplane import control_socket
 from cotenant_local.controlplane.node_machines import descendants
-from cotenant_local.host import cgroups
-from cotenant_local.host.cluster_folder import State
+from cotenant_local.host import cgroup_claims
+from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.processes import is_stopped
 
 pytestmark = pytest.mark.cluster
@@ -48,16 +48,16 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
         time.sleep(0.05)
 
 
-def outer_process(state: State) -> int:
+def outer_process(state: ClusterFolder) -> int:
     """`unshare`, the parent of the sandbox's first process."""
     inner = control_socket.peer(state.control)
     after_name = Path(f"/proc/{inner}/stat").read_text().rpartition(")")[2].split()
     return int(after_name[1])
 
 
-def assert_nothing_stays(pids: list[int], state: State, others: Sequence[str] = ()) -> None:
+def assert_nothing_stays(pids: list[int], state: ClusterFolder, others: Sequence[str] = ()) -> None:
     wait_until(lambda: not running(pids), f"all of {len(pids)} processes to end")
-    assert str(state.folder) not in Path("/proc/self/mounts").read_text()
+    assert str(state.path) not in Path("/proc/self/mounts").read_text()
     assert lifecycle.running() == list(others)
 
 
@@ -73,8 +73,8 @@ def test_nothing_stays_when_the_sandbox_is_killed(home: Path, who: str, how: sig
     assert len(pids) >= 10 + 4 * nodes  # the sandbox's own two, eight components, and per node two and its three
     os.kill({"outer": outer, "first": first}[who], how)
     assert_nothing_stays(pids, cluster.state)
-    cgroups.sweep()  # what the next `up` or `down` of any cluster does
-    assert list(cgroups.ROOT.glob("**/cotenant-killed*")) == []
+    cgroup_claims.sweep()  # what the next `up` or `down` of any cluster does
+    assert list(cgroup_claims.ROOT.glob("**/cotenant-killed*")) == []
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=lambda value: value.name)
@@ -93,7 +93,7 @@ def test_nothing_stays_when_up_is_interrupted(home: Path, how: signal.Signals, m
         up.send_signal(how)
         up.stderr.read()
     assert up.returncode == {signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[how]
-    assert_nothing_stays(pids, State(home / "cotenant" / "local" / "interrupted"))
+    assert_nothing_stays(pids, ClusterFolder(home / "cotenant" / "local" / "interrupted"))
     lifecycle.down("interrupted")
     assert lifecycle.known() == []
 
@@ -112,7 +112,7 @@ def test_an_attached_cluster_ends_with_the_process_that_started_it(home: Path) -
         assert parent.stdout.readline() == b"up\n"
         pids = [pid for pid in descendants(parent.pid) if pid != parent.pid]
         parent.kill()
-    assert_nothing_stays(pids, State(home / "cotenant" / "local" / "attached"))
+    assert_nothing_stays(pids, ClusterFolder(home / "cotenant" / "local" / "attached"))
 
 
 def test_down_removes_everything_that_up_made(home: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_cluster_whose_first_process_is_stopped_says_so_and_can_be_ended(home:
 
 
 def test_a_disk_with_no_room_is_told_before_anything_starts(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ownership, "ROOM_BYTES", 1 << 60)
+    monkeypatch.setattr(ownership, "NEEDED_BYTES", 1 << 60)
     with pytest.raises(lifecycle.LocalError, match=r"MiB left; a cluster needs .* or put its state on another disk"):
         lifecycle.up("full", spec.uniform(0, 0, "", ""))
     assert lifecycle.known() == []
@@ -148,7 +148,7 @@ def test_the_death_of_a_component_while_starting_is_told_with_its_last_words(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
-        (State(home / "cotenant" / "local" / "broken").config / "audit-policy.json").write_text("nonsense")
+        (ClusterFolder(home / "cotenant" / "local" / "broken").config / "audit-policy.json").write_text("nonsense")
 
     monkeypatch.setattr(lifecycle.components, "write_configuration", broken)
     with pytest.raises(lifecycle.LocalError, match=r"kube-apiserver died: exit code 1; its log ends:(.|\n)*audit"):

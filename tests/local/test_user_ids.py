@@ -16,8 +16,8 @@ RANGE = IdMap(uids=((0, 1), (1, 65535)), gids=((0, 1), (1, 65535)), may_set_grou
 
 
 def test_only_a_kubelet_with_one_user_id_lives_in_the_world_of_one_user() -> None:
-    assert fake_chown.in_front_of(["kubelet", "-v"], RANGE) == ["kubelet", "-v"]
-    assert fake_chown.in_front_of(["kubelet", "-v"], ONE)[-3:] == ["cotenant_local.node.fake_chown", "kubelet", "-v"]
+    assert fake_chown.wrap(["kubelet", "-v"], RANGE) == ["kubelet", "-v"]
+    assert fake_chown.wrap(["kubelet", "-v"], ONE)[-3:] == ["cotenant_local.node.fake_chown", "kubelet", "-v"]
 
 
 @pytest.mark.sandbox
@@ -30,7 +30,7 @@ def test_with_one_user_id_every_change_of_owner_succeeds_and_changes_nothing(tmp
         "os.chown(os.path.basename(path), 5, 5, dir_fd=os.open(os.path.dirname(path), os.O_RDONLY))\n"
         "print(os.stat(path).st_uid, os.stat(path).st_gid)"
     )
-    inner = fake_chown.in_front_of([sys.executable, "-c", script, str(file)], ONE)
+    inner = fake_chown.wrap([sys.executable, "-c", script, str(file)], ONE)
     unshare = ["unshare", "--user", "--map-root-user"]
     plain = subprocess.run(
         [*unshare, sys.executable, "-c", script, str(file)], capture_output=True, text=True, check=False

@@ -6,7 +6,7 @@ import pytest
 
 from cotenant_local.controlplane import volume_provisioner
 
-MINE = {volume_provisioner.ASKED_OF: volume_provisioner.PROVISIONER}
+MINE = {volume_provisioner.REQUESTED_PROVISIONER: volume_provisioner.PROVISIONER}
 
 
 def claim(name: str, *, annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def claim(name: str, *, annotations: dict[str, str] | None = None, **spec: Any) 
 def volume(
     name: str, phase: str, policy: str = "Delete", maker: str = volume_provisioner.PROVISIONER
 ) -> dict[str, Any]:
-    meta = {"name": name, "annotations": {volume_provisioner.MADE_BY: maker}}
+    meta = {"name": name, "annotations": {volume_provisioner.PROVISIONED_BY: maker}}
     return {"metadata": meta, "spec": {"persistentVolumeReclaimPolicy": policy}, "status": {"phase": phase}}
 
 
@@ -27,12 +27,12 @@ def test_claims_of_this_class_without_a_volume_are_due_and_others_are_not() -> N
     claims = [
         claim("new"),
         claim("bound", volumeName="pvc-uid-bound"),
-        claim("elsewhere", annotations={volume_provisioner.ASKED_OF: "example.com/disk"}),
+        claim("elsewhere", annotations={volume_provisioner.REQUESTED_PROVISIONER: "example.com/disk"}),
         claim("block", volumeMode="Block"),
     ]
-    now = volume_provisioner.due(claims, [])
-    assert [one["metadata"]["name"] for one in now.wanted] == ["new"]
-    assert [one["metadata"]["name"] for one, _ in now.refused] == ["block"]
+    now = volume_provisioner.actions(claims, [])
+    assert [one["metadata"]["name"] for one in now.provision] == ["new"]
+    assert [one["metadata"]["name"] for one, _ in now.reject] == ["block"]
 
 
 def test_a_volume_is_removed_when_its_claim_is_gone_and_it_was_made_here() -> None:
@@ -42,7 +42,7 @@ def test_a_volume_is_removed_when_its_claim_is_gone_and_it_was_made_here() -> No
         volume("kept", "Released", policy="Retain"),
         volume("foreign", "Released", maker="example.com/disk"),
     ]
-    assert [one["metadata"]["name"] for one in volume_provisioner.due([], known).released] == ["gone"]
+    assert [one["metadata"]["name"] for one in volume_provisioner.actions([], known).delete] == ["gone"]
 
 
 def test_the_volume_is_for_exactly_this_claim() -> None:
@@ -74,6 +74,6 @@ def test_the_volume_is_for_exactly_this_claim() -> None:
     ],
 )
 def test_what_a_folder_cannot_be_is_refused_with_the_reason(spec: dict[str, Any], said: str) -> None:
-    refusal = volume_provisioner.refusal(claim("x", **spec)["spec"])
+    refusal = volume_provisioner.rejection(claim("x", **spec)["spec"])
     assert said in refusal
     assert bool(said) == bool(refusal)

@@ -18,4 +18,4 @@ def run(args: argparse.Namespace) -> int:
     extra.require()
     from cotenant_local.demo import story
 
-    return story.run(story.Options(keep=args.keep, name=args.name, still=args.still))
+    return story.run(story.DemoOptions(keep=args.keep, name=args.name, still=args.still))

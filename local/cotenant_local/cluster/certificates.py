@@ -17,7 +17,7 @@ from cotenant_local.host.private_files import write_secret
 LIFETIME = datetime.timedelta(days=3650)
 
 
-class Authority:
+class CertificateAuthority:
     """Signs; kept in FOLDER/NAME.crt and FOLDER/NAME.key, made when missing."""
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -52,7 +52,9 @@ class Authority:
         builder = builder.add_extension(x509.BasicConstraints(False, None), critical=True)
         builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
         if hosts:
-            builder = builder.add_extension(x509.SubjectAlternativeName([_host(h) for h in hosts]), critical=False)
+            builder = builder.add_extension(
+                x509.SubjectAlternativeName([_general_name(h) for h in hosts]), critical=False
+            )
         certificate = builder.sign(self._key, hashes.SHA256())
         write_secret(certificate_file, certificate.public_bytes(serialization.Encoding.PEM))
         write_secret(key_file, private_pem(key))
@@ -90,7 +92,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
     return builder.not_valid_before(now - datetime.timedelta(hours=1)).not_valid_after(now + LIFETIME)
 
 
-def _host(host: str) -> x509.GeneralName:
+def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

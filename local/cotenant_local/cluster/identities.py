@@ -9,9 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.cluster.certificates import Authority, signing_key
+from cotenant_local.cluster.certificates import CertificateAuthority, signing_key
 from cotenant_local.host.addresses import Addresses
-from cotenant_local.host.cluster_folder import Plan, State
+from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan
 from cotenant_local.host.private_files import write_secret
 
 API_INSIDE = f"https://{Addresses.CONTROL_PLANE}:6443"
@@ -27,9 +27,9 @@ COMPONENTS = {
 }
 
 
-def create(state: State, plan: Plan) -> None:
-    ca, front = Authority(state.pki, "ca"), Authority(state.pki, "front-proxy-ca")
-    etcd = Authority(state.pki, "etcd-ca")
+def create(state: ClusterFolder, plan: ClusterPlan) -> None:
+    ca, front = CertificateAuthority(state.pki, "ca"), CertificateAuthority(state.pki, "front-proxy-ca")
+    etcd = CertificateAuthority(state.pki, "etcd-ca")
     service = "kubernetes.default.svc"
     names = ("kubernetes", "kubernetes.default", service, f"{service}.cluster.local", "localhost")
     addresses = (Addresses.CONTROL_PLANE, Addresses.API_SERVICE, "127.0.0.1")
@@ -52,7 +52,7 @@ def create(state: State, plan: Plan) -> None:
     save_kubeconfig(state.kubeconfig, f"https://127.0.0.1:{plan.api_port}", ca, outside, f"cotenant-{plan.name}")
 
 
-def save_kubeconfig(path: Path, server: str, ca: Authority, files: tuple[Path, Path], cluster: str) -> None:
+def save_kubeconfig(path: Path, server: str, ca: CertificateAuthority, files: tuple[Path, Path], cluster: str) -> None:
     """Certificates are inside the file: it can be copied anywhere. JSON is YAML."""
     certificate, key = (_encoded(file) for file in files)
     credentials = {"client-certificate-data": certificate, "client-key-data": key}

@@ -5,7 +5,6 @@ holds the other end of a socket that only this process has.
 """
 
 import contextlib
-import dataclasses
 import json
 import os
 import signal
@@ -13,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,20 +22,20 @@ from cotenant_local.cluster import identities, ownership, planner, sandbox
 from cotenant_local.cluster.api_faults import ApiFaults
 from cotenant_local.cluster.spec import ClusterSpec
 from cotenant_local.controlplane import components, control_socket
-from cotenant_local.host import cgroups, folders, user_ids
-from cotenant_local.host.cluster_folder import Plan, State
+from cotenant_local.host import cgroup_claims, folders, user_ids
+from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan
 from cotenant_local.host.errors import LocalError
 from cotenant_local.host.progress import Progress
 from cotenant_local.programs import build
 from cotenant_local.runtime.containers import images
 
-STOP_SECONDS = 20.0
+STOP_GRACE_S = 20.0
 
 
-@dataclasses.dataclass
+@dataclass
 class Cluster:
     name: str
-    state: State
+    state: ClusterFolder
     programs: Path
     lifeline: socket.socket | None = None
 
@@ -64,10 +64,10 @@ class Cluster:
         except ValidationError as error:
             said = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
             raise LocalError(f"faults of the API server: {'; '.join(said)}") from error
-        control_socket.ask(self.state.control, do="faults", faults=wanted)
+        control_socket.request(self.state.control, do="faults", faults=wanted)
 
     def node(self, action: str, name: str) -> None:
-        control_socket.ask(self.state.control, do="node", action=action, name=name)
+        control_socket.request(self.state.control, do="node", action=action, name=name)
 
 
 def up(
@@ -77,19 +77,19 @@ def up(
     sandbox.check()
     _check_images(spec)
     if os.geteuid() and (why := user_ids.why_one()):
-        progress.say(f"all containers run as one user: {why}")
+        progress.log(f"all containers run as one user: {why}")
     programs, stubs = build.programs(), build.stubs_path()
     oldest = build.oldest() if spec.oldest else None
-    cgroups.sweep()
+    cgroup_claims.sweep()
     state = ownership.claim(name, keep_in)
-    with ownership.held(state, name) as lock, contextlib.ExitStack() as on_failure, _group(name) as group:
+    with ownership.locked(state, name) as lock, contextlib.ExitStack() as on_failure, _claimed_cgroup(name) as group:
         if keep_in is None:
             on_failure.callback(ownership.forget, name, state)
         ownership.clear(state, kept=keep_in is not None)
-        ownership.check_room(state)
-        places = planner.Places(state, programs, stubs, oldest, group.parent if group else None)
+        ownership.check_disk_space(state)
+        places = planner.Prerequisites(state, programs, stubs, oldest, group.parent if group else None)
         if group is None:
-            progress.say(f"limits of CPU and memory are not enforced: {cgroups.why_none()}")
+            progress.log(f"limits of CPU and memory are not enforced: {cgroup_claims.why_none()}")
         plan, listeners = planner.plan(name, spec, places)
         identities.create(state, plan)
         components.write_configuration(state)
@@ -104,7 +104,7 @@ def up(
         on_failure.callback(_kill, process)
         for finished in (there, *listeners):
             finished.close()
-        _follow(here, process, state, progress)
+        _wait_ready(here, process, state, progress)
         if not attached:
             here.sendall(b'{"detach": true}\n')
             here.close()
@@ -119,9 +119,9 @@ def _check_images(spec: ClusterSpec) -> None:
 
 
 @contextlib.contextmanager
-def _group(name: str) -> Iterator[cgroups.Claim | None]:
+def _claimed_cgroup(name: str) -> Iterator[cgroup_claims.CgroupClaim | None]:
     """The claim on a cgroup goes to the sandbox, as the folder's lock does."""
-    claim = cgroups.claim(name)
+    claim = cgroup_claims.claim(name)
     try:
         yield claim
     finally:
@@ -131,18 +131,18 @@ def _group(name: str) -> Iterator[cgroups.Claim | None]:
 
 def find(name: str) -> Cluster:
     """A cluster that is up."""
-    state = State(folders.cluster(name))
-    if not ownership.alive(state):
+    state = ClusterFolder(folders.cluster(name))
+    if not ownership.is_up(state):
         others = ", ".join(running()) or "none"
         raise LocalError(
             f"there is no cluster {name!r} up (up are: {others}). Start it: cotenant local up --name {name}"
         )
-    return Cluster(name, state, Plan.load(state.plan).programs)
+    return Cluster(name, state, ClusterPlan.load(state.plan).programs)
 
 
 def running() -> list[str]:
     home = folders.clusters()
-    return sorted(f.name for f in home.iterdir() if ownership.alive(State(f))) if home.is_dir() else []
+    return sorted(f.name for f in home.iterdir() if ownership.is_up(ClusterFolder(f))) if home.is_dir() else []
 
 
 def known() -> list[str]:
@@ -152,7 +152,7 @@ def known() -> list[str]:
 
 
 def status(name: str) -> dict[str, Any]:
-    return control_socket.ask(find(name).state.control, do="status")
+    return control_socket.request(find(name).state.control, do="status")
 
 
 def down(name: str) -> bool:
@@ -160,28 +160,28 @@ def down(name: str) -> bool:
     folder = folders.cluster(name)
     if not folder.is_symlink() and not folder.exists():
         return False
-    state = State(folder)
-    if ownership.alive(state):
-        _end(state)
-    ownership.forget(name, State(folder.resolve()) if folder.is_symlink() else state)
+    state = ClusterFolder(folder)
+    if ownership.is_up(state):
+        _stop_sandbox(state)
+    ownership.forget(name, ClusterFolder(folder.resolve()) if folder.is_symlink() else state)
     return True
 
 
-def _end(state: State) -> None:
+def _stop_sandbox(state: ClusterFolder) -> None:
     pid, seconds = _first_pid(state), 1.0
     with contextlib.suppress(OSError, LocalError):
-        control_socket.ask(state.control, do="stop", timeout=5.0)
-        seconds = STOP_SECONDS
-    if ownership.wait_dead(state, seconds):
+        control_socket.request(state.control, do="stop", timeout=5.0)
+        seconds = STOP_GRACE_S
+    if ownership.wait_down(state, seconds):
         return
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    if not ownership.wait_dead(state, STOP_SECONDS):
+    if not ownership.wait_down(state, STOP_GRACE_S):
         raise LocalError(f"the processes that hold {state.lock} do not end; see: fuser -v {state.lock}")
 
 
-def _first_pid(state: State) -> int | None:
+def _first_pid(state: ClusterFolder) -> int | None:
     """The sandbox's first process, in this PID namespace: the kernel says who listens on the control socket."""
     with contextlib.suppress(OSError):
         return control_socket.peer(state.control)
@@ -193,16 +193,18 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _follow(lifeline: socket.socket, process: "subprocess.Popen[bytes]", state: State, progress: Progress) -> None:
+def _wait_ready(
+    lifeline: socket.socket, process: "subprocess.Popen[bytes]", state: ClusterFolder, progress: Progress
+) -> None:
     with lifeline.makefile("rb") as lines:
         for line in lines:
             message = json.loads(line)
             if "progress" in message:
-                progress.say(message["progress"])
+                progress.log(message["progress"])
             if "failed" in message:
                 raise LocalError(f"the cluster does not come up: {message['failed']}")
             if message.get("ready"):
-                progress.say(f"cluster ready after {message['seconds']} s")
+                progress.log(f"cluster ready after {message['seconds']} s")
                 return
     process.wait()
     from cotenant_local.host.processes import tail
@@ -212,7 +214,7 @@ def _follow(lifeline: socket.socket, process: "subprocess.Popen[bytes]", state: 
 
 def tools_folder(cluster: Cluster) -> Path:
     """For a PATH: `kubectl` and `helm` of the cluster's own version, as far as the user has none of their own."""
-    folder = cluster.state.folder / "bin"
+    folder = cluster.state.path / "bin"
     folder.mkdir(exist_ok=True)
     for program in ("kubectl", "helm"):
         script = folder / program

@@ -13,15 +13,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from cotenant_local.host import cgroups, folders, user_ids
-from cotenant_local.host.cluster_folder import State
+from cotenant_local.host import cgroup_claims, folders, user_ids
+from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.errors import LocalError
 
-ROOM_BYTES = 256 << 20
+NEEDED_BYTES = 256 << 20
 """etcd alone takes 64 MiB for its journal at once; logs and containers come on top."""
 
 
-def alive(state: State) -> bool:
+def is_up(state: ClusterFolder) -> bool:
     try:
         descriptor = os.open(state.lock, os.O_RDWR)
     except OSError:
@@ -36,16 +36,16 @@ def alive(state: State) -> bool:
     return False
 
 
-def wait_dead(state: State, seconds: float) -> bool:
+def wait_down(state: ClusterFolder, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
-    while alive(state):
+    while is_up(state):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)
     return True
 
 
-def claim(name: str, keep_in: Path | None) -> State:
+def claim(name: str, keep_in: Path | None) -> ClusterFolder:
     """The cluster's folder: its own, or by way of a link one that outlives it."""
     folder = folders.cluster(name)
     try:
@@ -53,9 +53,9 @@ def claim(name: str, keep_in: Path | None) -> State:
         if keep_in is not None:
             keep_in = keep_in.resolve()
             _link(name, folder, keep_in)
-        elif folder.is_symlink() and not alive(State(folder)):
+        elif folder.is_symlink() and not is_up(ClusterFolder(folder)):
             folder.unlink()
-        state = State(keep_in or folder)
+        state = ClusterFolder(keep_in or folder)
         state.prepare()
     except OSError as error:
         raise LocalError(f"the cluster's folder {keep_in or folder} cannot be made: {error.strerror}.") from error
@@ -73,7 +73,7 @@ def _link(name: str, folder: Path, keep_in: Path) -> None:
 
 
 @contextlib.contextmanager
-def held(state: State, name: str) -> Iterator[int]:
+def locked(state: ClusterFolder, name: str) -> Iterator[int]:
     """The lock goes to the sandbox; this process lets go of its own copy at the end."""
     descriptor = os.open(state.lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -89,36 +89,36 @@ def held(state: State, name: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def clear(state: State, *, kept: bool) -> None:
+def clear(state: ClusterFolder, *, kept: bool) -> None:
     """What a cluster that was killed left behind. Kept state: everything but what belongs to that life."""
     if kept:
         shutil.rmtree(state.logs, ignore_errors=True)
     else:
-        for entry in state.folder.iterdir():
+        for entry in state.path.iterdir():
             if entry != state.lock:
                 _remove(entry)
     state.prepare()
 
 
-def check_room(state: State) -> None:
+def check_disk_space(state: ClusterFolder) -> None:
     """Before anything is started: components on a full disk die with much noise and little sense."""
-    free = shutil.disk_usage(state.folder).free
-    if free < ROOM_BYTES:
+    free = shutil.disk_usage(state.path).free
+    if free < NEEDED_BYTES:
         raise LocalError(
-            f"the disk of {state.folder} has {free >> 20} MiB left; a cluster needs {ROOM_BYTES >> 20} MiB. Make room, "
+            f"the disk of {state.path} has {free >> 20} MiB left; a cluster needs {NEEDED_BYTES >> 20} MiB. Make room, "
             "or put its state on another disk with --state DIR or XDG_STATE_HOME."
         )
 
 
-def forget(name: str, state: State) -> None:
+def forget(name: str, state: ClusterFolder) -> None:
     """Everything of a cluster that has ended, but for a folder that was given with --state."""
     folder = folders.cluster(name)
-    cgroups.sweep()
+    cgroup_claims.sweep()
     if folder.is_symlink():
         folder.unlink()
         state.control.unlink(missing_ok=True)
         return
-    _remove(state.folder)
+    _remove(state.path)
 
 
 def _remove(path: Path) -> None:

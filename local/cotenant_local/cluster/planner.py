@@ -5,18 +5,18 @@ belong to the outside and are handed in.
 """
 
 import contextlib
-import dataclasses
 import json
 import shutil
 import socket
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.cluster.spec import TAINT, ClusterSpec, Node
-from cotenant_local.host import quantities
+from cotenant_local.cluster import quantities
+from cotenant_local.cluster.spec import TAINT, ClusterSpec, NodeSpec
 from cotenant_local.host.addresses import Addresses
-from cotenant_local.host.cluster_folder import NodePlan, Plan, State
+from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan, NodePlan
 from cotenant_local.host.errors import LocalError
 
 SIMULATED_GPUS = "cotenant.dev/simulated-gpus"
@@ -24,40 +24,40 @@ GPU_CLASS = "cotenant.dev/gpu-class"
 ZONE = "topology.kubernetes.io/zone"
 
 
-@dataclasses.dataclass(frozen=True)
-class Places:
+@dataclass(frozen=True)
+class Prerequisites:
     """What the machine has ready for a cluster."""
 
-    state: State
+    state: ClusterFolder
     programs: Path
     stubs: Path
     oldest: Path | None
     cgroup: str | None
 
 
-def plan(name: str, spec: ClusterSpec, places: Places) -> tuple[Plan, list[socket.socket]]:
+def plan(name: str, spec: ClusterSpec, prerequisites: Prerequisites) -> tuple[ClusterPlan, list[socket.socket]]:
     """Also the listening sockets: the API server's first, then one per forward."""
-    listeners = [_listen(spec.api_port or _previous_port(places.state))]
+    listeners = [_listen(spec.api_port or _previous_port(prerequisites.state))]
     listeners += [_listen(forward.port) for forward in spec.forwards]
     ports = [listener.getsockname()[1] for listener in listeners]
-    disk = shutil.disk_usage(places.state.folder).total
+    disk = shutil.disk_usage(prerequisites.state.path).total
     nodes = tuple(_node(node, index, disk) for index, node in enumerate(spec.nodes))
-    planned = Plan(
+    planned = ClusterPlan(
         name=name,
-        programs=places.programs,
-        stubs=places.stubs,
-        oldest=places.oldest,
+        programs=prerequisites.programs,
+        stubs=prerequisites.stubs,
+        oldest=prerequisites.oldest,
         python=Path(sys.executable),
-        catalogue=places.state.catalogue,
+        catalogue=prerequisites.state.catalogue,
         nodes=nodes,
         forwards=tuple((forward.service, port) for forward, port in zip(spec.forwards, ports[1:], strict=True)),
         api_port=ports[0],
-        cgroup_parent=places.cgroup,
+        cgroup_parent=prerequisites.cgroup,
     )
     return planned, listeners
 
 
-def _node(node: Node, index: int, disk: int) -> NodePlan:
+def _node(node: NodeSpec, index: int, disk: int) -> NodePlan:
     labels = dict(node.labels)
     annotations = dict(node.annotations)
     if node.zone:
@@ -84,7 +84,7 @@ def _node(node: Node, index: int, disk: int) -> NodePlan:
     )
 
 
-def _withheld(node: Node, disk: int) -> int:
+def _withheld(node: NodeSpec, disk: int) -> int:
     if node.ephemeral_storage is None:
         return 0
     asked = quantities.to_bytes(node.ephemeral_storage)
@@ -114,10 +114,10 @@ def _listen(port: int) -> socket.socket:
     return listener
 
 
-def _previous_port(state: State) -> int:
+def _previous_port(state: ClusterFolder) -> int:
     """With kept state the kubeconfig stays valid, where its port is still free."""
     with contextlib.suppress(OSError, ValueError, TypeError):
-        port = Plan.load(state.plan).api_port
+        port = ClusterPlan.load(state.plan).api_port
         with contextlib.suppress(LocalError):
             _listen(port).close()
             return port

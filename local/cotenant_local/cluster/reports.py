@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from cotenant_local.host import folders
-from cotenant_local.host.cluster_folder import State
+from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.errors import LocalError
 
-FOLLOW_SECONDS = 0.2
+FOLLOW_INTERVAL_S = 0.2
 LAST_LINES, LINE_WIDTH = 3, 160
 """Of a dead component's log in `status`; `logs` has all of it."""
 
@@ -22,7 +22,7 @@ def as_json(status: dict[str, Any]) -> str:
 def as_text(status: dict[str, Any]) -> str:
     state = "ready" if status["ready"] else "starting"
     rows = [
-        f"cluster {status['name']}: {state}, up {_ago(status['since'])}, API server at "
+        f"cluster {status['name']}: {state}, up {_age(status['since'])}, API server at "
         f"https://127.0.0.1:{status['apiPort']}"
     ]
     if not status.get("limitsEnforced", True):  # a cluster that an earlier version started does not say
@@ -42,18 +42,18 @@ def _components(components: dict[str, Any], skip: set[str]) -> list[str]:
     for name, component in components.items():
         if name in skip:
             continue
-        here = f"up {_ago(component['since'])}" if component["pid"] else "not running"
+        here = f"up {_age(component['since'])}" if component["pid"] else "not running"
         if component.get("stopped"):
             here = "stopped by a signal"
         again = f", restarted {component['restarts']}×" if component["restarts"] else ""
         rows.append(f"  {name:24} {here}{again}")
         if death := component["lastDeath"]:
-            rows.append(f"    last death {_ago(death['at'])} ago: {death['how']}; its log ended:")
+            rows.append(f"    last death {_age(death['at'])} ago: {death['how']}; its log ended:")
             rows += [f"      {line[:LINE_WIDTH]}" for line in death["last_lines"].splitlines()[-LAST_LINES:]]
     return rows
 
 
-def _ago(moment: float) -> str:
+def _age(moment: float) -> str:
     seconds = int(time.time() - moment)
     if seconds < 120:
         return f"{seconds} s"
@@ -61,7 +61,7 @@ def _ago(moment: float) -> str:
 
 
 def logs(name: str, component: str | None, *, follow: bool) -> int:
-    state = State(folders.cluster(name))
+    state = ClusterFolder(folders.cluster(name))
     there = {str(f.relative_to(state.logs).with_suffix("")): f for f in sorted(state.logs.rglob("*.log"))}
     if component is None:
         print("\n".join(there))
@@ -81,4 +81,4 @@ def _copy(path: Path, *, follow: bool) -> None:
             sys.stdout.flush()
             if not follow:
                 return
-            time.sleep(FOLLOW_SECONDS)
+            time.sleep(FOLLOW_INTERVAL_S)

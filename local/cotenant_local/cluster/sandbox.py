@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from cotenant_local.host import user_ids
-from cotenant_local.host.cluster_folder import State
+from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.errors import LocalError
 
 PROGRAMS = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "nft": "nftables"}
@@ -54,10 +54,10 @@ def check() -> None:
         [*_unshare(), "true"], capture_output=True, text=True, check=False, env=environment(), cwd="/"
     )
     if done.returncode:
-        raise LocalError(_why_not(done.stderr.strip()))
+        raise LocalError(_explain_refusal(done.stderr.strip()))
 
 
-def start(state: State, fds: list[int], log: Path, locks: list[int]) -> subprocess.Popen[bytes]:
+def start(state: ClusterFolder, fds: list[int], log: Path, locks: list[int]) -> subprocess.Popen[bytes]:
     """`fds` are the supervisor's arguments; `locks` are only inherited: held, they say that it lives."""
     with log.open("ab") as output:
         return subprocess.Popen(
@@ -66,7 +66,7 @@ def start(state: State, fds: list[int], log: Path, locks: list[int]) -> subproce
                 sys.executable,
                 "-m",
                 "cotenant_local.controlplane.supervisor",
-                str(state.folder),
+                str(state.path),
                 *map(str, fds),
             ],
             stdin=subprocess.DEVNULL,
@@ -98,7 +98,7 @@ def _install(packages: list[str], path: str) -> None:
         raise LocalError(f"`{command}` failed:\n{(done.stderr or done.stdout).strip()[-2000:]}")
 
 
-def _why_not(said: str) -> str:
+def _explain_refusal(said: str) -> str:
     if os.geteuid() == 0:
         return (
             f"this process may not create namespaces (unshare said: {said}). In a container, run it privileged "

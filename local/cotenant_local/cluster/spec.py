@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
-from cotenant_local.host import quantities
+from cotenant_local.cluster import quantities
 from cotenant_local.host.errors import LocalError
 from cotenant_local.runtime.containers.images import repository
 
@@ -19,11 +19,11 @@ TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?:(?P<effect>NoSchedule|P
 MAX_NODES = 64
 
 
-class Strict(BaseModel):
+class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class GPUs(Strict):
+class GpuSpec(StrictModel):
     """Simulated GPUs: an annotation on the Node, which the agent publishes when it is told to simulate."""
 
     count: int = Field(ge=1, le=16)
@@ -38,7 +38,7 @@ class GPUs(Strict):
         return value
 
 
-class Node(Strict):
+class NodeSpec(StrictModel):
     name: Label
     cpu: int | None = Field(default=None, ge=1, le=4096)
     """Whole CPUs; the machine's when absent."""
@@ -52,7 +52,7 @@ class Node(Strict):
     taints: tuple[str, ...] = ()
     resources: dict[str, int] = {}
     """Extended resources, for example {"example.com/dongle": 2}."""
-    gpus: GPUs | None = None
+    gpus: GpuSpec | None = None
 
     @field_validator("memory")
     @classmethod
@@ -85,7 +85,7 @@ class Node(Strict):
         return value
 
 
-class Forward(Strict):
+class ForwardSpec(StrictModel):
     """A port of a Service, reachable on 127.0.0.1 of the machine as long as the cluster is up."""
 
     service: str = Field(pattern=r"^[a-z0-9-]+/[a-z0-9-]+:[0-9]+$")
@@ -94,7 +94,7 @@ class Forward(Strict):
     """On 127.0.0.1; 0 takes a free one, which `cotenant local status` shows."""
 
 
-class Image(Strict):
+class ImageSpec(StrictModel):
     """One image more: one of this project's, with folders of this machine and variables added."""
 
     like: Literal["operator", "agent", "worker", "tools"] = "worker"
@@ -112,11 +112,11 @@ class Image(Strict):
         return value
 
 
-class ClusterSpec(Strict):
-    nodes: tuple[Node, ...] = ()
-    images: dict[Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._/:-]*[a-z0-9]$")], Image] = {}
+class ClusterSpec(StrictModel):
+    nodes: tuple[NodeSpec, ...] = ()
+    images: dict[Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._/:-]*[a-z0-9]$")], ImageSpec] = {}
     """Repository → image, beside this project's own. Any tag of the repository is this image."""
-    forwards: tuple[Forward, ...] = ()
+    forwards: tuple[ForwardSpec, ...] = ()
     oldest: bool = False
     """The control plane of the oldest Kubernetes that Cotenant promises to run on. Such a cluster has no nodes."""
     api_port: int = Field(default=0, ge=0, le=65535)
@@ -158,7 +158,7 @@ def parse(document: dict[str, Any], source: str) -> ClusterSpec:
     try:
         return ClusterSpec.model_validate({**document, "nodes": _expand(document.get("nodes") or [])})
     except (ValidationError, ValueError) as error:
-        raise LocalError(f"{source}: {_words(error)}") from error
+        raise LocalError(f"{source}: {_validation_message(error)}") from error
 
 
 def _expand(nodes: Any) -> list[Any]:
@@ -176,7 +176,7 @@ def _expand(nodes: Any) -> list[Any]:
     return expanded
 
 
-def _words(error: Exception) -> str:
+def _validation_message(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     said = []

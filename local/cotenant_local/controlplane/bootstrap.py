@@ -26,12 +26,12 @@ METRICS_PORTS = [{"name": "https", "port": metrics.PORT, "protocol": "TCP"}]
 Document = dict[str, Any]
 
 
-def everything(api: Api, pki: Path, *, measured: bool) -> None:
+def create_system_objects(api: Api, pki: Path, *, with_metrics: bool) -> None:
     """`measured`: the metrics API as well."""
     dns(api)
     network_policies(api)
     volumes(api)
-    if measured:
+    if with_metrics:
         metrics_api(api, pki)
 
 
@@ -97,7 +97,7 @@ def metrics_api(api: Api, pki: Path) -> None:
     api.apply("/apis/apiregistration.k8s.io/v1/apiservices", registration)
 
 
-def metrics_answer(api: Api) -> bool:
+def metrics_available(api: Api) -> bool:
     """Raises ApiError as long as it does not."""
     return bool(api.call("GET", metrics.PREFIX))
 
@@ -137,12 +137,12 @@ def _grant(api: Api, user: str, *rules: Document) -> None:
     api.apply(f"{RBAC}/clusterrolebindings", binding)
 
 
-def node(api: Api, plan: NodePlan) -> None:
+def create_node(api: Api, plan: NodePlan) -> None:
     manifest: dict[str, Any] = plan.manifest
     api.apply("/api/v1/nodes", manifest)
 
 
-def extended_resources(api: Api, plan: NodePlan) -> None:
+def set_extended_resources(api: Api, plan: NodePlan) -> None:
     """After the kubelet's first status: it keeps what it finds there."""
     amounts = {name: str(amount) for name, amount in plan.resources.items()}
     if amounts:

@@ -7,7 +7,7 @@ leader election among one, no root rights, several kubelets on one machine. Each
 import json
 
 from cotenant_local.host.addresses import Addresses
-from cotenant_local.host.cluster_folder import Plan, State
+from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan
 from cotenant_local.host.private_files import write_secret
 
 API_PORT, FAULTY_PORT = 6443, 6444
@@ -41,7 +41,7 @@ COREFILE = """\
 """
 
 
-def etcd(plan: Plan, state: State) -> list[str]:
+def etcd(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
     pki = state.pki
     return [
         *program(plan, "etcd"),
@@ -61,7 +61,7 @@ def etcd(plan: Plan, state: State) -> list[str]:
     ]
 
 
-def apiserver(plan: Plan, state: State) -> list[str]:
+def apiserver(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
     pki = state.pki
     return [
         *program(plan, "kube-apiserver"),
@@ -103,7 +103,7 @@ def apiserver(plan: Plan, state: State) -> list[str]:
     ]
 
 
-def controller_manager(plan: Plan, state: State) -> list[str]:
+def controller_manager(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
     pki = state.pki
     return [
         *program(plan, "kube-controller-manager"),
@@ -128,7 +128,7 @@ def controller_manager(plan: Plan, state: State) -> list[str]:
     ]
 
 
-def scheduler(plan: Plan, state: State) -> list[str]:
+def scheduler(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
     return [
         *program(plan, "kube-scheduler"),
         *_own_kubeconfig(state, "kube-scheduler"),
@@ -141,11 +141,11 @@ def scheduler(plan: Plan, state: State) -> list[str]:
     ]
 
 
-def dns(plan: Plan, state: State) -> list[str]:
+def dns(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
     return [*program(plan, "coredns"), "-conf", f"{state.config}/Corefile"]
 
 
-def api_faults(plan: Plan, state: State) -> list[str]:
+def api_faults(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
     return [
         str(plan.programs / "apifaults"),
         f"-pki={state.pki}",
@@ -155,11 +155,11 @@ def api_faults(plan: Plan, state: State) -> list[str]:
     ]
 
 
-def api_forward(plan: Plan, listener: int, port: int) -> list[str]:
+def api_forward(plan: ClusterPlan, listener: int, port: int) -> list[str]:
     return [str(plan.programs / "forward"), f"{listener}={Addresses.CONTROL_PLANE}:{port}"]
 
 
-def service_forwards(plan: Plan, listeners: list[int], node_pid: int) -> list[str]:
+def service_forwards(plan: ClusterPlan, listeners: list[int], node_pid: int) -> list[str]:
     """In a node's network, because that is where the addresses of Services mean something."""
     targets = []
     for listener, (service, _) in zip(listeners, plan.forwards, strict=True):
@@ -170,15 +170,15 @@ def service_forwards(plan: Plan, listeners: list[int], node_pid: int) -> list[st
     return [*there, str(plan.programs / "forward"), f"-resolver={Addresses.CONTROL_PLANE}:53", *targets]
 
 
-def volumes(plan: Plan, state: State) -> list[str]:
-    return [str(plan.python), "-m", "cotenant_local.controlplane.volume_provisioner", str(state.folder)]
+def volumes(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
+    return [str(plan.python), "-m", "cotenant_local.controlplane.volume_provisioner", str(state.path)]
 
 
-def metrics(plan: Plan, state: State) -> list[str]:
-    return [str(plan.python), "-m", "cotenant_local.metrics.server", str(state.folder)]
+def metrics(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
+    return [str(plan.python), "-m", "cotenant_local.metrics.server", str(state.path)]
 
 
-def write_configuration(state: State) -> None:
+def write_configuration(state: ClusterFolder) -> None:
     """The files that the control plane's command lines name."""
     write_secret(state.config / "audit-policy.json", json.dumps(AUDIT_POLICY).encode())
     corefile = COREFILE.format(
@@ -187,12 +187,12 @@ def write_configuration(state: State) -> None:
     write_secret(state.config / "Corefile", corefile.encode())
 
 
-def program(plan: Plan, component: str) -> list[str]:
+def program(plan: ClusterPlan, component: str) -> list[str]:
     if plan.oldest and component in OLDEST:
         return [str(plan.oldest / "oldest"), component]
     return [str(plan.programs / "controlplane"), component]
 
 
-def _own_kubeconfig(state: State, component: str) -> list[str]:
+def _own_kubeconfig(state: ClusterFolder, component: str) -> list[str]:
     path = state.config / f"{component}.kubeconfig"
     return [f"--kubeconfig={path}", f"--authentication-kubeconfig={path}", f"--authorization-kubeconfig={path}"]

@@ -11,29 +11,29 @@ from collections.abc import Callable
 from cotenant_local.controlplane import network
 from cotenant_local.host.api_client import Api
 
-POLL = 0.1
+POLL_S = 0.1
 
 
-class Gate:
-    def __init__(self, api: Api, note: Callable[[str], None]) -> None:
+class ConnectionHold:
+    def __init__(self, api: Api, log: Callable[[str], None]) -> None:
         """`api` does not pass through the gate: it asks on 127.0.0.1."""
-        self._api, self._note = api, note
-        self._opening: asyncio.Task[None] | None = None
+        self._api, self._log = api, log
+        self._releasing: asyncio.Task[None] | None = None
 
-    def close(self) -> None:
+    def hold(self) -> None:
         """Until the API server is ready again."""
         try:
             network.hold_api(True)
-        except network.NetworkError as error:
-            self._note(f"clients are refused while the API server is away: {error}")
+        except network.ClusterNetworkError as error:
+            self._log(f"clients are refused while the API server is away: {error}")
             return
-        if self._opening is None or self._opening.done():
-            self._opening = asyncio.create_task(self._open_when_ready())
+        if self._releasing is None or self._releasing.done():
+            self._releasing = asyncio.create_task(self._release_when_ready())
 
-    async def _open_when_ready(self) -> None:
+    async def _release_when_ready(self) -> None:
         while True:
             if await asyncio.to_thread(self._api.ready):
                 break
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(POLL_S)
         network.hold_api(False)
-        self._note("kube-apiserver is ready again")
+        self._log("kube-apiserver is ready again")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from cotenant_local.controlplane.network import NetworkError
+from cotenant_local.controlplane.network import ClusterNetworkError
 from cotenant_local.controlplane.node_machines import NodeError
 from cotenant_local.host.errors import LocalError
 from cotenant_local.host.processes import is_stopped
@@ -22,7 +22,7 @@ from cotenant_local.host.processes import is_stopped
 NODE_ACTIONS = ("stop", "freeze", "isolate", "restore")
 
 
-class Controlled(Protocol):
+class ControlledCluster(Protocol):
     """What the requests are about: the supervisor."""
 
     def status(self) -> dict[str, Any]: ...
@@ -31,15 +31,15 @@ class Controlled(Protocol):
     async def node(self, action: str, name: str) -> None: ...
 
 
-class Control:
-    def __init__(self, path: Path, cluster: Controlled) -> None:
+class ControlServer:
+    def __init__(self, path: Path, cluster: ControlledCluster) -> None:
         self._path, self._cluster = path, cluster
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> None:
         listener = socket.socket(socket.AF_UNIX)
         self._path.unlink(missing_ok=True)
-        with _short(self._path) as address:
+        with _short_address(self._path) as address:
             listener.bind(address)
         self._path.chmod(0o600)
         self._server = await asyncio.start_unix_server(self._serve, sock=listener)
@@ -52,7 +52,7 @@ class Control:
         with contextlib.suppress(ConnectionError):
             try:
                 answer = await self._answer(json.loads(await reader.readline()))
-            except (NodeError, NetworkError, ValueError, KeyError) as error:
+            except (NodeError, ClusterNetworkError, ValueError, KeyError) as error:
                 answer = {"error": str(error)}
             writer.write(json.dumps(answer).encode() + b"\n")
             await writer.drain()
@@ -75,9 +75,9 @@ class Control:
                 raise ValueError(f"unknown request {other!r}")
 
 
-def ask(path: Path, timeout: float = 60.0, **request: Any) -> dict[str, Any]:
+def request(path: Path, timeout: float = 60.0, **request: Any) -> dict[str, Any]:
     """Raises OSError where nobody listens, LocalError where the cluster refuses or is silent."""
-    with socket.socket(socket.AF_UNIX) as client, _short(path) as address:
+    with socket.socket(socket.AF_UNIX) as client, _short_address(path) as address:
         client.settimeout(timeout)
         client.connect(address)
         first = _other_end(client)
@@ -106,7 +106,7 @@ def _refuse_stopped(first: int) -> None:
 
 def peer(path: Path) -> int:
     """The PID, as seen from here, of the process that listens."""
-    with socket.socket(socket.AF_UNIX) as client, _short(path) as address:
+    with socket.socket(socket.AF_UNIX) as client, _short_address(path) as address:
         client.connect(address)
         return _other_end(client)
 
@@ -118,7 +118,7 @@ def _other_end(client: socket.socket) -> int:
 
 
 @contextlib.contextmanager
-def _short(path: Path) -> Iterator[str]:
+def _short_address(path: Path) -> Iterator[str]:
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"

@@ -13,10 +13,10 @@ from cotenant_local.host.cluster_folder import NodePlan
 BRIDGE = "lan0"
 MTU = 65520
 """Nothing leaves the machine, so frames may be large."""
-TABLE, API_TABLE, GATE_TABLE = "cotenant-faults", "cotenant-api", "cotenant-gate"
+ISOLATION_TABLE, DIVERSION_TABLE, HOLD_TABLE = "cotenant-faults", "cotenant-api", "cotenant-gate"
 
 
-class NetworkError(Exception):
+class ClusterNetworkError(Exception):
     """A network command failed; the message has the command and what it said."""
 
 
@@ -58,11 +58,11 @@ def node(own: NodePlan, others: tuple[NodePlan, ...]) -> None:
 
 def isolate(nodes: list[NodePlan]) -> None:
     """Exactly these nodes, and no others, are cut off from the API server in both directions."""
-    rules = [f"table inet {TABLE}", f"delete table inet {TABLE}"]
+    rules = [f"table inet {ISOLATION_TABLE}", f"delete table inet {ISOLATION_TABLE}"]
     if nodes:
         ranges = ", ".join(part for cut in nodes for part in (cut.address, cut.pod_cidr))
         rules.append(
-            f"table inet {TABLE} {{\n"
+            f"table inet {ISOLATION_TABLE} {{\n"
             f" chain input {{ type filter hook input priority 0; ip saddr {{ {ranges} }} tcp dport 6443 drop; }}\n"
             f" chain output {{ type filter hook output priority 0; ip daddr {{ {ranges} }} drop; }}\n"
             "}"
@@ -72,20 +72,20 @@ def isolate(nodes: list[NodePlan]) -> None:
 
 def divert_api(to_port: int | None) -> None:
     """Pods that speak to the API server speak to another port of it; None: to the real one."""
-    rules = [f"table ip {API_TABLE}", f"delete table ip {API_TABLE}"]
+    rules = [f"table ip {DIVERSION_TABLE}", f"delete table ip {DIVERSION_TABLE}"]
     if to_port is not None:
         rule = f"ip saddr {Addresses.PODS} tcp dport 6443 redirect to :{to_port}"
         chain = f"chain prerouting {{ type nat hook prerouting priority dstnat; {rule}; }}"
-        rules.append(f"table ip {API_TABLE} {{\n{chain}\n}}")
+        rules.append(f"table ip {DIVERSION_TABLE} {{\n{chain}\n}}")
     _run(["nft", "-f", "-"], "\n".join(rules))
 
 
 def hold_api(held: bool) -> None:
     """New connections to the API server wait, but for those by way of 127.0.0.1: their first packet is dropped."""
-    rules = [f"table ip {GATE_TABLE}", f"delete table ip {GATE_TABLE}"]
+    rules = [f"table ip {HOLD_TABLE}", f"delete table ip {HOLD_TABLE}"]
     if held:
         rule = f"ip daddr {Addresses.CONTROL_PLANE} tcp dport 6443 tcp flags & (syn | ack) == syn drop"
-        rules.append(f"table ip {GATE_TABLE} {{\nchain input {{ type filter hook input priority 0; {rule}; }}\n}}")
+        rules.append(f"table ip {HOLD_TABLE} {{\nchain input {{ type filter hook input priority 0; {rule}; }}\n}}")
     _run(["nft", "-f", "-"], "\n".join(rules))
 
 
@@ -96,7 +96,7 @@ def _ip(*lines: str) -> None:
 def _run(command: list[str], script: str) -> None:
     done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise NetworkError(f"{' '.join(command)} said: {done.stderr.strip()}\nof:\n{script}")
+        raise ClusterNetworkError(f"{' '.join(command)} said: {done.stderr.strip()}\nof:\n{script}")
 
 
 def _sysctl(name: str, value: str) -> None:

@@ -4,53 +4,53 @@ Each is an init (`node`) in PID, network, mount, UTS and IPC namespaces of its o
 """
 
 import asyncio
-import dataclasses
 import os
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cotenant_local.controlplane import network
-from cotenant_local.host.cluster_folder import NodePlan, Plan, State
-from cotenant_local.host.json_lines import Channel
-from cotenant_local.host.processes import Death, Processes, Service, stands_still
+from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan, NodePlan
+from cotenant_local.host.json_lines import JsonLines
+from cotenant_local.host.processes import Death, Processes, Service, any_stopped
 
-HELLO_SECONDS = 30.0
-PAUSE = 1.0
+HELLO_DEADLINE_S = 30.0
+RESTART_PAUSE_S = 1.0
 
 
 class NodeError(Exception):
     """A request about a node that cannot be met; the message says why."""
 
 
-@dataclasses.dataclass
-class _Machine:
+@dataclass
+class _NodeMachine:
     plan: NodePlan
     port: str
     power: str = "off"
     """on, off, or frozen"""
     isolated: bool = False
-    components: dict[str, Any] = dataclasses.field(default_factory=dict)
+    components: dict[str, Any] = field(default_factory=dict)
     listening: asyncio.Task[None] | None = None
-    ends: list[socket.socket] = dataclasses.field(default_factory=list)
+    ends: list[socket.socket] = field(default_factory=list)
 
 
-class Machines:
+class NodeMachines:
     def __init__(
         self,
-        state: State,
-        plan: Plan,
+        state: ClusterFolder,
+        plan: ClusterPlan,
         processes: Processes,
         *,
-        note: Callable[[str], None],
+        log: Callable[[str], None],
         on_start: Callable[[str], None],
     ) -> None:
         self._state, self._plan, self._processes = state, plan, processes
-        self._note, self._on_start = note, on_start
-        self._machines = {node.name: _Machine(node, f"port{i}") for i, node in enumerate(plan.nodes)}
-        self._chores: set[asyncio.Task[None]] = set()
+        self._log, self._on_start = log, on_start
+        self._machines = {node.name: _NodeMachine(node, f"port{i}") for i, node in enumerate(plan.nodes)}
+        self._restarts: set[asyncio.Task[None]] = set()
 
     def __contains__(self, name: str) -> bool:
         return name in self._machines
@@ -74,15 +74,15 @@ class Machines:
         machine = self._find(name)
         here, there = socket.socketpair()
         namespaces = ["--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"]
-        init = [self._plan.python, "-m", "cotenant_local.node.init", self._state.folder, name, there.fileno()]
+        init = [self._plan.python, "-m", "cotenant_local.node.init", self._state.path, name, there.fileno()]
         self._state.node(name).mkdir(mode=0o700, parents=True, exist_ok=True)
         argv = tuple(map(str, ["unshare", *namespaces, *init]))
         log = self._state.logs / f"{name}.log"
         self._processes.start(Service(name, argv, log, (there.fileno(),), restart=False))
         there.close()
-        channel = await Channel.over(here)
+        channel = await JsonLines.over(here)
         machine.power = "on"
-        hello = await asyncio.wait_for(channel.receive(), HELLO_SECONDS)
+        hello = await asyncio.wait_for(channel.receive(), HELLO_DEADLINE_S)
         pid = self._processes.pid(name)
         if hello is None or pid is None:
             return  # its death is on its way to `lost`
@@ -91,25 +91,25 @@ class Machines:
         self._on_start(name)
         machine.listening = asyncio.create_task(self._listen(machine, channel))
 
-    async def _listen(self, machine: _Machine, channel: Channel) -> None:
+    async def _listen(self, machine: _NodeMachine, channel: JsonLines) -> None:
         while (message := await channel.receive()) is not None:
             if "note" in message:
-                self._note(f"{machine.plan.name}: {message['note']}")
+                self._log(f"{machine.plan.name}: {message['note']}")
             machine.components = message.get("components", machine.components)
         await channel.close()
 
-    def lost(self, death: Death) -> None:
+    def on_death(self, death: Death) -> None:
         """The node's init died. If nobody asked for that, the machine starts again, as one with a watchdog does."""
         machine = self._machines[death.service]
         machine.components = {}
         network.unplug(machine.port)
         if machine.power == "on":
-            chore = asyncio.create_task(self._start_later(death.service))
-            self._chores.add(chore)
-            chore.add_done_callback(self._chores.discard)
+            restart = asyncio.create_task(self._start_later(death.service))
+            self._restarts.add(restart)
+            restart.add_done_callback(self._restarts.discard)
 
     async def _start_later(self, name: str) -> None:
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(RESTART_PAUSE_S)
         if self._machines[name].power == "on":
             await self.start(name)
 
@@ -150,12 +150,12 @@ class Machines:
 
     def _is_stopped(self, name: str) -> bool:
         pid = self._processes.pid(name)
-        return pid is not None and stands_still(pid)
+        return pid is not None and any_stopped(pid)
 
     def _draw_boundary(self) -> None:
         network.isolate([machine.plan for machine in self._machines.values() if machine.isolated])
 
-    def _find(self, name: str) -> _Machine:
+    def _find(self, name: str) -> _NodeMachine:
         if name not in self._machines:
             known = ", ".join(self._machines) or "none"
             raise NodeError(f"there is no node {name}; this cluster has {known}.")

@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from cotenant_local.controlplane import bootstrap, components, network
-from cotenant_local.controlplane.connection_hold import Gate
-from cotenant_local.controlplane.control_socket import Control
-from cotenant_local.controlplane.node_machines import Machines
+from cotenant_local.controlplane.connection_hold import ConnectionHold
+from cotenant_local.controlplane.control_socket import ControlServer
+from cotenant_local.controlplane.node_machines import NodeMachines
 from cotenant_local.host.api_client import Api, ApiError
-from cotenant_local.host.cluster_folder import NodePlan, Plan, State
-from cotenant_local.host.json_lines import Channel
+from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan, NodePlan
+from cotenant_local.host.json_lines import JsonLines
 from cotenant_local.host.processes import Death, Processes, Service
 
-API_DEADLINE, NODE_DEADLINE = 90.0, 120.0
-POLL = 0.1
+API_DEADLINE_S, NODE_DEADLINE_S = 90.0, 120.0
+POLL_S = 0.1
 
 
 class StartError(Exception):
@@ -35,27 +35,29 @@ class StartError(Exception):
 
 
 class Supervisor:
-    def __init__(self, state: State, lifeline: Channel, listeners: list[int]) -> None:
-        self.state, self.plan = state, Plan.load(state.plan)
+    def __init__(self, state: ClusterFolder, lifeline: JsonLines, listeners: list[int]) -> None:
+        self.state, self.plan = state, ClusterPlan.load(state.plan)
         self.lifeline, self.listeners = lifeline, listeners
-        self.processes = Processes(self.died)
+        self.processes = Processes(self.on_death)
         self.api = Api("127.0.0.1", components.API_PORT, state.pki)
-        self.gate = Gate(self.api, self.note)
-        self.machines = Machines(self.state, self.plan, self.processes, note=self.note, on_start=self.forward_services)
+        self.connection_hold = ConnectionHold(self.api, self.log)
+        self.machines = NodeMachines(
+            self.state, self.plan, self.processes, log=self.log, on_start=self.forward_services
+        )
         self.ready = False
         self.started = time.time()
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.stopped = asyncio.Event()
 
-    def note(self, line: str) -> None:
+    def log(self, line: str) -> None:
         print(time.strftime("%H:%M:%S"), line, file=sys.stderr, flush=True)
 
-    def died(self, death: Death) -> None:
-        self.note(death.describe())
+    def on_death(self, death: Death) -> None:
+        self.log(death.describe())
         if death.service == "kube-apiserver":
-            self.gate.close()
+            self.connection_hold.hold()
         if death.service in self.machines:
-            self.machines.lost(death)
+            self.machines.on_death(death)
         if not self.ready and not self.failure.done():
             self.failure.set_exception(StartError(death.describe()))
 
@@ -65,7 +67,7 @@ class Supervisor:
         self.start("etcd", components.etcd(self.plan, self.state))
         self.start("kube-apiserver", components.apiserver(self.plan, self.state))
         self.lifeline.send(progress="starting etcd and the API server")
-        await self.until(self.api.ready, API_DEADLINE, "the API server to be ready")
+        await self.wait_until(self.api.ready, API_DEADLINE_S, "the API server to be ready")
         self.lifeline.send(progress=f"API server ready after {time.monotonic() - begun:.1f} s")
         self.start("kube-controller-manager", components.controller_manager(self.plan, self.state))
         self.start("kube-scheduler", components.scheduler(self.plan, self.state))
@@ -73,21 +75,23 @@ class Supervisor:
         measured = not self.plan.oldest  # it has no nodes, and looks for the API in Endpoints instead of slices of them
         if measured:
             self.start("metrics", components.metrics(self.plan, self.state))
-        await asyncio.to_thread(bootstrap.everything, self.api, self.state.pki, measured=measured)
+        await asyncio.to_thread(bootstrap.create_system_objects, self.api, self.state.pki, with_metrics=measured)
         self.start("coredns", components.dns(self.plan, self.state))
         self.start("volumes", components.volumes(self.plan, self.state))
-        await asyncio.gather(*(self.join(node) for node in self.plan.nodes))
+        await asyncio.gather(*(self.start_node(node) for node in self.plan.nodes))
         for node in self.plan.nodes:
             ready = functools.partial(bootstrap.node_ready, self.api, node.name)
-            await self.until(ready, NODE_DEADLINE, f"node {node.name} to be ready")
-            await asyncio.to_thread(bootstrap.extended_resources, self.api, node)
-        await self.until(self.has_default_account, API_DEADLINE, "service accounts")
+            await self.wait_until(ready, NODE_DEADLINE_S, f"node {node.name} to be ready")
+            await asyncio.to_thread(bootstrap.set_extended_resources, self.api, node)
+        await self.wait_until(self.has_default_account, API_DEADLINE_S, "service accounts")
         # An API group that is announced and does not answer disturbs kubectl and the deletion of namespaces.
         if measured:
-            await self.until(functools.partial(bootstrap.metrics_answer, self.api), API_DEADLINE, "the metrics API")
+            await self.wait_until(
+                functools.partial(bootstrap.metrics_available, self.api), API_DEADLINE_S, "the metrics API"
+            )
         self.ready = True
         self.lifeline.send(ready=True, seconds=round(time.monotonic() - begun, 1))
-        self.note(f"ready after {time.monotonic() - begun:.1f} s")
+        self.log(f"ready after {time.monotonic() - begun:.1f} s")
 
     def forward_api(self, port: int) -> None:
         self.processes.remove("forward")
@@ -112,10 +116,10 @@ class Supervisor:
         port = None if faults is None else components.FAULTY_PORT
         network.divert_api(port)
         self.forward_api(port or components.API_PORT)
-        self.note(f"API faults: {faults or 'none'}")
+        self.log(f"API faults: {faults or 'none'}")
 
-    async def join(self, node: NodePlan) -> None:
-        await asyncio.to_thread(bootstrap.node, self.api, node)
+    async def start_node(self, node: NodePlan) -> None:
+        await asyncio.to_thread(bootstrap.create_node, self.api, node)
         await self.machines.start(node.name)
 
     def has_default_account(self) -> bool:
@@ -126,7 +130,7 @@ class Supervisor:
         log = self.state.logs / f"{name}.log"
         self.processes.start(Service(name, tuple(argv), log, tuple(pass_fds or ())))
 
-    async def until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
+    async def wait_until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
         """Waits for a condition; a component that dies meanwhile ends the wait with its last words."""
         deadline = time.monotonic() + seconds
         said = ""
@@ -140,7 +144,7 @@ class Supervisor:
                 self.failure.result()
             if time.monotonic() > deadline:
                 raise StartError(f"waited {seconds:.0f} s for {what}{said}; the logs are in {self.state.logs}")
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(POLL_S)
 
     async def node(self, action: str, name: str) -> None:
         """A fault, or its end: what `cotenant local node ACTION NAME` asks for."""
@@ -148,13 +152,13 @@ class Supervisor:
             await self.machines.restore(name)
         else:
             {"stop": self.machines.stop, "freeze": self.machines.freeze, "isolate": self.machines.isolate}[action](name)
-        self.note(f"{name}: {action}")
+        self.log(f"{name}: {action}")
 
     def stop(self) -> None:
         self.stopped.set()
 
     async def down(self) -> None:
-        self.note("stopping")
+        self.log("stopping")
         self.processes.halt()
         self.machines.stop_all()
         for name in ("forward", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns"):
@@ -175,29 +179,29 @@ class Supervisor:
         }
 
 
-async def follow_lifeline(lifeline: Channel, stop: Callable[[], None], note: Callable[[str], None]) -> None:
+async def follow_lifeline(lifeline: JsonLines, stop: Callable[[], None], log: Callable[[str], None]) -> None:
     """Until it is told that it stands alone, the cluster does not outlive who started it."""
     while (message := await lifeline.receive()) is not None:
         if message.get("detach"):
             await lifeline.close()
             return
-    note("whoever started this cluster is gone")
+    log("whoever started this cluster is gone")
     stop()
 
 
-async def supervise(state: State, lifeline: Channel, listeners: list[int]) -> int:
+async def supervise(state: ClusterFolder, lifeline: JsonLines, listeners: list[int]) -> int:
     supervisor = Supervisor(state, lifeline, listeners)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, supervisor.stop)
-    following = asyncio.create_task(follow_lifeline(lifeline, supervisor.stop, supervisor.note))
-    control = Control(state.control, supervisor)
+    following = asyncio.create_task(follow_lifeline(lifeline, supervisor.stop, supervisor.log))
+    control = ControlServer(state.control, supervisor)
     await control.listen()
     rising, stopped = asyncio.create_task(supervisor.up()), asyncio.create_task(supervisor.stopped.wait())
     code = 0
     await asyncio.wait({rising, stopped}, return_when=asyncio.FIRST_COMPLETED)
     if rising.done() and (error := rising.exception()):
-        supervisor.note(f"cannot start: {error}")
+        supervisor.log(f"cannot start: {error}")
         lifeline.send(failed=str(error))
         await lifeline.close()
         code = 1
@@ -211,13 +215,13 @@ async def supervise(state: State, lifeline: Channel, listeners: list[int]) -> in
 
 
 def main() -> int:
-    state = State(Path(sys.argv[1]))
+    state = ClusterFolder(Path(sys.argv[1]))
     end, *listeners = map(int, sys.argv[2:])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 1 << 20)), hard))
 
     async def run() -> int:
-        return await supervise(state, await Channel.over(socket.socket(fileno=end)), listeners)
+        return await supervise(state, await JsonLines.over(socket.socket(fileno=end)), listeners)
 
     return asyncio.run(run())
 

@@ -5,46 +5,48 @@ on each of them, and nothing has to wait for the pod to be scheduled. Sizes are 
 """
 
 import contextlib
-import dataclasses
 import shutil
 import sys
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.api_client import Api, ApiError
-from cotenant_local.host.cluster_folder import VOLUMES, State
-from cotenant_local.runtime.policies.watch import Mirror, Server
+from cotenant_local.host.cluster_folder import VOLUMES, ClusterFolder
+from cotenant_local.host.informer import Informer, Server
 
 PROVISIONER, CLASS = "cotenant.dev/folder", "standard"
-ASKED_OF = "volume.kubernetes.io/storage-provisioner"
-MADE_BY = "pv.kubernetes.io/provisioned-by"
-RESYNC_SECONDS = 30.0
+REQUESTED_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+RESYNC_INTERVAL_S = 30.0
 Document = dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class Due:
+@dataclass(frozen=True)
+class VolumeActions:
     """What is to be done: claims that want a volume, claims that cannot have one, and volumes that nobody claims."""
 
-    wanted: tuple[Document, ...] = ()
-    refused: tuple[tuple[Document, str], ...] = ()
-    released: tuple[Document, ...] = ()
+    provision: tuple[Document, ...] = ()
+    reject: tuple[tuple[Document, str], ...] = ()
+    delete: tuple[Document, ...] = ()
 
 
-def due(claims: Iterable[Document], volumes: Iterable[Document]) -> Due:
-    pending = [claim for claim in claims if _is_ours(claim, ASKED_OF) and not claim["spec"].get("volumeName")]
-    reasons = [(claim, refusal(claim["spec"])) for claim in pending]
-    return Due(
+def actions(claims: Iterable[Document], volumes: Iterable[Document]) -> VolumeActions:
+    pending = [
+        claim for claim in claims if _is_ours(claim, REQUESTED_PROVISIONER) and not claim["spec"].get("volumeName")
+    ]
+    reasons = [(claim, rejection(claim["spec"])) for claim in pending]
+    return VolumeActions(
         tuple(claim for claim, reason in reasons if not reason),
         tuple((claim, reason) for claim, reason in reasons if reason),
-        tuple(volume for volume in volumes if _is_ours(volume, MADE_BY) and _is_released(volume)),
+        tuple(volume for volume in volumes if _is_ours(volume, PROVISIONED_BY) and _is_released(volume)),
     )
 
 
-def refusal(spec: Document) -> str:
+def rejection(spec: Document) -> str:
     """Why there is no volume for such a claim; empty when there is."""
     if spec.get("volumeMode") == "Block":
         return "this cluster's volumes are folders; volumeMode Block is not provided"
@@ -55,7 +57,7 @@ def refusal(spec: Document) -> str:
     return ""
 
 
-def name_of(claim: Document) -> str:
+def volume_name(claim: Document) -> str:
     return f"pvc-{claim['metadata']['uid']}"
 
 
@@ -66,12 +68,12 @@ def volume(claim: Document) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": name_of(claim), "annotations": {MADE_BY: PROVISIONER}},
+        "metadata": {"name": volume_name(claim), "annotations": {PROVISIONED_BY: PROVISIONER}},
         "spec": {
             "accessModes": spec["accessModes"],
             "capacity": {"storage": spec["resources"]["requests"]["storage"]},
             "claimRef": {**reference, "name": meta["name"], "uid": meta["uid"]},
-            "hostPath": {"path": str(VOLUMES / name_of(claim)), "type": "Directory"},
+            "hostPath": {"path": str(VOLUMES / volume_name(claim)), "type": "Directory"},
             "persistentVolumeReclaimPolicy": "Delete",
             "storageClassName": spec["storageClassName"],
         },
@@ -90,33 +92,33 @@ def _is_released(document: Document) -> bool:
 
 
 class Provisioner:
-    def __init__(self, state: State, api: Api) -> None:
+    def __init__(self, state: ClusterFolder, api: Api) -> None:
         self._folder, self._api = state.volumes, api
         self._woken = threading.Event()
         server = Server(state.config / "volumes.kubeconfig")
-        self._claims = Mirror(server, "/api/v1/persistentvolumeclaims", self._woken.set)
-        self._volumes = Mirror(server, "/api/v1/persistentvolumes", self._woken.set)
+        self._claims = Informer(server, "/api/v1/persistentvolumeclaims", self._woken.set)
+        self._volumes = Informer(server, "/api/v1/persistentvolumes", self._woken.set)
 
     def run(self) -> None:
-        for mirror in (self._claims, self._volumes):
-            mirror.start()
+        for informer in (self._claims, self._volumes):
+            informer.start()
         while True:
-            self._woken.wait(RESYNC_SECONDS)
+            self._woken.wait(RESYNC_INTERVAL_S)
             self._woken.clear()
             try:
-                self._act(due(self._claims.objects.values(), self._volumes.objects.values()))
+                self._act(actions(self._claims.objects.values(), self._volumes.objects.values()))
             except (ApiError, OSError) as error:  # the next change, or the next resync, tries again
                 print(f"volumes: {error}", file=sys.stderr, flush=True)
 
-    def _act(self, now: Due) -> None:
-        for claim in now.wanted:
-            folder = self._folder / name_of(claim)
+    def _act(self, now: VolumeActions) -> None:
+        for claim in now.provision:
+            folder = self._folder / volume_name(claim)
             folder.mkdir(exist_ok=True)
             folder.chmod(0o777)  # whoever the pod runs as
             self._create("/api/v1/persistentvolumes", volume(claim))
-        for claim, reason in now.refused:
+        for claim, reason in now.reject:
             self._create(f"/api/v1/namespaces/{claim['metadata']['namespace']}/events", event(claim, reason))
-        for released in now.released:
+        for released in now.delete:
             name = released["metadata"]["name"]
             if (self._folder / name).exists():
                 shutil.rmtree(self._folder / name)
@@ -146,7 +148,7 @@ def event(claim: Document, reason: str) -> Document:
 
 
 def main() -> None:
-    state = State(Path(sys.argv[1]))
+    state = ClusterFolder(Path(sys.argv[1]))
     Provisioner(state, Api(Addresses.CONTROL_PLANE, 6443, state.pki, "volumes")).run()
 
 

@@ -15,7 +15,7 @@ TERMINAL = frozenset({"Succeeded", "Failed", "Invalid"})
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldShare:
     """One rank's part of one GPU."""
 
     job: str
@@ -31,7 +31,7 @@ class GpuRow:
     gpu_class: str
     memory_mib: int
     simulated: bool
-    held: tuple[Held, ...]
+    held: tuple[HeldShare, ...]
 
     @property
     def free_mib(self) -> int:
@@ -93,8 +93,8 @@ def scene_of(gpu_nodes: Iterable[Document], training_jobs: Iterable[Document]) -
     return Scene(gpus=gpus, jobs=tuple(job_row(job) for job in jobs))
 
 
-def held_by_gpu(jobs: Iterable[Document]) -> dict[str, list[Held]]:
-    held: dict[str, list[Held]] = {}
+def held_by_gpu(jobs: Iterable[Document]) -> dict[str, list[HeldShare]]:
+    held: dict[str, list[HeldShare]] = {}
     for job in jobs:
         status = job.get("status", {})
         if status.get("phase") in TERMINAL:
@@ -102,7 +102,7 @@ def held_by_gpu(jobs: Iterable[Document]) -> dict[str, list[Held]]:
         for node in (status.get("placement") or {}).get("nodes", ()):
             for rank in node["ranks"]:
                 for gpu in rank["gpus"]:
-                    part = Held(name_of(job), int(rank["rank"]), int(gpu["memoryMiB"]))
+                    part = HeldShare(name_of(job), int(rank["rank"]), int(gpu["memoryMiB"]))
                     held.setdefault(gpu["uuid"], []).append(part)
     return held
 

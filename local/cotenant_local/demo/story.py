@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.live import Live
 
 from cotenant_local.demo import view
+from cotenant_local.demo.cluster_reader import ClusterReader
 from cotenant_local.demo.scenes import Scene
-from cotenant_local.demo.watch import Cluster
 from cotenant_local.host.errors import LocalError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ DEADLINE_S = 420
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class DemoOptions:
     keep: bool = False
     name: str = "demo"
     still: Path | None = None
@@ -44,7 +44,7 @@ class StepError(RuntimeError):
     """A command of the story failed; the message has the command and the end of its output."""
 
 
-def run(options: Options) -> int:
+def run(options: DemoOptions) -> int:
     """Returns 0 when every promise of the demo was kept, 1 otherwise."""
     console = Console()
     began = time.monotonic()
@@ -75,11 +75,11 @@ def run(options: Options) -> int:
             step(console, ["local", "down", "--name", options.name], quiet=True, check=False)
 
 
-def perform(options: Options, console: Console) -> Scene:
+def perform(options: DemoOptions, console: Console) -> Scene:
     name = options.name
     step(console, ["local", "down", "--name", name], quiet=True, check=False)
     alive = up(console, options)  # held: the cluster ends when this goes
-    cluster = Cluster(alive.kubeconfig)
+    cluster = ClusterReader(alive.kubeconfig)
     chart = ["upgrade", "--install", "cotenant", "charts/cotenant", "--namespace", NAMESPACE, "--create-namespace"]
     step(console, ["local", "helm", "--name", name, "--", *chart, "--set", "agent.simulate=true", "--wait"])
     kubectl = ["local", "kubectl", "--name", name, "--"]
@@ -91,7 +91,7 @@ def perform(options: Options, console: Console) -> Scene:
     return scene
 
 
-def up(console: Console, options: Options) -> LocalCluster:
+def up(console: Console, options: DemoOptions) -> LocalCluster:
     """Like `cotenant local up`, but the cluster ends with this process, however that ends, unless it is to be kept."""
     from cotenant_local.cluster import lifecycle, spec
 
@@ -125,7 +125,7 @@ def kubeconfig(name: str) -> Path:
     return folders.cluster(name) / "kubeconfig"
 
 
-def wait_for_gpus(cluster: Cluster, console: Console) -> None:
+def wait_for_gpus(cluster: ClusterReader, console: Console) -> None:
     """The agent has published what the node has; before that every job would wait for GPUs that nobody knows."""
     deadline = time.monotonic() + 90
     while not cluster.scene().gpus:
@@ -137,7 +137,7 @@ def wait_for_gpus(cluster: Cluster, console: Console) -> None:
     console.print("[dim]the agent has published the GPUs of the node[/]")
 
 
-def watch(cluster: Cluster, console: Console, still: Path | None) -> Scene:
+def watch(cluster: ClusterReader, console: Console, still: Path | None) -> Scene:
     """Show the cluster until every job is over; explain the first wait in kubectl's own words, once."""
     deadline = time.monotonic() + DEADLINE_S
     before: Scene | None = None

@@ -1,7 +1,7 @@
 """The folder of one cluster, file by file. Everybody who reads or writes in it goes through here."""
 
-import dataclasses
 import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,66 +11,66 @@ VOLUMES = Path("/var/lib/cotenant-volumes")
 """Where nodes see the folders of PersistentVolumes."""
 
 
-@dataclasses.dataclass(frozen=True)
-class State:
-    folder: Path
+@dataclass(frozen=True)
+class ClusterFolder:
+    path: Path
 
     @property
     def pki(self) -> Path:
-        return self.folder / "pki"
+        return self.path / "pki"
 
     @property
     def config(self) -> Path:
-        return self.folder / "config"
+        return self.path / "config"
 
     @property
     def logs(self) -> Path:
-        return self.folder / "logs"
+        return self.path / "logs"
 
     @property
     def etcd(self) -> Path:
-        return self.folder / "etcd"
+        return self.path / "etcd"
 
     @property
     def kubeconfig(self) -> Path:
         """For people and tests outside: the API server by way of 127.0.0.1."""
-        return self.folder / "kubeconfig"
+        return self.path / "kubeconfig"
 
     @property
     def lock(self) -> Path:
         """Held (flock) by the sandbox as long as it lives: the kernel lets go of it when the last process dies."""
-        return self.folder / "lock"
+        return self.path / "lock"
 
     @property
     def volumes(self) -> Path:
         """One folder per PersistentVolume."""
-        return self.folder / "volumes"
+        return self.path / "volumes"
 
     @property
     def control(self) -> Path:
-        return self.folder / "control.sock"
+        return self.path / "control.sock"
 
     @property
     def api_faults(self) -> Path:
-        return self.folder / "api-faults.json"
+        return self.path / "api-faults.json"
 
     @property
     def catalogue(self) -> Path:
-        return self.folder / "images.json"
+        return self.path / "images.json"
 
     @property
     def plan(self) -> Path:
-        return self.folder / "plan.json"
+        return self.path / "plan.json"
 
     def node(self, name: str) -> Path:
-        return self.folder / "nodes" / name
+        return self.path / "nodes" / name
 
     def prepare(self) -> None:
-        for folder in (self.folder, self.pki, self.config, self.logs, self.etcd, self.volumes):
+        for folder in (self.path, self.pki, self.config, self.logs, self.etcd, self.volumes):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class NodePlan:
     """One node as the supervisor and the node's own init see it: names and numbers, nothing left to decide."""
 
@@ -87,8 +87,8 @@ class NodePlan:
     resources: dict[str, int]
 
 
-@dataclasses.dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True)
+class ClusterPlan:
     """What `up` decided outside, for the supervisor inside."""
 
     name: str
@@ -105,10 +105,10 @@ class Plan:
     cgroup_parent: str | None
 
     def save(self, path: Path) -> None:
-        write_secret(path, json.dumps(dataclasses.asdict(self), default=str, indent=1).encode())
+        write_secret(path, json.dumps(asdict(self), default=str, indent=1).encode())
 
     @classmethod
-    def load(cls, path: Path) -> "Plan":
+    def load(cls, path: Path) -> "ClusterPlan":
         document = json.loads(path.read_text())
         nodes = tuple(NodePlan(**node) for node in document.pop("nodes"))
         forwards = tuple((service, port) for service, port in document.pop("forwards"))

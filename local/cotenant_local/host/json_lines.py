@@ -9,7 +9,7 @@ import socket
 from typing import Any, Self
 
 
-class Channel:
+class JsonLines:
     """One end, for asyncio."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

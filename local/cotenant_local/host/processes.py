@@ -6,22 +6,22 @@ per process: nothing else in an init may wait for children outside the event loo
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import signal
 import subprocess
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
-STEADY_SECONDS = 30.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10.0
+STEADY_S = 30.0
 """A process that ran this long is started again without a pause."""
 TAIL_LINES = 12
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Service:
     name: str
     argv: tuple[str, ...]
@@ -30,7 +30,7 @@ class Service:
     restart: bool = True
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Death:
     service: str
     how: str
@@ -43,13 +43,13 @@ class Death:
         return f"{self.service} died: {self.how}{said}"
 
 
-@dataclasses.dataclass
+@dataclass
 class _Running:
     service: Service
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     deaths: int = 0
-    pause: float = FIRST_PAUSE
+    pause: float = FIRST_PAUSE_S
     last: Death | None = None
     restart: asyncio.TimerHandle | None = None
 
@@ -89,10 +89,10 @@ class Processes:
         return {
             name: {
                 "pid": running.process.pid if running.process else None,
-                "stopped": running.process is not None and stands_still(running.process.pid),
+                "stopped": running.process is not None and any_stopped(running.process.pid),
                 "restarts": running.deaths,
                 "since": running.started,
-                "lastDeath": dataclasses.asdict(running.last) if running.last else None,
+                "lastDeath": asdict(running.last) if running.last else None,
             }
             for name, running in self._services.items()
         }
@@ -155,15 +155,15 @@ class Processes:
             return
         running.deaths += 1
         death = running.last = Death(running.service.name, how, tail(running.service.log), time.time())
-        if time.time() - running.started > STEADY_SECONDS:
-            running.pause = FIRST_PAUSE
+        if time.time() - running.started > STEADY_S:
+            running.pause = FIRST_PAUSE_S
         if running.service.restart:
             self._restart_later(running)
         self._on_death(death)
 
     def _restart_later(self, running: _Running) -> None:
         running.restart = self._loop.call_later(running.pause, self._spawn, running)
-        running.pause = min(2 * running.pause, LONGEST_PAUSE)
+        running.pause = min(2 * running.pause, LONGEST_PAUSE_S)
 
 
 def _how(status: int) -> str:
@@ -181,7 +181,7 @@ def is_stopped(pid: int) -> bool:
         return False
 
 
-def stands_still(pid: int) -> bool:
+def any_stopped(pid: int) -> bool:
     """It is stopped, or a process that it started to work for it: nothing comes of either."""
     try:
         helpers = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

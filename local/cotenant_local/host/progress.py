@@ -4,9 +4,9 @@ import shutil
 import time
 from typing import TextIO
 
-QUIET_INTERVAL = 15.0
+QUIET_INTERVAL_S = 15.0
 """Seconds between lines where there is no terminal (a CI log)."""
-DRAW_INTERVAL = 0.1
+DRAW_INTERVAL_S = 0.1
 
 
 class Progress:
@@ -17,13 +17,13 @@ class Progress:
         self._last = self._start if not self._terminal else 0.0
         self._open_line = False
 
-    def say(self, message: str) -> None:
+    def log(self, message: str) -> None:
         self.end()
         print(f"» {message}", file=self._stream, flush=True)
 
     def update(self, message: str, *, detail: str = "") -> None:
         now = time.monotonic()
-        if now - self._last < (DRAW_INTERVAL if self._terminal else QUIET_INTERVAL):
+        if now - self._last < (DRAW_INTERVAL_S if self._terminal else QUIET_INTERVAL_S):
             return
         self._last = now
         minutes, seconds = divmod(int(now - self._start), 60)

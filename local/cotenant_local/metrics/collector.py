@@ -6,23 +6,23 @@ import sys
 import threading
 import time
 
-from cotenant_local.host.cluster_folder import Plan, State
-from cotenant_local.metrics import usage
-from cotenant_local.metrics.usage import Key, Sample, Usage
+from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan
+from cotenant_local.metrics import rates
+from cotenant_local.metrics.rates import Key, Sample, UsageRate
 
-INTERVAL_SECONDS = 5.0
+INTERVAL_S = 5.0
 KUBELET_PORT = 10250
 
 
-class Collector:
+class MetricsCollector:
     """`nodes` maps a node's name to what it and its containers use; a node that does not answer is not in it."""
 
-    def __init__(self, state: State, plan: Plan) -> None:
+    def __init__(self, state: ClusterFolder, plan: ClusterPlan) -> None:
         self._addresses = {node.name: node.address for node in plan.nodes}
         self._tls = ssl.create_default_context(cafile=str(state.pki / "ca.crt"))
         self._tls.load_cert_chain(state.pki / "metrics.crt", state.pki / "metrics.key")
         self._last: dict[str, dict[Key, Sample]] = {}
-        self.nodes: dict[str, dict[Key, Usage]] = {}
+        self.nodes: dict[str, dict[Key, UsageRate]] = {}
 
     def start(self) -> None:
         for name in self._addresses:
@@ -31,24 +31,24 @@ class Collector:
     def _follow(self, name: str) -> None:
         while True:
             try:
-                self._note(name, usage.parse(self._look(name)))
+                self._record(name, rates.parse(self._scrape(name)))
             except (OSError, http.client.HTTPException) as error:
                 print(f"metrics of {name}: {error}", file=sys.stderr, flush=True)
                 self.nodes.pop(name, None)
                 self._last.pop(name, None)
-            time.sleep(INTERVAL_SECONDS)
+            time.sleep(INTERVAL_S)
 
-    def _note(self, name: str, seen: dict[Key, Sample]) -> None:
+    def _record(self, name: str, seen: dict[Key, Sample]) -> None:
         if seen == self._last.get(name):  # the kubelet measures when it wants to
             return
-        fresh = usage.between(self._last.get(name, {}), seen)
+        fresh = rates.between(self._last.get(name, {}), seen)
         kept = {key: old for key, old in self.nodes.get(name, {}).items() if key in seen}
         self.nodes[name] = {**kept, **fresh}
         self._last[name] = seen
 
-    def _look(self, name: str) -> str:
+    def _scrape(self, name: str) -> str:
         connection = http.client.HTTPSConnection(
-            self._addresses[name], KUBELET_PORT, context=self._tls, timeout=2 * INTERVAL_SECONDS
+            self._addresses[name], KUBELET_PORT, context=self._tls, timeout=2 * INTERVAL_S
         )
         try:
             connection.request("GET", "/metrics/resource")

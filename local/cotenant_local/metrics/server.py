@@ -16,9 +16,9 @@ from typing import Any
 
 from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.api_client import Api, ApiError
-from cotenant_local.host.cluster_folder import Plan, State
-from cotenant_local.metrics.collector import Collector
-from cotenant_local.metrics.usage import Key, Usage
+from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan
+from cotenant_local.metrics.collector import MetricsCollector
+from cotenant_local.metrics.rates import Key, UsageRate
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 PORT = 4443
@@ -31,13 +31,13 @@ RESOURCES = [
 Document = dict[str, Any]
 
 
-class Answers:
+class MetricsApi:
     """From a path to a document; raises ApiError with what the API server said, or 404."""
 
-    def __init__(self, api: Api, collector: Collector) -> None:
+    def __init__(self, api: Api, collector: MetricsCollector) -> None:
         self._api, self._collector = api, collector
 
-    def answer(self, target: str) -> Document:
+    def get(self, target: str) -> Document:
         path, _, query = target.partition("?")
         if path.rstrip("/") == PREFIX:
             return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": PREFIX[6:], "resources": RESOURCES}
@@ -75,7 +75,7 @@ class Answers:
         return {**_head("PodMetrics", pod, oldest), "containers": containers}
 
 
-def _head(kind: str, of: Document, used: Usage) -> Document:
+def _head(kind: str, of: Document, used: UsageRate) -> Document:
     keep = ("name", "namespace", "labels", "creationTimestamp")
     moment = datetime.datetime.fromtimestamp(used.at, datetime.UTC)
     return {
@@ -87,18 +87,18 @@ def _head(kind: str, of: Document, used: Usage) -> Document:
     }
 
 
-def _amounts(used: Usage) -> Document:
+def _amounts(used: UsageRate) -> Document:
     return {"cpu": f"{used.cpu}n", "memory": f"{used.memory // 1024}Ki"}
 
 
-def handler(answers: Answers) -> type[http.server.BaseHTTPRequestHandler]:
+def handler(answers: MetricsApi) -> type[http.server.BaseHTTPRequestHandler]:
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 120
 
         def do_GET(self) -> None:
             try:
-                code, document = 200, answers.answer(self.path)
+                code, document = 200, answers.get(self.path)
             except ApiError as error:
                 code = error.status
                 document = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": str(error)}
@@ -118,7 +118,7 @@ def handler(answers: Answers) -> type[http.server.BaseHTTPRequestHandler]:
     return Handler
 
 
-def listen(address: tuple[str, int], pki: Path, answers: Answers) -> http.server.ThreadingHTTPServer:
+def listen(address: tuple[str, int], pki: Path, answers: MetricsApi) -> http.server.ThreadingHTTPServer:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pki / "front-proxy-ca.crt"))
     tls.verify_mode = ssl.CERT_REQUIRED
     tls.load_cert_chain(pki / "metrics-serving.crt", pki / "metrics-serving.key")
@@ -128,10 +128,10 @@ def listen(address: tuple[str, int], pki: Path, answers: Answers) -> http.server
 
 
 def main() -> None:
-    state = State(Path(sys.argv[1]))
-    collector = Collector(state, Plan.load(state.plan))
+    state = ClusterFolder(Path(sys.argv[1]))
+    collector = MetricsCollector(state, ClusterPlan.load(state.plan))
     collector.start()
-    answers = Answers(Api(Addresses.CONTROL_PLANE, 6443, state.pki, "metrics"), collector)
+    answers = MetricsApi(Api(Addresses.CONTROL_PLANE, 6443, state.pki, "metrics"), collector)
     listen((Addresses.CONTROL_PLANE, PORT), state.pki, answers).serve_forever()
 
 

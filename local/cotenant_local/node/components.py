@@ -7,12 +7,12 @@ from typing import Any
 
 from cotenant_local.controlplane.components import DOMAIN, program
 from cotenant_local.host.addresses import Addresses
-from cotenant_local.host.cluster_folder import NodePlan, Plan, State
+from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan, NodePlan
 
 CRI_SOCKET = "/run/cotenant/cri.sock"
 
 
-def kubelet(plan: Plan, node: NodePlan) -> list[str]:
+def kubelet(plan: ClusterPlan, node: NodePlan) -> list[str]:
     return [
         *program(plan, "kubelet"),
         "--config=/run/cotenant/kubelet.json",
@@ -23,11 +23,11 @@ def kubelet(plan: Plan, node: NodePlan) -> list[str]:
     ]
 
 
-def proxy(plan: Plan) -> list[str]:
+def proxy(plan: ClusterPlan) -> list[str]:
     return [*program(plan, "kube-proxy"), "--config=/run/cotenant/kube-proxy.json"]
 
 
-def kubelet_configuration(state: State, node: NodePlan) -> dict[str, Any]:
+def kubelet_configuration(state: ClusterFolder, node: NodePlan) -> dict[str, Any]:
     pki = state.pki
     withheld = {"ephemeral-storage": str(node.withheld_bytes)} if node.withheld_bytes else {}
     return {

@@ -17,7 +17,7 @@ CALLS = {"x86_64": (92, 93, 94, 260), "aarch64": (54, 55)}
 SUCCESS = seccomp.ERRNO | 0
 
 
-def in_front_of(command: Sequence[str], ids: IdMap) -> list[str]:
+def wrap(command: Sequence[str], ids: IdMap) -> list[str]:
     """The command line such that its program lives in that world; unchanged where there are several users."""
     if not ids.single:
         return list(command)

@@ -15,36 +15,36 @@ from pathlib import Path
 
 from cotenant_local.controlplane import network
 from cotenant_local.host.addresses import Addresses
-from cotenant_local.host.cluster_folder import VOLUMES, NodePlan, Plan, State
-from cotenant_local.host.json_lines import Channel
+from cotenant_local.host.cluster_folder import VOLUMES, ClusterFolder, ClusterPlan, NodePlan
+from cotenant_local.host.json_lines import JsonLines
 from cotenant_local.host.mounts import bind, overlay_folder, share
 from cotenant_local.host.processes import Death, Processes, Service
 from cotenant_local.node import components, fake_chown, simulated_resources
 from cotenant_local.runtime.isolation.id_map import IdMap
 
 RUN = Path("/run/cotenant")
-SOCKET_SECONDS = 30.0
-REPORT_SECONDS = 3.0
+SOCKET_DEADLINE_S = 30.0
+REPORT_INTERVAL_S = 3.0
 
 
-class Node:
-    def __init__(self, state: State, plan: Plan, own: NodePlan, channel: Channel) -> None:
+class NodeInit:
+    def __init__(self, state: ClusterFolder, plan: ClusterPlan, own: NodePlan, channel: JsonLines) -> None:
         self.state, self.plan, self.own, self.channel = state, plan, own, channel
-        self.processes = Processes(self.died)
+        self.processes = Processes(self.on_death)
         self.logs = state.logs / own.name
 
-    def died(self, death: Death) -> None:
+    def on_death(self, death: Death) -> None:
         self.channel.send(note=death.describe(), components=self.processes.status())
         asyncio.get_running_loop().call_later(1.0, self.report)
 
     def report(self) -> None:
         self.channel.send(components=self.processes.status())
 
-    async def report_often(self) -> None:
+    async def report_periodically(self) -> None:
         """A process that is stopped by a signal sends no word of it."""
         while True:
             self.report()
-            await asyncio.sleep(REPORT_SECONDS)
+            await asyncio.sleep(REPORT_INTERVAL_S)
 
     async def up(self) -> None:
         self.channel.send(hello=True)
@@ -52,16 +52,16 @@ class Node:
             return
         network.node(self.own, tuple(other for other in self.plan.nodes if other != self.own))
         socket.sethostname(self.own.name)
-        self.furnish()
+        self.mount_node_folders()
         self.write_configuration()
         self.start(
             "runtime", [str(self.plan.python), "-m", "cotenant_local.runtime", "--config", str(RUN / "cri.json")]
         )
         self.start("kube-proxy", components.proxy(self.plan))
         await wait_for_socket(Path(components.CRI_SOCKET))
-        kubelet = fake_chown.in_front_of(components.kubelet(self.plan, self.own), IdMap.here())
-        self.start("kubelet", simulated_resources.in_front_of(kubelet, self.own))
-        reporting = asyncio.create_task(self.report_often())
+        kubelet = fake_chown.wrap(components.kubelet(self.plan, self.own), IdMap.here())
+        self.start("kubelet", simulated_resources.wrap(kubelet, self.own))
+        reporting = asyncio.create_task(self.report_periodically())
         while await self.channel.receive() is not None:
             pass
         reporting.cancel()
@@ -69,7 +69,7 @@ class Node:
     def start(self, name: str, argv: list[str]) -> None:
         self.processes.start(Service(name, tuple(argv), self.logs / f"{name}.log"))
 
-    def furnish(self) -> None:
+    def mount_node_folders(self) -> None:
         """/run is new with every start, as after a reboot; /var/lib/kubelet is the node's disk and outlives it."""
         disk = self.state.node(self.own.name)
         shutil.rmtree(disk / "cri", ignore_errors=True)  # no container outlives the machine
@@ -123,7 +123,7 @@ class Node:
 
 async def wait_for_socket(path: Path) -> None:
     """The kubelet gives up on a runtime that does not answer at once."""
-    deadline = asyncio.get_running_loop().time() + SOCKET_SECONDS
+    deadline = asyncio.get_running_loop().time() + SOCKET_DEADLINE_S
     while asyncio.get_running_loop().time() < deadline:
         try:
             _, writer = await asyncio.open_unix_connection(path)
@@ -135,13 +135,13 @@ async def wait_for_socket(path: Path) -> None:
 
 
 def main() -> int:
-    state, name, end = State(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
-    plan = Plan.load(state.plan)
+    state, name, end = ClusterFolder(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
+    plan = ClusterPlan.load(state.plan)
     own = next(node for node in plan.nodes if node.name == name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     async def run() -> None:
-        await Node(state, plan, own, await Channel.over(socket.socket(fileno=end))).up()
+        await NodeInit(state, plan, own, await JsonLines.over(socket.socket(fileno=end))).up()
 
     asyncio.run(run())
     return 0

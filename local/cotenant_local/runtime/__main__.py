@@ -28,7 +28,7 @@ def main() -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     proto.load(build.stubs_path())
-    from cotenant_local.runtime.cri.node import MissingProgramError
+    from cotenant_local.runtime.cri.node_runtime import MissingProgramError
     from cotenant_local.runtime.cri.server import serve
 
     try:

@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 
 from cotenant_local.demo import story, view
-from cotenant_local.demo.scenes import Held, Scene, scene_of
+from cotenant_local.demo.scenes import HeldShare, Scene, scene_of
 
 GPU = {"index": 0, "class": "H100", "memoryMiB": 81920, "healthy": True}
 
@@ -33,7 +33,7 @@ def test_a_gpu_shows_who_holds_which_part_of_it_and_what_is_free() -> None:
         [node("a", "b")], [job("one", "Running", uuids=("a", "b")), job("two", "Running", uuids=("a", "b"))]
     )
     first = scene.gpus[0]
-    assert first.held == (Held("team-a/one", 0, 32768), Held("team-a/two", 0, 32768))
+    assert first.held == (HeldShare("team-a/one", 0, 32768), HeldShare("team-a/two", 0, 32768))
     assert first.free_mib == 81920 - 2 * 32768
     assert scene.overcommitted == ()
 

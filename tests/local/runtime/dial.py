@@ -13,7 +13,7 @@ def main() -> None:
     first, port, answer = map(int, sys.argv[1:])
     if os.geteuid() != 0:
         syscalls.setns(os.open(f"/proc/{first}/ns/user", os.O_RDONLY), syscalls.CLONE_NEWUSER, "user")
-    pods.call_in_network({"namespace": f"/proc/{first}/ns/net", "port": port}, [answer])
+    pods.connect_in_network({"namespace": f"/proc/{first}/ns/net", "port": port}, [answer])
 
 
 main()

@@ -105,12 +105,12 @@ def test_an_image_keeps_its_id_until_its_entry_changes(tmp_path: Path) -> None:
 
 
 def test_addresses_are_given_once_and_the_longest_unused_first() -> None:
-    addresses = pod_network.Addresses("10.0.0.0/29", ["10.0.0.2"])
-    assert [addresses.take() for _ in range(3)] == ["10.0.0.1", "10.0.0.3", "10.0.0.4"]
-    addresses.give_back("10.0.0.1")
-    assert [addresses.take() for _ in range(3)] == ["10.0.0.5", "10.0.0.6", "10.0.0.1"]
-    with pytest.raises(pod_network.NetworkError, match=re.escape("all 6 pod addresses of 10.0.0.0/29 are in use")):
-        addresses.take()
+    addresses = pod_network.PodAddressPool("10.0.0.0/29", ["10.0.0.2"])
+    assert [addresses.allocate() for _ in range(3)] == ["10.0.0.1", "10.0.0.3", "10.0.0.4"]
+    addresses.release("10.0.0.1")
+    assert [addresses.allocate() for _ in range(3)] == ["10.0.0.5", "10.0.0.6", "10.0.0.1"]
+    with pytest.raises(pod_network.PodNetworkError, match=re.escape("all 6 pod addresses of 10.0.0.0/29 are in use")):
+        addresses.allocate()
 
 
 def test_capabilities_are_the_default_set_less_dropped_plus_added() -> None:
@@ -201,9 +201,9 @@ def test_mig_devices_are_left_to_cdi() -> None:
         ([b"par", b"tial\n"], ["F partial"]),
         ([b"no end"], ["F no end"]),
         ([b"\n"], ["F "]),
-        ([b"x" * logs.LIMIT + b"\n"], ["F " + "x" * logs.LIMIT]),
-        ([b"x" * (logs.LIMIT + 1) + b"\n"], ["P " + "x" * logs.LIMIT, "F x"]),
-        ([b"x" * (logs.LIMIT + 1)], ["P " + "x" * logs.LIMIT, "F x"]),
+        ([b"x" * logs.LINE_LIMIT_BYTES + b"\n"], ["F " + "x" * logs.LINE_LIMIT_BYTES]),
+        ([b"x" * (logs.LINE_LIMIT_BYTES + 1) + b"\n"], ["P " + "x" * logs.LINE_LIMIT_BYTES, "F x"]),
+        ([b"x" * (logs.LINE_LIMIT_BYTES + 1)], ["P " + "x" * logs.LINE_LIMIT_BYTES, "F x"]),
     ],
 )
 def test_lines_are_logged_whole_or_in_parts(tmp_path: Path, written: list[bytes], want: list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cotenant_local.host import cgroups
+from cotenant_local.host import cgroup_claims
 from cotenant_local.runtime.interface import proto
 
 from . import sandbox
@@ -20,9 +20,9 @@ def node() -> Iterator[sandbox.Kubelet]:
     user = None if os.geteuid() == 0 else ordinary_user(ranged=False)
     if reason := why_not(user):
         pytest.skip(reason)
-    claim = cgroups.claim(f"limits-{os.getpid()}")
+    claim = cgroup_claims.claim(f"limits-{os.getpid()}")
     if claim is None:
-        pytest.skip(f"no cgroups: {cgroups.why_none()}")
+        pytest.skip(f"no cgroups: {cgroup_claims.why_none()}")
     with tempfile.TemporaryDirectory(prefix="cri") as folder:
         Path(folder).chmod(0o755)
         kubelet = sandbox.run(Path(folder), user, cgroup_parent=f"{claim.parent}/node")
@@ -31,8 +31,8 @@ def node() -> Iterator[sandbox.Kubelet]:
         kubelet.process.kill()
         kubelet.process.wait()
     os.close(claim.descriptor)
-    cgroups.sweep()
-    assert list(cgroups.ROOT.glob(f"**/{Path(claim.parent).name}")) == []
+    cgroup_claims.sweep()
+    assert list(cgroup_claims.ROOT.glob(f"**/{Path(claim.parent).name}")) == []
 
 
 def limits(**amounts: int) -> Any:

@@ -13,13 +13,13 @@ from cotenant_local.programs import build
 from cotenant_local.runtime.containers import containers, host_ports, images, sandboxes
 from cotenant_local.runtime.cri import messages
 from cotenant_local.runtime.interface import config, field_support, proto
-from cotenant_local.runtime.interface.unsupported import RefusedError
+from cotenant_local.runtime.interface.unsupported import UnsupportedError
 from cotenant_local.runtime.isolation import cdi, cgroup_settings, id_map
-from cotenant_local.runtime.shim.zygote_client import Launcher
+from cotenant_local.runtime.shim.zygote_client import ZygoteClient
 
 pytestmark = pytest.mark.sandbox
 TOOLS = "ghcr.io/cotenant/tools"
-REFUSALS = (RefusedError, cgroup_settings.LimitError, cdi.CdiError, KeyError)
+REFUSALS = (UnsupportedError, cgroup_settings.LimitError, cdi.CdiError, KeyError)
 OTHER: dict[str, Any] = {
     "image.image": f"{TOOLS}:other",
     "log_path": "other.log",
@@ -75,7 +75,7 @@ def messages_of_the_interface() -> None:
 
 @pytest.fixture(autouse=True)
 def same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containers.records, "new_id", lambda: "0" * 24)
+    monkeypatch.setattr(containers.disk_records, "new_id", lambda: "0" * 24)
     monkeypatch.setattr(containers.time, "time_ns", lambda: 1)
     everything = id_map.IdMap(uids=((0, 1 << 32),), gids=((0, 1 << 32),), may_set_groups=True)
     monkeypatch.setattr(id_map.IdMap, "here", lambda: everything)
@@ -167,12 +167,12 @@ def sandbox(wanted: Any, folder: Path) -> sandboxes.Sandbox:
 
 def of_pod(wanted: Any, folder: Path) -> object:
     """What becomes of a pod's configuration: everything that is asked, written or told because of it."""
-    sandboxes.check(wanted)
+    sandboxes.reject_unsupported(wanted)
     made = sandbox(wanted, folder)
     host_ports.check(made, [])
     told = messages.sandbox_status(made)
     told.linux.Clear()
-    place = (made.config.log_directory, made.shm if "ipc" in made.own else None)
+    place = (made.config.log_directory, made.shm if "ipc" in made.private_namespaces else None)
     return made.request(), made.resolv_conf(), host_ports.rules([made]), place, str(told)
 
 
@@ -184,7 +184,7 @@ def of_container(wanted: Any, folder: Path) -> object:
     if image is None:
         raise KeyError(wanted.image.image)
     try:
-        made = containers.Containers(settings, Launcher()).create(wanted, sandbox(pod(), folder), image)
+        made = containers.Containers(settings, ZygoteClient()).create(wanted, sandbox(pod(), folder), image)
         document = json.loads((made.folder / "spec.json").read_text())
     finally:
         shutil.rmtree(settings.state_dir, ignore_errors=True)
@@ -211,7 +211,7 @@ def test_every_field_is_applied_or_refused_or_has_a_reason_why_it_does_not_matte
     }[kind]
     ignored, lively = [], []
     for path, way in leaves(proto.pb.DESCRIPTOR.message_types_by_name[name]):
-        wanted, reason = base(), field_support.meaning_of(path, meaning)
+        wanted, reason = base(), field_support.support_of(path, meaning)
         if kind == "container":
             PREPARED.get(path, as_it_is)(wanted)
         try:
@@ -228,7 +228,7 @@ def test_every_field_is_applied_or_refused_or_has_a_reason_why_it_does_not_matte
 def test_what_has_no_meaning_here_is_refused_by_its_name(tmp_path: Path) -> None:
     wanted = container()
     wanted.windows.security_context.host_process = True
-    with pytest.raises(RefusedError, match=r"windows\.security_context\.host_process is not provided"):
+    with pytest.raises(UnsupportedError, match=r"windows\.security_context\.host_process is not provided"):
         of_container(wanted, tmp_path)
 
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cotenant_local.host import cgroups as places
-from cotenant_local.runtime.isolation import cgroup_settings, cgroups
+from cotenant_local.host import cgroup_claims as places
+from cotenant_local.runtime.isolation import cgroup_settings, container_cgroups
 
 AMOUNTS = ("cpu_quota", "cpu_period", "cpu_shares", "memory_limit_in_bytes", "memory_swap_limit_in_bytes")
 Settings = list[tuple[str, str, str]]
@@ -75,10 +75,10 @@ def test_limits_that_nobody_enforces_are_named() -> None:
     assert cgroup_settings.unenforced(asked) == want
 
 
-def group(folder: Path, *files: str, unified: bool) -> cgroups.Group:
+def group(folder: Path, *files: str, unified: bool) -> container_cgroups.ContainerCgroup:
     for name in files:
         (folder / name).touch()
-    return cgroups.Group(dict.fromkeys(("cpu", "memory", "hugetlb"), folder), unified)
+    return container_cgroups.ContainerCgroup(dict.fromkeys(("cpu", "memory", "hugetlb"), folder), unified)
 
 
 def test_limits_are_written_in_version_two(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_limits_are_written_in_version_two(tmp_path: Path) -> None:
     asked = resources(
         ("2MB", 0), cpu_quota=5, cpu_period=10, cpu_shares=2, memory_limit_in_bytes=7, memory_swap_limit_in_bytes=7
     )
-    cgroups.apply(ours, asked)
+    container_cgroups.apply(ours, asked)
     written = {file.name: file.read_text() for file in tmp_path.iterdir()}
     assert written == {
         "cpu.max": "5 10",
@@ -98,11 +98,11 @@ def test_limits_are_written_in_version_two(tmp_path: Path) -> None:
 
 
 def test_a_limit_that_the_kernel_does_not_know_is_refused_unless_there_is_nothing_to_limit(tmp_path: Path) -> None:
-    cgroups.apply(group(tmp_path, unified=True), resources(("2MB", 0)))
+    container_cgroups.apply(group(tmp_path, unified=True), resources(("2MB", 0)))
     with pytest.raises(
         cgroup_settings.LimitError, match=r"hugetlb\.2MB\.max=2097152: the hugetlb controller of this machine"
     ):
-        cgroups.apply(group(tmp_path, unified=True), resources(("2MB", 1 << 21)))
+        container_cgroups.apply(group(tmp_path, unified=True), resources(("2MB", 1 << 21)))
 
 
 def test_use_is_read_in_version_two(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_use_is_read_in_version_two(tmp_path: Path) -> None:
     (tmp_path / "memory.current").write_text("9000\n")
     (tmp_path / "memory.stat").write_text("anon 4000\ninactive_file 3000\n")
     ours = group(tmp_path, unified=True)
-    assert cgroups.usage(ours) == (1_500_000, 9000, 6000, 4000)
+    assert container_cgroups.usage(ours) == (1_500_000, 9000, 6000, 4000)
     assert ours.files() == [str(tmp_path / "cgroup.procs")]
     assert ours.oom_file == str(tmp_path / "memory.events")
 
@@ -133,10 +133,10 @@ def unified() -> Iterator[tuple[Path, Path]]:
 def test_version_two_of_the_kernel_takes_the_groups_the_limits_and_the_processes(unified: tuple[Path, Path]) -> None:
     root, cluster = unified
     parent = cluster / "node-1"
-    groups = cgroups.Cgroups(str(parent), root=root)
+    groups = container_cgroups.NodeCgroups(str(parent), root=root)
     ours = groups.make("pod", "container", resources(("2MB", 4 << 20)))
     assert (parent / "pod" / "container" / "hugetlb.2MB.max").read_text() == "4194304\n"
-    cgroups.apply(ours, resources(("2MB", 2 << 20)))
+    container_cgroups.apply(ours, resources(("2MB", 2 << 20)))
     assert (parent / "pod" / "container" / "hugetlb.2MB.max").read_text() == "2097152\n"
     with subprocess.Popen(["sleep", "1000"]) as program:
         for file in ours.files():

@@ -14,19 +14,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant_local.cluster.certificates import Authority
+from cotenant_local.cluster.certificates import CertificateAuthority
 from cotenant_local.cluster.identities import save_kubeconfig
-from cotenant_local.runtime.isolation.pod_network import NetworkError
-from cotenant_local.runtime.policies.enforcer import Enforcer
-from cotenant_local.runtime.policies.model import Labels, Peer, Pod, Policy, Port, Rule, Selector
+from cotenant_local.runtime.isolation.pod_network import PodNetworkError
+from cotenant_local.runtime.policies.enforcer import PolicyEnforcer
+from cotenant_local.runtime.policies.model import (
+    Labels,
+    LabelSelector,
+    NetworkPolicy,
+    PolicyPeer,
+    PolicyPod,
+    PolicyPort,
+    PolicyRule,
+)
 from cotenant_local.runtime.policies.rules import ruleset
 
 NAMESPACES: dict[str, Labels] = {"red": {"team": "red"}, "blue": {"team": "blue"}}
 PODS = [
-    Pod("red", "web", "1", "10.1.0.1", {"app": "web"}, {("http", "TCP"): 80}),
-    Pod("red", "db", "2", "10.1.0.2", {"app": "db"}, {("http", "TCP"): 8080}),
-    Pod("blue", "web", "3", "10.1.0.3", {"app": "web", "tier": "front"}),
-    Pod("blue", "job", "4", "10.1.0.4", {}),
+    PolicyPod("red", "web", "1", "10.1.0.1", {"app": "web"}, {("http", "TCP"): 80}),
+    PolicyPod("red", "db", "2", "10.1.0.2", {"app": "db"}, {("http", "TCP"): 8080}),
+    PolicyPod("blue", "web", "3", "10.1.0.3", {"app": "web", "tier": "front"}),
+    PolicyPod("blue", "job", "4", "10.1.0.4", {}),
 ]
 OUTSIDE = "192.168.7.7"
 
@@ -34,7 +42,7 @@ OUTSIDE = "192.168.7.7"
 # The API's words, read as they are written.
 
 
-def is_peer(peer: Peer, address: str, policy: Policy) -> bool:
+def is_peer(peer: PolicyPeer, address: str, policy: NetworkPolicy) -> bool:
     if peer.block:
         inside = ipaddress.ip_address(address) in ipaddress.ip_network(peer.block)
         return inside and not any(ipaddress.ip_address(address) in ipaddress.ip_network(out) for out in peer.excepted)
@@ -46,7 +54,7 @@ def is_peer(peer: Peer, address: str, policy: Policy) -> bool:
     return False
 
 
-def is_port(port: Port, protocol: str, number: int, target: str) -> bool:
+def is_port(port: PolicyPort, protocol: str, number: int, target: str) -> bool:
     if port.protocol.lower() != protocol:
         return False
     if isinstance(port.port, str):
@@ -55,7 +63,7 @@ def is_port(port: Port, protocol: str, number: int, target: str) -> bool:
     return port.port is None or port.port <= number <= (port.end or port.port)
 
 
-def side_allows(policies: list[Policy], direction: str, packet: tuple[str, str, str, int]) -> bool:
+def side_allows(policies: list[NetworkPolicy], direction: str, packet: tuple[str, str, str, int]) -> bool:
     source, target, protocol, number = packet
     own, far = (target, source) if direction == "ingress" else (source, target)
     pod = next((pod for pod in PODS if pod.address == own), None)
@@ -107,25 +115,33 @@ def kernel_allows(text: str, packet: tuple[str, str, str, int]) -> bool:
 
 selectors = st.sampled_from(
     [
-        Selector(),
-        Selector((("app", "web"),)),
-        Selector((("team", "red"),)),
-        Selector((), (("app", "NotIn", frozenset({"web"})),)),
-        Selector((), (("tier", "Exists", frozenset()),)),
+        LabelSelector(),
+        LabelSelector((("app", "web"),)),
+        LabelSelector((("team", "red"),)),
+        LabelSelector((), (("app", "NotIn", frozenset({"web"})),)),
+        LabelSelector((), (("tier", "Exists", frozenset()),)),
     ]
 )
 blocks = st.sampled_from(
     [("10.1.0.0/24", ("10.1.0.2/32",)), ("0.0.0.0/0", ()), ("192.168.0.0/16", ("192.168.7.0/24",))]
 )
 peers = st.one_of(
-    st.builds(Peer, namespaces=st.none() | selectors, pods=selectors),
-    st.builds(Peer, namespaces=selectors),
-    blocks.map(lambda block: Peer(block=block[0], excepted=block[1])),
+    st.builds(PolicyPeer, namespaces=st.none() | selectors, pods=selectors),
+    st.builds(PolicyPeer, namespaces=selectors),
+    blocks.map(lambda block: PolicyPeer(block=block[0], excepted=block[1])),
 )
-ports = st.sampled_from([Port(), Port("TCP", 80), Port("UDP", 53), Port("TCP", "http"), Port("TCP", 8000, 8100)])
-rules = st.builds(Rule, st.lists(peers, max_size=2).map(tuple), st.lists(ports, max_size=2).map(tuple))
+ports = st.sampled_from(
+    [
+        PolicyPort(),
+        PolicyPort("TCP", 80),
+        PolicyPort("UDP", 53),
+        PolicyPort("TCP", "http"),
+        PolicyPort("TCP", 8000, 8100),
+    ]
+)
+rules = st.builds(PolicyRule, st.lists(peers, max_size=2).map(tuple), st.lists(ports, max_size=2).map(tuple))
 some_rules = st.none() | st.lists(rules, max_size=2).map(tuple)
-policies = st.builds(Policy, st.sampled_from(["red", "blue"]), st.just("p"), selectors, some_rules, some_rules)
+policies = st.builds(NetworkPolicy, st.sampled_from(["red", "blue"]), st.just("p"), selectors, some_rules, some_rules)
 packets = st.tuples(
     st.sampled_from([*(pod.address for pod in PODS), OUTSIDE]),
     st.sampled_from([*(pod.address for pod in PODS), OUTSIDE]),
@@ -137,7 +153,7 @@ packets = st.tuples(
 @settings(max_examples=200, deadline=None)
 @given(st.lists(policies, max_size=4), packets)
 def test_what_is_written_allows_exactly_what_the_policies_say(
-    chosen: list[Policy], packet: tuple[str, str, str, int]
+    chosen: list[NetworkPolicy], packet: tuple[str, str, str, int]
 ) -> None:
     wanted = side_allows(chosen, "egress", packet) and side_allows(chosen, "ingress", packet)
     assert kernel_allows(ruleset(chosen, NAMESPACES, PODS, PODS), packet) == wanted
@@ -146,7 +162,7 @@ def test_what_is_written_allows_exactly_what_the_policies_say(
 @pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
 @settings(max_examples=15, deadline=None)
 @given(st.lists(policies, max_size=4))
-def test_what_is_written_is_nftables(chosen: list[Policy]) -> None:
+def test_what_is_written_is_nftables(chosen: list[NetworkPolicy]) -> None:
     text = ruleset(chosen, NAMESPACES, PODS, PODS)
     command = ["unshare", "-Urn", "nft", "-c", "-f", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
@@ -154,7 +170,7 @@ def test_what_is_written_is_nftables(chosen: list[Policy]) -> None:
 
 
 def test_only_pods_of_the_node_get_chains_and_the_order_of_what_is_known_does_not_matter() -> None:
-    deny = Policy("red", "deny", Selector(), (), None)
+    deny = NetworkPolicy("red", "deny", LabelSelector(), (), None)
     text = ruleset([deny], NAMESPACES, PODS, PODS[:1])
     assert sorted(chains(text)) == ["forward", "ingress-0"]
     assert text == ruleset([deny], NAMESPACES, list(reversed(PODS)), PODS[:1])
@@ -168,25 +184,27 @@ def document(**spec: object) -> Mapping[str, object]:
     ("spec", "want"),
     [
         pytest.param({}, ((), None), id="without types it isolates inwards"),
-        pytest.param({"egress": [{}]}, ((), (Rule(),)), id="rules outwards isolate outwards too"),
+        pytest.param({"egress": [{}]}, ((), (PolicyRule(),)), id="rules outwards isolate outwards too"),
         pytest.param({"policyTypes": ["Egress"]}, (None, ()), id="types decide"),
         pytest.param(
-            {"ingress": [{"from": [{"podSelector": {}}]}]}, ((Rule((Peer(pods=Selector()),)),), None), id="peers"
+            {"ingress": [{"from": [{"podSelector": {}}]}]},
+            ((PolicyRule((PolicyPeer(pods=LabelSelector()),)),), None),
+            id="peers",
         ),
         pytest.param(
             {"ingress": [{"ports": [{"port": 80, "endPort": 90}, {"port": "dns", "protocol": "UDP"}]}]},
-            ((Rule((), (Port("TCP", 80, 90), Port("UDP", "dns"))),), None),
+            ((PolicyRule((), (PolicyPort("TCP", 80, 90), PolicyPort("UDP", "dns"))),), None),
             id="ports",
         ),
         pytest.param(
             {"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}]}]},
-            ((Rule((Peer(block="10.0.0.0/8", excepted=("10.1.0.0/16",)),)),), None),
+            ((PolicyRule((PolicyPeer(block="10.0.0.0/8", excepted=("10.1.0.0/16",)),)),), None),
             id="ranges",
         ),
     ],
 )
 def test_a_policys_document_is_read(spec: dict[str, object], want: tuple[object, object]) -> None:
-    policy = Policy.parse(dict(document(**spec)))
+    policy = NetworkPolicy.parse(dict(document(**spec)))
     assert (policy.ingress, policy.egress) == want
 
 
@@ -198,14 +216,14 @@ def test_pods_of_the_node_itself_and_ended_pods_are_no_peers(change: dict[str, o
     spec = {"containers": [{"name": "c"}], **{k: v for k, v in change.items() if k == "hostNetwork"}}
     status = {"podIP": "10.1.0.9", **{k: v for k, v in change.items() if k == "phase"}}
     meta = {"namespace": "red", "name": "x", "uid": "9"}
-    assert (Pod.parse({"metadata": meta, "spec": spec, "status": status}) is not None) == want
+    assert (PolicyPod.parse({"metadata": meta, "spec": spec, "status": status}) is not None) == want
 
 
 class Listener:
     """An API server that has been reached, but does not answer yet."""
 
     def __init__(self, folder: Path) -> None:
-        authority = Authority(folder, "ca")
+        authority = CertificateAuthority(folder, "ca")
         files = authority.issue("user", common_name="user")
         self.kubeconfig = folder / "kubeconfig"
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -216,10 +234,10 @@ class Listener:
 @pytest.mark.looptime(start=0)
 async def test_a_pod_does_not_start_before_its_policies_are_known(tmp_path: Path) -> None:
     api = Listener(tmp_path)
-    enforcer = Enforcer(api.kubeconfig, dns="10.0.0.1", sandboxes=lambda: ())
+    enforcer = PolicyEnforcer(api.kubeconfig, dns="10.0.0.1", sandboxes=lambda: ())
     metadata = SimpleNamespace(name="web")
     sandbox: Any = SimpleNamespace(host_network=False, config=SimpleNamespace(metadata=metadata))
-    with pytest.raises(NetworkError, match="pod web waits for its network policies: in 10 s the API server has not"):
+    with pytest.raises(PodNetworkError, match="pod web waits for its network policies: in 10 s the API server has not"):
         await enforcer.admit(sandbox)
     await enforcer.admit(SimpleNamespace(host_network=True))  # type: ignore[arg-type]  # no policy selects it
     api.socket.close()

@@ -1,20 +1,20 @@
 """What a container finds where it starts. The door between what is asked for and where it will run."""
 
-import dataclasses
+from dataclasses import dataclass, field
 
 from cotenant_local.runtime.isolation import id_map
-from cotenant_local.runtime.isolation.cdi import Edits
-from cotenant_local.runtime.isolation.cgroups import Group
+from cotenant_local.runtime.isolation.cdi import ContainerEdits
+from cotenant_local.runtime.isolation.container_cgroups import ContainerCgroup
 
 
-@dataclasses.dataclass(frozen=True)
-class Place:
+@dataclass(frozen=True)
+class ContainerEnvironment:
     """What the container finds where it starts: facts of the node and of its pod."""
 
     folder: str
     ids: id_map.IdMap
     sandbox_pid: int
-    own: tuple[str, ...]
+    private_namespaces: tuple[str, ...]
     """The namespaces that the pod has for itself; the others are the node's, which every container starts in."""
     hostname: str
     address: str
@@ -23,8 +23,8 @@ class Place:
     pid_namespace: str
     """"new", a path, or "" for the sandbox's own."""
     log_directory: str
-    group: Group | None = None
-    devices: Edits = dataclasses.field(default_factory=Edits)
+    cgroup: ContainerCgroup | None = None
+    devices: ContainerEdits = field(default_factory=ContainerEdits)
     """Of the CDI devices that the container was given."""
     handler: str = ""
     """The pod's runtime class, as the runtime names it."""

@@ -2,35 +2,35 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.runtime.containers import disk_records, spec
-from cotenant_local.runtime.containers.container_environment import Place
+from cotenant_local.runtime.containers import container_spec, disk_records
+from cotenant_local.runtime.containers.container_environment import ContainerEnvironment
 from cotenant_local.runtime.containers.images import Image
 from cotenant_local.runtime.containers.sandboxes import Sandbox
 from cotenant_local.runtime.interface import field_support, proto
 from cotenant_local.runtime.interface.config import RuntimeConfig
-from cotenant_local.runtime.interface.unsupported import RefusedError
-from cotenant_local.runtime.isolation import cdi, cgroup_settings, cgroups
-from cotenant_local.runtime.isolation.cgroups import Cgroups, Group
+from cotenant_local.runtime.interface.unsupported import UnsupportedError
+from cotenant_local.runtime.isolation import cdi, cgroup_settings, container_cgroups
+from cotenant_local.runtime.isolation.container_cgroups import ContainerCgroup, NodeCgroups
 from cotenant_local.runtime.isolation.id_map import IdMap
 from cotenant_local.runtime.shim import shim_client
-from cotenant_local.runtime.shim.zygote_client import Launcher, LaunchError
+from cotenant_local.runtime.shim.zygote_client import LaunchError, ZygoteClient
 
 log = logging.getLogger(__name__)
-KILL_WAIT = 10.0
+KILL_DEADLINE_S = 10.0
 
 
 class StateError(Exception):
     """The container is not in a state in which this can be done."""
 
 
-@dataclasses.dataclass
+@dataclass
 class Container:
     """One container. `started` and `exit` are the shim's records."""
 
@@ -45,7 +45,7 @@ class Container:
     groups: list[int]
     log_path: str
     notes: list[str]
-    group: Group | None = None
+    cgroup: ContainerCgroup | None = None
     started: dict[str, Any] | None = None
     exit: dict[str, Any] | None = None
     watcher: "asyncio.Task[None] | None" = None
@@ -74,22 +74,22 @@ META = ("sandbox_id", "image_id", "created_at", "uid", "gid", "groups", "log_pat
 class Containers:
     """All containers of the node."""
 
-    def __init__(self, config: RuntimeConfig, launcher: Launcher) -> None:
+    def __init__(self, config: RuntimeConfig, zygote: ZygoteClient) -> None:
         self.config = config
-        self.launcher = launcher
+        self.zygote = zygote
         self.folder = config.state_dir / "containers"
         self.ids = IdMap.here()
-        self.cgroups = Cgroups(config.cgroup_parent)
+        self.cgroups = NodeCgroups(config.cgroup_parent)
         self.all: dict[str, Container] = {}
-        self.changed: list[asyncio.Queue[tuple[int, Container]]] = []
+        self.subscribers: list[asyncio.Queue[tuple[int, Container]]] = []
 
     def recover(self) -> None:
         """After a start: takes up what an earlier runtime left. Call inside the event loop."""
         for folder, message, meta in disk_records.each(self.folder, proto.pb.ContainerConfig):
             container = Container(folder.name, folder, message, **{name: meta[name] for name in META})
-            if meta["group"]:
-                folders = {name: Path(path) for name, path in meta["group"].items()}
-                container.group = Group(folders, self.cgroups.unified)
+            if meta["cgroup"]:
+                folders = {name: Path(path) for name, path in meta["cgroup"].items()}
+                container.cgroup = ContainerCgroup(folders, self.cgroups.unified)
             container.exit = disk_records.read(folder / "exit.json")
             container.started = disk_records.read(folder / "started.json")
             self.all[container.id] = container
@@ -107,20 +107,20 @@ class Containers:
 
     def create(self, config: Any, sandbox: Sandbox, image: Image) -> Container:
         """Raises RefusedError for what cannot be honoured."""
-        field_support.refuse_unknown(config, field_support.CONTAINER)
+        field_support.reject_unknown(config, field_support.CONTAINER)
         name = disk_records.new_id()
         folder = self.folder / name
         resources = config.linux.resources
-        group = self.cgroups.make(sandbox.id, name, resources) if self.cgroups else None
+        cgroup = self.cgroups.make(sandbox.id, name, resources) if self.cgroups else None
         try:
-            return self._record(config, sandbox, image, self._place(config, sandbox, folder, group))
+            return self._record(config, sandbox, image, self._environment(config, sandbox, folder, cgroup))
         except BaseException:
             self.cgroups.remove(sandbox.id, name)
             raise
 
-    def _record(self, config: Any, sandbox: Sandbox, image: Image, place: Place) -> Container:
-        folder, group = Path(place.folder), place.group
-        document = spec.build(config, image, place)
+    def _record(self, config: Any, sandbox: Sandbox, image: Image, environment: ContainerEnvironment) -> Container:
+        folder, cgroup = Path(environment.folder), environment.cgroup
+        document = container_spec.build(config, image, environment)
         process = document["process"]
         meta: dict[str, Any] = {
             "sandbox_id": sandbox.id,
@@ -136,16 +136,18 @@ class Containers:
         (folder / "root").mkdir()
         disk_records.write(folder / "spec.json", document)
         (folder / "config.pb").write_bytes(config.SerializeToString())
-        paths = {name: str(path) for name, path in group.folders.items()} if group else None
-        disk_records.write(folder / "meta.json", {**meta, "group": paths})
-        container = Container(folder.name, folder, config, **meta, group=group)
+        paths = {name: str(path) for name, path in cgroup.folders.items()} if cgroup else None
+        disk_records.write(folder / "meta.json", {**meta, "cgroup": paths})
+        container = Container(folder.name, folder, config, **meta, cgroup=cgroup)
         self.all[container.id] = container
         for note in container.notes:
             log.warning("container %s: %s", config.metadata.name, note)
-        self._tell(proto.pb.CONTAINER_CREATED_EVENT, container)
+        self._emit(proto.pb.CONTAINER_CREATED_EVENT, container)
         return container
 
-    def _place(self, config: Any, sandbox: Sandbox, folder: Path, group: Group | None) -> Place:
+    def _environment(
+        self, config: Any, sandbox: Sandbox, folder: Path, cgroup: ContainerCgroup | None
+    ) -> ContainerEnvironment:
         pb = proto.pb
         options = config.linux.security_context.namespace_options
         pid_namespace = "new"
@@ -156,20 +158,20 @@ class Containers:
         elif options.pid == pb.TARGET:
             target = self.find(options.target_id)
             if target is None or not target.running:
-                raise RefusedError(f"target container {options.target_id} is not running")
+                raise UnsupportedError(f"target container {options.target_id} is not running")
             pid_namespace = f"/proc/{target.pid}/ns/pid"
-        return Place(
+        return ContainerEnvironment(
             folder=str(folder),
             ids=self.ids,
             sandbox_pid=sandbox.pid,
-            own=sandbox.own,
+            private_namespaces=sandbox.private_namespaces,
             hostname=sandbox.hostname,
             address=sandbox.address or self.config.node_address,
             resolv_conf=sandbox.resolv_conf(),
             shm="/dev/shm" if sandbox.options.ipc == pb.NODE else str(sandbox.shm),
             pid_namespace=pid_namespace,
             log_directory=sandbox.config.log_directory,
-            group=group,
+            cgroup=cgroup,
             handler=sandbox.handler,
             devices=cdi.edits((device.name for device in config.CDI_devices), self.config.cdi_dirs),
         )
@@ -179,22 +181,22 @@ class Containers:
         if container.started or container.exit:
             raise StateError(f"container {container.id} was started already")
         try:
-            await self.launcher.call({"task": "container", "folder": str(container.folder)})
+            await self.zygote.call({"task": "container", "folder": str(container.folder)})
         except LaunchError as error:
-            container.exit = disk_records.read(container.folder / "exit.json") or _died("StartError", str(error))
-            self._tell(proto.pb.CONTAINER_STOPPED_EVENT, container)
+            container.exit = disk_records.read(container.folder / "exit.json") or _exit_record("StartError", str(error))
+            self._emit(proto.pb.CONTAINER_STOPPED_EVENT, container)
             raise
         container.started = disk_records.read(container.folder / "started.json")
         container.watcher = asyncio.create_task(self._watch(container))
-        self._tell(proto.pb.CONTAINER_STARTED_EVENT, container)
+        self._emit(proto.pb.CONTAINER_STARTED_EVENT, container)
 
     async def _watch(self, container: Container) -> None:
-        await shim_client.ended(container.folder)
+        await shim_client.wait_ended(container.folder)
         container.exit = disk_records.read(container.folder / "exit.json")
         if container.exit is None:
-            container.exit = _died("Error", "the container's shim was killed, and the container with it")
+            container.exit = _exit_record("Error", "the container's shim was killed, and the container with it")
             disk_records.write(container.folder / "exit.json", container.exit)
-        self._tell(proto.pb.CONTAINER_STOPPED_EVENT, container)
+        self._emit(proto.pb.CONTAINER_STOPPED_EVENT, container)
 
     async def stop(self, container: Container, grace: float) -> None:
         """The stop signal, the grace period, SIGKILL. Safe to repeat; returns when the container has ended."""
@@ -203,39 +205,41 @@ class Containers:
         number = _stop_signal(container.config.stop_signal)
         if grace > 0:
             with contextlib.suppress(shim_client.ShimError):
-                await shim_client.ask(container.folder, op="signal", number=number)
+                await shim_client.request(container.folder, op="signal", number=number)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(container.watcher), grace)
                 return
         with contextlib.suppress(shim_client.ShimError):
-            await shim_client.ask(container.folder, op="signal", number=int(signal.SIGKILL))
+            await shim_client.request(container.folder, op="signal", number=int(signal.SIGKILL))
         try:
-            await asyncio.wait_for(asyncio.shield(container.watcher), KILL_WAIT)
+            await asyncio.wait_for(asyncio.shield(container.watcher), KILL_DEADLINE_S)
         except TimeoutError as error:
-            raise StateError(f"container {container.id} did not end within {KILL_WAIT:.0f} s of SIGKILL") from error
+            raise StateError(
+                f"container {container.id} did not end within {KILL_DEADLINE_S:.0f} s of SIGKILL"
+            ) from error
 
     async def remove(self, container: Container) -> None:
         await self.stop(container, 0)
         self.all.pop(container.id, None)
         self.cgroups.remove(container.sandbox_id, container.id)
         disk_records.remove(container.folder)
-        self._tell(proto.pb.CONTAINER_DELETED_EVENT, container)
+        self._emit(proto.pb.CONTAINER_DELETED_EVENT, container)
 
     def update(self, container: Container, resources: Any) -> None:
         """New limits for a container, kept over a restart; raises LimitError."""
-        if container.group is not None:
-            cgroups.apply(container.group, resources)
+        if container.cgroup is not None:
+            container_cgroups.apply(container.cgroup, resources)
         elif missing := cgroup_settings.unenforced(resources):
             log.warning("container %s: %s", container.config.metadata.name, missing)
         container.config.linux.resources.MergeFrom(resources)
         (container.folder / "config.pb").write_bytes(container.config.SerializeToString())
 
-    def _tell(self, kind: int, container: Container) -> None:
-        for queue in self.changed:
+    def _emit(self, kind: int, container: Container) -> None:
+        for queue in self.subscribers:
             queue.put_nowait((kind, container))
 
 
-def _died(reason: str, message: str) -> dict[str, Any]:
+def _exit_record(reason: str, message: str) -> dict[str, Any]:
     code = 128 if reason == "StartError" else 137
     return {"exit_code": code, "signal": 0, "reason": reason, "message": message, "finished_at": time.time_ns()}
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from cotenant_local.runtime.containers import disk_records
 from cotenant_local.runtime.containers.containers import Container
-from cotenant_local.runtime.shim.zygote_client import Launcher, first_report, receive_descriptor
+from cotenant_local.runtime.shim.zygote_client import ZygoteClient, first_report, receive_descriptor
 
 ExitCode = int
 
 
-class Execution:
+class ExecSession:
     """A started program: streams, terminal, exit code."""
 
     def __init__(self, reports: int, control: socket.socket) -> None:
@@ -76,65 +76,65 @@ def request(container: Container, command: list[str], *, tty: bool) -> dict[str,
     return {"task": "exec", "pid": pid, "process": process, "tty": tty, "cgroup_files": document["cgroup_files"]}
 
 
-async def execute(
-    launcher: Launcher, container: Container, command: list[str], *, stdin: bool = False, tty: bool = False
-) -> Execution:
+async def start(
+    zygote: ZygoteClient, container: Container, command: list[str], *, stdin: bool = False, tty: bool = False
+) -> ExecSession:
     """Returns when the program runs; raises StateError, LaunchError."""
     document = request(container, command, tty=tty)
     reports, report = os.pipe()
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    execution = Execution(reports, ours)
+    session = ExecSession(reports, ours)
     inner = [report, os.dup(theirs.fileno())]
     theirs.close()
     if not tty:
-        inner += _pipes(execution, stdin=stdin)
+        inner += _pipes(session, stdin=stdin)
     try:
-        launcher.send(document, inner)
+        zygote.send(document, inner)
     finally:
         for fd in inner:
             os.close(fd)
     try:
         if tty:
-            await execution.receive_terminal()
-        await execution.started()
+            await session.receive_terminal()
+        await session.started()
     except BaseException:
-        for fd in (execution.stdin, *execution.outputs.values()):
+        for fd in (session.stdin, *session.outputs.values()):
             if fd >= 0:
                 os.close(fd)
-        execution.close()
+        session.close()
         raise
-    return execution
+    return session
 
 
-def _pipes(execution: Execution, *, stdin: bool) -> list[int]:
+def _pipes(session: ExecSession, *, stdin: bool) -> list[int]:
     """Makes the streams; the inner ends in the order 0, 1, 2."""
     if stdin:
-        read, execution.stdin = os.pipe()
+        read, session.stdin = os.pipe()
     else:
         read = os.open(os.devnull, os.O_RDONLY)
     inner = [read]
     for stream in ("stdout", "stderr"):
-        execution.outputs[stream], write = os.pipe()
+        session.outputs[stream], write = os.pipe()
         inner.append(write)
     return inner
 
 
 async def run(
-    launcher: Launcher, container: Container, command: list[str], *, timeout: float, limit: int = 16 << 20
+    zygote: ZygoteClient, container: Container, command: list[str], *, timeout: float, limit: int = 16 << 20
 ) -> tuple[bytes, bytes, ExitCode]:
     """A program to its end, its output cut at `limit`; raises TimeoutError after killing it."""
-    execution = await execute(launcher, container, command)
-    assert execution.code is not None
-    readers = [asyncio.create_task(_collect(fd, limit)) for fd in execution.outputs.values()]
+    session = await start(zygote, container, command)
+    assert session.code is not None
+    readers = [asyncio.create_task(_collect(fd, limit)) for fd in session.outputs.values()]
     try:
         async with asyncio.timeout(timeout or None):
-            code = await asyncio.shield(execution.code)
+            code = await asyncio.shield(session.code)
             out, err = await asyncio.gather(*readers)
     except TimeoutError as error:
         raise TimeoutError(f"command {command} timed out after {timeout:.0f} s") from error
     finally:
-        execution.close()
+        session.close()
         for reader in readers:
             reader.cancel()
     return out, err, code

@@ -8,15 +8,15 @@ from collections.abc import Iterable
 
 from cotenant_local.runtime.containers.sandboxes import Sandbox
 from cotenant_local.runtime.interface import proto
-from cotenant_local.runtime.interface.unsupported import RefusedError
-from cotenant_local.runtime.isolation.pod_network import run
+from cotenant_local.runtime.interface.unsupported import UnsupportedError
+from cotenant_local.runtime.isolation.pod_network import run_script
 
 TABLE = "cotenant-hostports"
-Port = tuple[str, str, int]
+HostPort = tuple[str, str, int]
 """Protocol, address ("" for all of the node's), port of the node."""
 
 
-def ports(sandbox: Sandbox) -> dict[Port, int]:
+def ports(sandbox: Sandbox) -> dict[HostPort, int]:
     """Which ports of the node lead to which of the pod's; none for a pod in the node's own network."""
     if sandbox.host_network:
         return {}
@@ -33,14 +33,14 @@ def check(new: Sandbox, others: Iterable[Sandbox]) -> None:
     """Raises RefusedError when another pod of the node has the port, or nothing could forward it."""
     wanted = ports(new)
     if wanted and not shutil.which("nft"):
-        raise RefusedError("hostPort needs the program nft; on Debian or Ubuntu: sudo apt-get install nftables")
+        raise UnsupportedError("hostPort needs the program nft; on Debian or Ubuntu: sudo apt-get install nftables")
     for _, address, port in wanted:
         if ":" in address:
-            raise RefusedError(f"hostPort {port} on {address}: pods here have IPv4 only")
+            raise UnsupportedError(f"hostPort {port} on {address}: pods here have IPv4 only")
     for other in others:
         for protocol, address, port in ports(other):
             if any(p == protocol and n == port and (not a or not address or a == address) for p, a, n in wanted):
-                raise RefusedError(f"hostPort {port}/{protocol} is taken by pod {other.config.metadata.name}")
+                raise UnsupportedError(f"hostPort {port}/{protocol} is taken by pod {other.config.metadata.name}")
 
 
 def rules(sandboxes: Iterable[Sandbox]) -> str:
@@ -61,4 +61,4 @@ def rules(sandboxes: Iterable[Sandbox]) -> str:
 
 
 async def write(sandboxes: Iterable[Sandbox]) -> None:
-    await run(["nft", "-f", "-"], rules(sandboxes))
+    await run_script(["nft", "-f", "-"], rules(sandboxes))

@@ -4,12 +4,12 @@ A file of JSON or YAML, `{"images": {"ghcr.io/cotenant/worker": {...}}}`, with t
 digest of a listed repository is the same image. The supervisor writes `default_catalogue`; a user may write his own.
 """
 
-import dataclasses
 import hashlib
 import json
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ class CatalogueError(ValueError):
     """The catalogue cannot be used; the message names the file and the entry."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Image:
     """One entry. Folders of the machine are shown read-only, at the same place."""
 
@@ -36,7 +36,7 @@ class Image:
 
     @property
     def id(self) -> str:
-        content = json.dumps(dataclasses.asdict(self), sort_keys=True).encode()
+        content = json.dumps(asdict(self), sort_keys=True).encode()
         return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
@@ -57,7 +57,7 @@ def repository(name: str) -> str:
     return name.removeprefix("library/")
 
 
-class Catalogue:
+class ImageCatalogue:
     """The images of this machine by repository."""
 
     def __init__(self, path: Path, images: dict[str, Image]) -> None:
@@ -68,7 +68,7 @@ class Catalogue:
     def find(self, reference: str) -> Image | None:
         return self.by_id.get(reference) or self.images.get(repository(reference))
 
-    def refusal(self, reference: str) -> str:
+    def pull_error(self, reference: str) -> str:
         """What a pod's ErrImagePull says."""
         names = ", ".join(sorted(self.images))
         return (
@@ -77,31 +77,31 @@ class Catalogue:
         )
 
 
-def load(path: Path) -> Catalogue:
+def load(path: Path) -> ImageCatalogue:
     """Reads and checks the file."""
     try:
         document = yaml_or_json.parse(path.read_text())
         entries = document["images"].items()
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CatalogueError(f"{path}: want {{images: {{<repository>: {{...}}}}}}: {error}") from error
-    return Catalogue(path, {repository(name): _image(path, name, entry or {}) for name, entry in entries})
+    return ImageCatalogue(path, {repository(name): _image(path, name, entry or {}) for name, entry in entries})
 
 
 def _image(path: Path, name: str, entry: dict[str, Any]) -> Image:
-    known = {field.name for field in dataclasses.fields(Image)} - {"name"}
+    known = {field.name for field in fields(Image)} - {"name"}
     if unknown := sorted(set(entry) - known):
         raise CatalogueError(f"{path}: image {name}: unknown fields {unknown}; known are {sorted(known)}")
-    fields = dict(entry)
-    for field in ("paths", "entrypoint", "args"):
-        if field in fields:
-            if not isinstance(fields[field], list):
-                raise CatalogueError(f"{path}: image {name}: {field} must be a list")
-            fields[field] = tuple(map(str, fields[field]))
-    for shown in fields.get("paths", ()):
+    values = dict(entry)
+    for sequence in ("paths", "entrypoint", "args"):
+        if sequence in values:
+            if not isinstance(values[sequence], list):
+                raise CatalogueError(f"{path}: image {name}: {sequence} must be a list")
+            values[sequence] = tuple(map(str, values[sequence]))
+    for shown in values.get("paths", ()):
         if not os.path.isabs(shown):
             raise CatalogueError(f"{path}: image {name}: path {shown!r} is not absolute")
-    fields["env"] = tuple((str(k), str(v)) for k, v in (entry.get("env") or {}).items())
-    return Image(name=name, **fields)
+    values["env"] = tuple((str(k), str(v)) for k, v in (entry.get("env") or {}).items())
+    return Image(name=name, **values)
 
 
 OURS = "ghcr.io/cotenant"

@@ -3,10 +3,10 @@
 import os
 from typing import Any
 
-from cotenant_local.runtime.containers.container_environment import Place
+from cotenant_local.runtime.containers.container_environment import ContainerEnvironment
 from cotenant_local.runtime.containers.images import Image
 from cotenant_local.runtime.interface import proto
-from cotenant_local.runtime.interface.unsupported import RefusedError
+from cotenant_local.runtime.interface.unsupported import UnsupportedError
 from cotenant_local.runtime.isolation import nvidia
 
 ETC_NAMES = """
@@ -68,13 +68,13 @@ def in_order(mounts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(mounts, key=lambda mount: mount["target"].rstrip("/").count("/"))
 
 
-def gpus(process: dict[str, Any], place: Place) -> list[dict[str, str]]:
-    if place.handler != nvidia.HANDLER:
+def gpus(process: dict[str, Any], environment: ContainerEnvironment) -> list[dict[str, str]]:
+    if environment.handler != nvidia.HANDLER:
         return []
     try:
         return nvidia.devices(process["env"])
     except nvidia.GpuError as error:
-        raise RefusedError(str(error)) from error
+        raise UnsupportedError(str(error)) from error
 
 
 def devices(devices: Any) -> list[dict[str, str]]:
@@ -82,8 +82,8 @@ def devices(devices: Any) -> list[dict[str, str]]:
     found = []
     for device in devices:
         if not os.path.exists(device.host_path):
-            raise RefusedError(f"device {device.host_path} is not on this node")
+            raise UnsupportedError(f"device {device.host_path} is not on this node")
         if device.permissions and not {"r", "w"} <= set(device.permissions):
-            raise RefusedError(f"device {device.host_path}: access {device.permissions!r} is not provided, only rw")
+            raise UnsupportedError(f"device {device.host_path}: access {device.permissions!r} is not provided, only rw")
         found.append({"source": device.host_path, "target": device.container_path})
     return found

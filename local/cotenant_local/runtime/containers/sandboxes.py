@@ -1,11 +1,11 @@
 """Pods as the runtime sees them: a process that holds namespaces, an address, a folder. One owner, one event loop."""
 
 import contextlib
-import dataclasses
 import logging
 import os
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from cotenant_local.runtime.containers import disk_records
 from cotenant_local.runtime.inside import syscalls
 from cotenant_local.runtime.interface import field_support, proto
 from cotenant_local.runtime.interface.config import RuntimeConfig
-from cotenant_local.runtime.interface.unsupported import RefusedError, refuse_user_namespace
+from cotenant_local.runtime.interface.unsupported import UnsupportedError, reject_user_namespace
 from cotenant_local.runtime.isolation import nvidia, pod_network
-from cotenant_local.runtime.shim.zygote_client import Launcher
+from cotenant_local.runtime.shim.zygote_client import ZygoteClient
 
 log = logging.getLogger(__name__)
 SHM_BYTES = 64 << 20
@@ -23,7 +23,7 @@ HANDLERS = ("", "cotenant", nvidia.HANDLER)
 SAFE_SYSCTLS = ("net.", "kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 
 
-@dataclasses.dataclass
+@dataclass
 class Sandbox:
     """One pod's sandbox. `pid` is 0 once it has stopped."""
 
@@ -46,8 +46,8 @@ class Sandbox:
         return self.config.linux.security_context.namespace_options
 
     @property
-    def own(self) -> tuple[str, ...]:
-        return own_namespaces(self.config)
+    def private_namespaces(self) -> tuple[str, ...]:
+        return private_namespaces(self.config)
 
     @property
     def host_network(self) -> bool:
@@ -60,7 +60,7 @@ class Sandbox:
     def request(self) -> dict[str, Any]:
         """To the process that will hold the pod's namespaces."""
         sysctls = dict(self.config.linux.sysctls)
-        return {"task": "pod", "own": self.own, "hostname": self.hostname, "sysctls": sysctls}
+        return {"task": "pod", "namespaces": self.private_namespaces, "hostname": self.hostname, "sysctls": sysctls}
 
     def resolv_conf(self) -> str:
         dns = self.config.dns_config
@@ -78,7 +78,7 @@ class Sandbox:
         disk_records.write(self.folder / "meta.json", {name: getattr(self, name) for name in keep})
 
 
-def own_namespaces(config: Any) -> tuple[str, ...]:
+def private_namespaces(config: Any) -> tuple[str, ...]:
     """Those that the pod does not share with its node."""
     options, pb = config.linux.security_context.namespace_options, proto.pb
     net = options.network != pb.NODE
@@ -87,28 +87,28 @@ def own_namespaces(config: Any) -> tuple[str, ...]:
     return ("uts", *(["net"] if net else []), *(["ipc"] if ipc else []), *(["pid"] if pid else []))
 
 
-def check(config: Any) -> None:
+def reject_unsupported(config: Any) -> None:
     """Raises RefusedError for what cannot be honoured."""
-    field_support.refuse_unknown(config, field_support.POD)
-    refuse_user_namespace(config.linux.security_context.namespace_options)
-    own = own_namespaces(config)
+    field_support.reject_unknown(config, field_support.POD)
+    reject_user_namespace(config.linux.security_context.namespace_options)
+    own = private_namespaces(config)
     for name in config.linux.sysctls:
         if not name.startswith(SAFE_SYSCTLS) or (name.startswith("net.") and "net" not in own):
-            raise RefusedError(f"sysctl {name} is not a pod's own: it would change the whole cluster")
+            raise UnsupportedError(f"sysctl {name} is not a pod's own: it would change the whole cluster")
 
 
 class Sandboxes:
     """All sandboxes of the node."""
 
-    def __init__(self, config: RuntimeConfig, launcher: Launcher) -> None:
+    def __init__(self, config: RuntimeConfig, zygote: ZygoteClient) -> None:
         self.config = config
-        self.launcher = launcher
+        self.zygote = zygote
         self.folder = config.state_dir / "sandboxes"
         self.all: dict[str, Sandbox] = {}
         for folder, message, meta in disk_records.each(self.folder, proto.pb.PodSandboxConfig):
             self.all[folder.name] = Sandbox(folder.name, folder, message, **meta)
         used = [sandbox.address for sandbox in self.all.values() if sandbox.address]
-        self.addresses = pod_network.Addresses(config.pod_cidr, used)
+        self.addresses = pod_network.PodAddressPool(config.pod_cidr, used)
 
     def find(self, name: str) -> Sandbox | None:
         """By id or by an unambiguous beginning of it."""
@@ -118,9 +118,9 @@ class Sandboxes:
         return found[0] if len(found) == 1 else None
 
     async def run(self, config: Any, handler: str) -> Sandbox:
-        check(config)
+        reject_unsupported(config)
         if handler not in HANDLERS:
-            raise RefusedError(f"runtime handler {handler!r} is not known; known are {', '.join(HANDLERS[1:])}")
+            raise UnsupportedError(f"runtime handler {handler!r} is not known; known are {', '.join(HANDLERS[1:])}")
         name = disk_records.new_id()
         hostname = config.hostname or self.config.node
         sandbox = Sandbox(name, self.folder / name, config, time.time_ns(), hostname, handler)
@@ -130,7 +130,7 @@ class Sandboxes:
         try:
             await self._start(sandbox)
         except BaseException:
-            await self._end(sandbox)
+            await self._tear_down(sandbox)
             disk_records.remove(sandbox.folder)
             raise
         self.all[name] = sandbox
@@ -139,37 +139,37 @@ class Sandboxes:
     async def _start(self, sandbox: Sandbox) -> None:
         waits, confirms = os.pipe()
         try:
-            sandbox.pid = await self.launcher.call(sandbox.request(), [waits])
-            await self._furnish(sandbox)
+            sandbox.pid = await self.zygote.call(sandbox.request(), [waits])
+            await self._set_up(sandbox)
             sandbox.save()
             os.write(confirms, b"1")
         finally:
             os.close(waits)
             os.close(confirms)
 
-    async def _furnish(self, sandbox: Sandbox) -> None:
+    async def _set_up(self, sandbox: Sandbox) -> None:
         sandbox.pid_started = disk_records.start_time(sandbox.pid) or 0
-        if "ipc" in sandbox.own:
+        if "ipc" in sandbox.private_namespaces:
             sandbox.shm.mkdir()
             syscalls.mount(
                 "tmpfs", str(sandbox.shm), syscalls.MS_NOSUID | syscalls.MS_NODEV, f"mode=1777,size={SHM_BYTES}"
             )
-        if "net" in sandbox.own:
-            sandbox.address = self.addresses.take()
+        if "net" in sandbox.private_namespaces:
+            sandbox.address = self.addresses.allocate()
             await pod_network.connect(self.config, sandbox.id, sandbox.pid, sandbox.address)
 
     async def stop(self, sandbox: Sandbox) -> None:
         """Gives back what the pod holds; its containers have ended before. Safe to repeat."""
-        await self._end(sandbox)
+        await self._tear_down(sandbox)
         sandbox.save()
 
-    async def _end(self, sandbox: Sandbox) -> None:
+    async def _tear_down(self, sandbox: Sandbox) -> None:
         if sandbox.ready:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(sandbox.pid, signal.SIGKILL)
         if sandbox.address:
             await pod_network.disconnect(sandbox.id)
-            self.addresses.give_back(sandbox.address)
+            self.addresses.release(sandbox.address)
         if sandbox.shm.is_mount():
             syscalls.unmount(str(sandbox.shm))
         sandbox.pid, sandbox.address = 0, ""

@@ -5,20 +5,20 @@ so CPU time is kept from going backwards.
 """
 
 import contextlib
-import dataclasses
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant_local.runtime.containers.containers import Container
 from cotenant_local.runtime.containers.sandboxes import Sandbox
-from cotenant_local.runtime.isolation import cgroups
+from cotenant_local.runtime.isolation import container_cgroups
 
 TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
-@dataclasses.dataclass(frozen=True)
-class Usage:
+@dataclass(frozen=True)
+class ContainerUsage:
     """One container at one moment, in nanoseconds and bytes."""
 
     timestamp: int
@@ -32,13 +32,13 @@ class Usage:
     files: int
 
 
-class Meter:
+class UsageMeter:
     """Measures all containers of a node in one pass over /proc."""
 
     def __init__(self) -> None:
         self.highest: dict[str, int] = {}
 
-    def measure(self, containers: list[Container]) -> dict[str, Usage]:
+    def measure(self, containers: list[Container]) -> dict[str, ContainerUsage]:
         running = {}
         for container in containers:
             with contextlib.suppress(OSError):
@@ -53,15 +53,15 @@ class Meter:
         self.highest = {name: value for name, value in self.highest.items() if name in processes}
         return {container.id: self._one(container, processes[container.id]) for container in running.values()}
 
-    def _one(self, container: Container, pids: list[int]) -> Usage:
-        if container.group is not None:
-            cpu, memory, working_set, resident = cgroups.usage(container.group)
+    def _one(self, container: Container, pids: list[int]) -> ContainerUsage:
+        if container.cgroup is not None:
+            cpu, memory, working_set, resident = container_cgroups.usage(container.cgroup)
         else:
             cpu = sum(map(_cpu, pids))
             memory = working_set = resident = sum(map(_memory, pids))
         cpu = self.highest[container.id] = max(cpu, self.highest.get(container.id, 0))
         written, files = _own_files(container)
-        return Usage(time.time_ns(), cpu, memory, working_set, resident, len(pids), written, files)
+        return ContainerUsage(time.time_ns(), cpu, memory, working_set, resident, len(pids), written, files)
 
 
 def _cpu(pid: int) -> int:

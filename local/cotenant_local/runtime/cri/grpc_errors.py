@@ -8,30 +8,30 @@ from typing import Any
 import grpc
 
 from cotenant_local.runtime.containers.containers import StateError
-from cotenant_local.runtime.interface.unsupported import RefusedError
+from cotenant_local.runtime.interface.unsupported import UnsupportedError
 from cotenant_local.runtime.isolation.cdi import CdiError
 from cotenant_local.runtime.isolation.cgroup_settings import LimitError
-from cotenant_local.runtime.isolation.pod_network import NetworkError
+from cotenant_local.runtime.isolation.pod_network import PodNetworkError
 from cotenant_local.runtime.shim.shim_client import ShimError
 from cotenant_local.runtime.shim.zygote_client import LaunchError
 
 log = logging.getLogger(__name__)
 CODES = {
-    RefusedError: grpc.StatusCode.INVALID_ARGUMENT,
+    UnsupportedError: grpc.StatusCode.INVALID_ARGUMENT,
     StateError: grpc.StatusCode.FAILED_PRECONDITION,
     CdiError: grpc.StatusCode.INVALID_ARGUMENT,
     LimitError: grpc.StatusCode.INVALID_ARGUMENT,
     KeyError: grpc.StatusCode.NOT_FOUND,
     TimeoutError: grpc.StatusCode.DEADLINE_EXCEEDED,
     LaunchError: grpc.StatusCode.UNKNOWN,
-    NetworkError: grpc.StatusCode.UNAVAILABLE,
+    PodNetworkError: grpc.StatusCode.UNAVAILABLE,
     ShimError: grpc.StatusCode.UNAVAILABLE,
     OSError: grpc.StatusCode.INTERNAL,
     NotImplementedError: grpc.StatusCode.UNIMPLEMENTED,
 }
 
 
-def answers(method: Callable[..., Any]) -> Callable[..., Any]:
+def with_status_codes(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method of a service that raises the runtime's errors, as gRPC wants it."""
 
     @functools.wraps(method)

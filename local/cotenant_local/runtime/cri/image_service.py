@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from cotenant_local.runtime.containers.images import Image
-from cotenant_local.runtime.cri.grpc_errors import answers
-from cotenant_local.runtime.cri.node import Node
+from cotenant_local.runtime.cri.grpc_errors import with_status_codes
+from cotenant_local.runtime.cri.node_runtime import NodeRuntime
 from cotenant_local.runtime.interface import proto
 
 
 class ImageService:
     """One method per call of the interface, named as there."""
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, runtime: NodeRuntime) -> None:
+        self.runtime = runtime
 
     def _message(self, image: Image) -> Any:
         pb = proto.pb
@@ -32,11 +32,11 @@ class ImageService:
     def _images(self, request: Any) -> list[Any]:
         asked = request.filter.image.image
         if asked:
-            found = self.node.catalogue.find(asked)
+            found = self.runtime.catalogue.find(asked)
             return [self._message(found)] if found else []
-        return [self._message(image) for image in self.node.catalogue.images.values()]
+        return [self._message(image) for image in self.runtime.catalogue.images.values()]
 
-    @answers
+    @with_status_codes
     async def ListImages(self, request: Any) -> Any:  # noqa: N802 (the interface's names, in this class)
         return proto.pb.ListImagesResponse(images=self._images(request))
 
@@ -44,27 +44,27 @@ class ImageService:
         for image in self._images(request):
             yield proto.pb.StreamImagesResponse(images=[image])
 
-    @answers
+    @with_status_codes
     async def ImageStatus(self, request: Any) -> Any:  # noqa: N802
-        found = self.node.catalogue.find(request.image.image)
+        found = self.runtime.catalogue.find(request.image.image)
         return proto.pb.ImageStatusResponse(image=self._message(found) if found else None)
 
-    @answers
+    @with_status_codes
     async def PullImage(self, request: Any) -> Any:  # noqa: N802
-        found = self.node.catalogue.find(request.image.image)
+        found = self.runtime.catalogue.find(request.image.image)
         if found is None:
-            raise KeyError(self.node.catalogue.refusal(request.image.image))
+            raise KeyError(self.runtime.catalogue.pull_error(request.image.image))
         return proto.pb.PullImageResponse(image_ref=found.id)
 
-    @answers
+    @with_status_codes
     async def RemoveImage(self, request: Any) -> Any:  # noqa: N802
         """Nothing to remove: an image is an entry of the catalogue, and takes no room."""
         return proto.pb.RemoveImageResponse()
 
-    @answers
+    @with_status_codes
     async def ImageFsInfo(self, request: Any) -> Any:  # noqa: N802
         pb = proto.pb
-        folder = self.node.storage()
+        folder = self.runtime.storage()
         room = os.statvfs(folder)
         usage = pb.FilesystemUsage(
             timestamp=time.time_ns(),

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from cotenant_local.runtime.cri.image_service import ImageService
-from cotenant_local.runtime.cri.node import Node
+from cotenant_local.runtime.cri.node_runtime import NodeRuntime
 from cotenant_local.runtime.cri.runtime_service import RuntimeService
 from cotenant_local.runtime.cri.stats_service import StatsService
 from cotenant_local.runtime.interface import proto
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 MESSAGE_BYTES = 32 << 20  # ExecSync may answer with twice 16 MiB less its frame
 
 
-class Joined:
+class CombinedServicer:
     """One servicer out of several; what none of them has answers UNIMPLEMENTED, as the generated one does."""
 
     def __init__(self, generated: object, *services: object) -> None:
@@ -34,13 +34,13 @@ async def serve(config: RuntimeConfig) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    node = Node.open(config)
+    node = NodeRuntime.open(config)
     await node.streams.start(config.stream_address)
     options = [("grpc.max_send_message_length", MESSAGE_BYTES), ("grpc.max_receive_message_length", MESSAGE_BYTES)]
     server = grpc.aio.server(options=options)
-    runtime = Joined(proto.rpc.RuntimeServiceServicer(), RuntimeService(node), StatsService(node))
+    runtime = CombinedServicer(proto.rpc.RuntimeServiceServicer(), RuntimeService(node), StatsService(node))
     proto.rpc.add_RuntimeServiceServicer_to_server(runtime, server)
-    images = Joined(proto.rpc.ImageServiceServicer(), ImageService(node))
+    images = CombinedServicer(proto.rpc.ImageServiceServicer(), ImageService(node))
     proto.rpc.add_ImageServiceServicer_to_server(images, server)
     config.socket.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
@@ -53,4 +53,4 @@ async def serve(config: RuntimeConfig) -> None:
     if config.stop_pods_on_exit:
         await asyncio.gather(*(node.stop_sandbox(sandbox) for sandbox in node.sandboxes.all.values()))
     await node.streams.stop()
-    node.launcher.stop()
+    node.zygote.stop()

@@ -5,7 +5,7 @@ from typing import Any
 from cotenant_local.runtime.containers import usage
 from cotenant_local.runtime.containers.containers import Container
 from cotenant_local.runtime.containers.sandboxes import Sandbox
-from cotenant_local.runtime.containers.usage import Usage
+from cotenant_local.runtime.containers.usage import ContainerUsage
 from cotenant_local.runtime.interface import proto
 
 
@@ -13,7 +13,7 @@ def _value(number: int) -> Any:
     return proto.pb.UInt64Value(value=number)
 
 
-def container_stats(container: Container, measured: Usage, root: str) -> Any:
+def container_stats(container: Container, measured: ContainerUsage, root: str) -> Any:
     pb, config = proto.pb, container.config
     attributes = pb.ContainerAttributes(
         id=container.id, metadata=config.metadata, labels=config.labels, annotations=config.annotations
@@ -29,12 +29,12 @@ def container_stats(container: Container, measured: Usage, root: str) -> Any:
     )
 
 
-def _cpu(measured: list[Usage]) -> Any:
+def _cpu(measured: list[ContainerUsage]) -> Any:
     newest = max((one.timestamp for one in measured), default=0)
     return proto.pb.CpuUsage(timestamp=newest, usage_core_nano_seconds=_value(sum(one.cpu for one in measured)))
 
 
-def _memory(measured: list[Usage]) -> Any:
+def _memory(measured: list[ContainerUsage]) -> Any:
     return proto.pb.MemoryUsage(
         timestamp=max((one.timestamp for one in measured), default=0),
         working_set_bytes=_value(sum(one.working_set for one in measured)),
@@ -43,7 +43,7 @@ def _memory(measured: list[Usage]) -> Any:
     )
 
 
-def sandbox_stats(sandbox: Sandbox, containers: list[Container], measured: dict[str, Usage], root: str) -> Any:
+def sandbox_stats(sandbox: Sandbox, containers: list[Container], measured: dict[str, ContainerUsage], root: str) -> Any:
     pb = proto.pb
     mine = [(container, measured[container.id]) for container in containers if container.id in measured]
     usages = [one for _, one in mine]

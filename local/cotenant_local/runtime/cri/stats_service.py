@@ -5,41 +5,41 @@ from typing import Any
 
 from cotenant_local.runtime.containers.containers import StateError
 from cotenant_local.runtime.cri import messages, stats_messages
-from cotenant_local.runtime.cri.grpc_errors import answers
-from cotenant_local.runtime.cri.node import Node
+from cotenant_local.runtime.cri.grpc_errors import with_status_codes
+from cotenant_local.runtime.cri.node_runtime import NodeRuntime
 from cotenant_local.runtime.interface import proto
 
 
 class StatsService:
     """One method per call of the interface, named as there. A container that has ended has no statistics."""
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, runtime: NodeRuntime) -> None:
+        self.runtime = runtime
 
     def _containers(self, chosen: Any) -> list[Any]:
-        containers = messages.chosen_containers(self.node.containers.all.values(), chosen, by_state=False)
-        measured = self.node.meter.measure(containers)
-        root = str(self.node.storage())
+        containers = messages.chosen_containers(self.runtime.containers.all.values(), chosen, by_state=False)
+        measured = self.runtime.meter.measure(containers)
+        root = str(self.runtime.storage())
         running = [container for container in containers if container.id in measured]
         return [stats_messages.container_stats(container, measured[container.id], root) for container in running]
 
     def _sandboxes(self, chosen: Any) -> list[Any]:
-        sandboxes = messages.chosen_sandboxes(self.node.sandboxes.all.values(), chosen, by_state=False)
-        measured = self.node.meter.measure(list(self.node.containers.all.values()))
-        root = str(self.node.storage())
+        sandboxes = messages.chosen_sandboxes(self.runtime.sandboxes.all.values(), chosen, by_state=False)
+        measured = self.runtime.meter.measure(list(self.runtime.containers.all.values()))
+        root = str(self.runtime.storage())
         return [
-            stats_messages.sandbox_stats(sandbox, self.node.containers.of(sandbox), measured, root)
+            stats_messages.sandbox_stats(sandbox, self.runtime.containers.of(sandbox), measured, root)
             for sandbox in sandboxes
             if sandbox.ready
         ]
 
-    @answers
+    @with_status_codes
     async def ContainerStats(self, request: Any) -> Any:  # noqa: N802 (the interface's names, in this class)
-        container = self.node.container(request.container_id)
+        container = self.runtime.container(request.container_id)
         found = self._containers(proto.pb.ContainerStatsFilter(id=container.id))
         return proto.pb.ContainerStatsResponse(stats=_only(found, f"container {container.id}"))
 
-    @answers
+    @with_status_codes
     async def ListContainerStats(self, request: Any) -> Any:  # noqa: N802
         return proto.pb.ListContainerStatsResponse(stats=self._containers(request.filter))
 
@@ -47,13 +47,13 @@ class StatsService:
         for one in self._containers(request.filter):
             yield proto.pb.StreamContainerStatsResponse(container_stats=[one])
 
-    @answers
+    @with_status_codes
     async def PodSandboxStats(self, request: Any) -> Any:  # noqa: N802
-        sandbox = self.node.sandbox(request.pod_sandbox_id)
+        sandbox = self.runtime.sandbox(request.pod_sandbox_id)
         found = self._sandboxes(proto.pb.PodSandboxStatsFilter(id=sandbox.id))
         return proto.pb.PodSandboxStatsResponse(stats=_only(found, f"pod sandbox {sandbox.id}"))
 
-    @answers
+    @with_status_codes
     async def ListPodSandboxStats(self, request: Any) -> Any:  # noqa: N802
         return proto.pb.ListPodSandboxStatsResponse(stats=self._sandboxes(request.filter))
 
@@ -61,12 +61,12 @@ class StatsService:
         for one in self._sandboxes(request.filter):
             yield proto.pb.StreamPodSandboxStatsResponse(pod_sandbox_stats=[one])
 
-    @answers
+    @with_status_codes
     async def ListMetricDescriptors(self, request: Any) -> Any:  # noqa: N802
         """None beyond the statistics above."""
         return proto.pb.ListMetricDescriptorsResponse()
 
-    @answers
+    @with_status_codes
     async def ListPodSandboxMetrics(self, request: Any) -> Any:  # noqa: N802
         return proto.pb.ListPodSandboxMetricsResponse()
 

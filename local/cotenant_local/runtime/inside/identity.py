@@ -23,7 +23,7 @@ from cotenant_local.runtime.inside.syscalls import (
 LAST_CAPABILITY = 40
 
 
-def become(process: dict[str, Any]) -> None:
+def apply(process: dict[str, Any]) -> None:
     """Changes the calling process into the asked-for user with the asked-for rights, and nothing more."""
     for name, (soft, hard) in process["rlimits"].items():
         resource.setrlimit(getattr(resource, name), (soft, hard))
@@ -80,7 +80,7 @@ def _drop_from_bounding_set(number: int) -> None:
             raise
 
 
-def ordinary_signals() -> None:
+def reset_signals() -> None:
     """Python ignores SIGPIPE and SIGXFSZ, the shim more; ignored signals would survive exec."""
     for number in signal.valid_signals():
         if number not in (signal.SIGKILL, signal.SIGSTOP):

@@ -15,13 +15,13 @@ import struct
 from typing import Any
 
 from cotenant_local.runtime.inside.logs import LogFile
-from cotenant_local.runtime.inside.start import Program
+from cotenant_local.runtime.inside.start import StartedProgram
 
 STDIN, STDOUT, STDERR, STDIN_END, RESIZE = range(5)
 HEADER = struct.Struct(">BI")
 SIZE = struct.Struct(">HH")
 KINDS = {"stdout": STDOUT, "stderr": STDERR}
-CHUNK = 1 << 16
+CHUNK_BYTES = 1 << 16
 TIOCSWINSZ = 0x5414
 
 
@@ -34,10 +34,10 @@ def resize(terminal: int, rows: int, columns: int) -> None:
         fcntl.ioctl(terminal, TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-class Loop:
+class IoLoop:
     """Serves one program until it ends."""
 
-    def __init__(self, program: Program, log: LogFile, listener: socket.socket, *, stdin_once: bool) -> None:
+    def __init__(self, program: StartedProgram, log: LogFile, listener: socket.socket, *, stdin_once: bool) -> None:
         self.program = program
         self.pidfd = os.pidfd_open(program.pid)
         self.log = log
@@ -78,13 +78,13 @@ class Loop:
         elif fd in self.clients:
             self._read_client(fd)
         elif fd == self.program.stdin and events & (select.POLLOUT | select.POLLERR):
-            self._feed()
+            self._write_stdin()
         if fd in self.program.outputs and events & (select.POLLIN | select.POLLHUP):
             self._read_output(fd)
 
     def _read_output(self, fd: int) -> bool:
         try:
-            data = os.read(fd, CHUNK)
+            data = os.read(fd, CHUNK_BYTES)
         except BlockingIOError:
             return False
         except OSError:  # a terminal whose other side is closed
@@ -127,7 +127,7 @@ class Loop:
 
     def _read_client(self, fd: int) -> None:
         try:
-            data = self.clients[fd].recv(CHUNK)
+            data = self.clients[fd].recv(CHUNK_BYTES)
         except OSError:
             data = b""
         if not data:
@@ -135,12 +135,12 @@ class Loop:
             return
         buffer = self.waiting.pop(fd, b"") + data
         try:
-            self._understand(fd, buffer)
+            self._parse(fd, buffer)
         except (ValueError, KeyError, struct.error):  # a client that breaks the protocol loses its connection, no more
             if fd in self.clients:
                 self._drop(fd)
 
-    def _understand(self, fd: int, buffer: bytes) -> None:
+    def _parse(self, fd: int, buffer: bytes) -> None:
         if fd in self.attached:
             self._read_frames(fd, buffer)
             return
@@ -176,7 +176,7 @@ class Loop:
             data, buffer = buffer[HEADER.size : HEADER.size + length], buffer[HEADER.size + length :]
             if kind == STDIN and self.program.stdin >= 0:
                 self.pending += data
-                self._feed()
+                self._write_stdin()
             elif kind == STDIN_END:
                 self._end_stdin()
             elif kind == RESIZE and self.program.terminal >= 0:
@@ -188,9 +188,9 @@ class Loop:
         """A pod's `stdinOnce`: the first client's end of input is the program's."""
         if self.stdin_once and self.program.stdin >= 0:
             self.stdin_ends = True
-            self._feed()
+            self._write_stdin()
 
-    def _feed(self) -> None:
+    def _write_stdin(self) -> None:
         """Writes what the program takes now; while some is left, clients wait."""
         fd = self.program.stdin
         if fd < 0:
@@ -208,13 +208,13 @@ class Loop:
             waits = select.POLLOUT if self.pending else 0
             self.poll.register(fd, waits | (select.POLLIN if shared else 0))
         elif not shared:
-            self._quiet(fd)
+            self._unregister(fd)
         for client in self.attached:
             self.poll.register(self.clients[client], 0 if self.pending else select.POLLIN)
         if self.stdin_ends and not self.pending:
             self._close_stdin(shared=shared)
 
-    def _quiet(self, fd: int) -> None:
+    def _unregister(self, fd: int) -> None:
         try:
             self.poll.unregister(fd)
         except KeyError:

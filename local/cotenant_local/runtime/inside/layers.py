@@ -14,7 +14,7 @@ OWN_DEPTH, OWN_DEPTH_LOCAL, OWN_MOST = 2, 5, 2000
 """How deep below /usr and below /usr/local a container of an ordinary user finds folders of its own, and how many."""
 
 
-def cover(lower: str, target: str, mount_points: dict[str, bool]) -> bool:
+def mount_overlay(lower: str, target: str, mount_points: dict[str, bool]) -> bool:
     """Mounts `lower` with a layer to write in at `target`, an absent or an empty folder. False: it cannot be had here.
 
     `mount_points` will be there, as folders (True) or files: in a user namespace nobody could make them later, because
@@ -33,9 +33,9 @@ def cover(lower: str, target: str, mount_points: dict[str, bool]) -> bool:
     os.chmod(f"{here}/upper", os.stat(lower).st_mode & 0o7777)
     for path, folder in mount_points.items():
         if path.startswith(target + "/"):
-            _make(path.removeprefix(target + "/").split("/"), lower, f"{here}/upper", folder=folder)
-    if _is_strange(lower):
-        _own(lower, f"{here}/upper")
+            _make_mount_point(path.removeprefix(target + "/").split("/"), lower, f"{here}/upper", folder=folder)
+    if _has_foreign_owner(lower):
+        _make_own_folders(lower, f"{here}/upper")
     os.makedirs(target, exist_ok=True)
     layers = f"lowerdir={lower},upperdir={here}/upper,workdir={here}/work"
     try:
@@ -45,7 +45,7 @@ def cover(lower: str, target: str, mount_points: dict[str, bool]) -> bool:
     return True
 
 
-def _make(names: list[str], lower: str, upper: str, *, folder: bool) -> None:
+def _make_mount_point(names: list[str], lower: str, upper: str, *, folder: bool) -> None:
     """What is not below `lower` is made below `upper`; folders that both have are one, with the mode of the lower."""
     if os.path.lexists("/".join([lower, *names])):
         return
@@ -58,12 +58,12 @@ def _make(names: list[str], lower: str, upper: str, *, folder: bool) -> None:
         os.close(os.open(f"{upper}/{names[-1]}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
 
 
-def _is_strange(folder: str) -> bool:
+def _has_foreign_owner(folder: str) -> bool:
     """Whether its owner has no id in this user namespace. Nobody in here may then write in the folders below."""
     return os.stat(folder).st_uid == int(Path("/proc/sys/kernel/overflowuid").read_text())
 
 
-def _own(lower: str, upper: str) -> None:
+def _make_own_folders(lower: str, upper: str) -> None:
     """Folders of the upper layer, with the modes of the lower: what is in both is one folder, and ours to write in.
 
     Programs install into these. Further below, and into files that are there, only the machine's root writes.
@@ -83,7 +83,7 @@ def _own(lower: str, upper: str) -> None:
                 waiting.append(folder)
 
 
-def close() -> None:
+def detach() -> None:
     """No way leads to the layers any more but the overlays."""
     if os.path.ismount(FOLDER):
         syscalls.unmount(FOLDER)

@@ -6,7 +6,7 @@ A line longer than 16 KiB is written in parts (P), the last one F. The kubelet r
 import os
 import time
 
-LIMIT = 16384
+LINE_LIMIT_BYTES = 16384
 
 
 def stamp(now: int) -> str:
@@ -40,13 +40,13 @@ class LogFile:
         *lines, rest = data.split(b"\n")
         out = bytearray()
         for line in lines:
-            last = max(0, len(line) - 1) // LIMIT * LIMIT
-            for at in range(0, last, LIMIT):
-                out += head + b"P " + line[at : at + LIMIT] + b"\n"
+            last = max(0, len(line) - 1) // LINE_LIMIT_BYTES * LINE_LIMIT_BYTES
+            for at in range(0, last, LINE_LIMIT_BYTES):
+                out += head + b"P " + line[at : at + LINE_LIMIT_BYTES] + b"\n"
             out += head + b"F " + line[last:] + b"\n"
-        while len(rest) > LIMIT:
-            out += head + b"P " + rest[:LIMIT] + b"\n"
-            rest = rest[LIMIT:]
+        while len(rest) > LINE_LIMIT_BYTES:
+            out += head + b"P " + rest[:LINE_LIMIT_BYTES] + b"\n"
+            rest = rest[LINE_LIMIT_BYTES:]
         if rest:
             self.rest[stream] = rest
         self._append(bytes(out))

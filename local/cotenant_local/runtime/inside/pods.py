@@ -29,13 +29,13 @@ def run(request: dict[str, Any], fds: list[int]) -> None:
     """
     report, confirmation = fds
     try:
-        syscalls.unshare(sum(FLAGS[kind] for kind in request["own"] if kind in FLAGS))
-        if "uts" in request["own"]:
+        syscalls.unshare(sum(FLAGS[kind] for kind in request["namespaces"] if kind in FLAGS))
+        if "uts" in request["namespaces"]:
             socket.sethostname(request["hostname"])
-        if "net" in request["own"]:
+        if "net" in request["namespaces"]:
             _apply(DEFAULT_SYSCTLS)
         _apply(request["sysctls"])
-        if "pid" in request["own"]:
+        if "pid" in request["namespaces"]:
             syscalls.unshare(CLONE_NEWPID)
             if pid := os.fork():
                 reports.send(report, pid=pid)
@@ -43,12 +43,12 @@ def run(request: dict[str, Any], fds: list[int]) -> None:
     except (OSError, reports.SetupError) as error:
         reports.send(report, error=reports.describe(error))
         return
-    if "pid" not in request["own"]:
+    if "pid" not in request["namespaces"]:
         reports.send(report, pid=os.getpid())
     os.close(report)
     if os.read(confirmation, 1):
         os.close(confirmation)
-        _hold()
+        _sleep_forever()
 
 
 def _apply(sysctls: dict[str, str]) -> None:
@@ -62,7 +62,7 @@ def _apply(sysctls: dict[str, str]) -> None:
                 raise reports.SetupError(f"sysctl {name}={value} cannot be set: {error.strerror}") from error
 
 
-def _hold() -> None:
+def _sleep_forever() -> None:
     """Sleeps; as PID 1 of a pod its orphans are reaped by the kernel because SIGCHLD is ignored."""
     syscalls.set_name("pod-sandbox")
     os.chdir("/")
@@ -74,7 +74,7 @@ def _hold() -> None:
         signal.pause()
 
 
-def call_in_network(request: dict[str, Any], fds: list[int]) -> None:
+def connect_in_network(request: dict[str, Any], fds: list[int]) -> None:
     """Connects a socket to a port inside a pod's network and hands it back: port-forward needs nothing in the pod.
 
     `request`: port, namespace (path). The first descriptor is a socket to answer on.

@@ -46,16 +46,16 @@ def enter(spec: dict[str, Any]) -> None:
     syscalls.pivot_root(root, root + OLD)
     os.chdir("/")
     _layout(spec)
-    _kernel_files(spec)
+    _mount_kernel_files(spec)
     for tree in devices:
         _attach(tree)
     _attach_layered(trees)
     syscalls.unmount(OLD)
     os.rmdir(OLD)
-    _hide(spec)
+    _mask(spec)
 
 
-def seal(spec: dict[str, Any]) -> None:
+def make_readonly(spec: dict[str, Any]) -> None:
     """The last step: a read-only root, when the pod asks for it. What the pod mounts keeps its own mode."""
     if not spec["readonly_root"]:
         return
@@ -86,11 +86,11 @@ def _attach_layered(trees: list[Tree]) -> None:
     mount_points = {bind["target"]: folder for _, bind, folder in trees if not bind.get("layered")}
     for tree in trees:
         fd, bind, _ = tree
-        if bind.get("layered") and layers.cover(OLD + bind["source"], bind["target"], mount_points):
+        if bind.get("layered") and layers.mount_overlay(OLD + bind["source"], bind["target"], mount_points):
             os.close(fd)
         else:
             _attach(tree)
-    layers.close()
+    layers.detach()
 
 
 def _attach(tree: Tree) -> None:
@@ -129,7 +129,7 @@ def _layout(spec: dict[str, Any]) -> None:
             os.symlink(target, path)
 
 
-def _kernel_files(spec: dict[str, Any]) -> None:
+def _mount_kernel_files(spec: dict[str, Any]) -> None:
     quiet = MS_NOSUID | MS_NODEV | MS_NOEXEC
     syscalls.mount("proc", "/proc", quiet)
     sys_mode = 0 if spec["privileged"] else MS_RDONLY
@@ -164,7 +164,7 @@ def _all_devices() -> None:
             syscalls.bind(entry.path, target)
 
 
-def _hide(spec: dict[str, Any]) -> None:
+def _mask(spec: dict[str, Any]) -> None:
     for path in spec["masked_paths"]:
         if os.path.isdir(path):
             syscalls.mount("tmpfs", path, MS_RDONLY, "size=0")

@@ -39,7 +39,7 @@ def run(request: dict[str, Any], fds: list[int]) -> None:
     os.close(report)
     for fd in range(2):
         os.dup2(os.open(os.devnull, os.O_RDWR), fd)
-    loop = io_loop.Loop(program, log, listener, stdin_once=spec["stdin_once"])
+    loop = io_loop.IoLoop(program, log, listener, stdin_once=spec["stdin_once"])
     status = loop.run()
     if spec["namespaces"]["pid"] != "new":
         kill_all_in(program.mounts)

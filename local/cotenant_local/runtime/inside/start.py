@@ -1,12 +1,12 @@
 """Starts the program of a container: namespaces, root, identity, exec. What goes wrong comes back as one sentence."""
 
-import dataclasses
 import errno
 import json
 import os
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cotenant_local.runtime.inside import identity, reports, rootfs, syscalls
@@ -16,8 +16,8 @@ from cotenant_local.runtime.inside.syscalls import CLONE_NEWIPC, CLONE_NEWNET, C
 NAMESPACES = {"net": CLONE_NEWNET, "uts": CLONE_NEWUTS, "ipc": CLONE_NEWIPC}
 
 
-@dataclasses.dataclass
-class Program:
+@dataclass
+class StartedProgram:
     """A started program as its parent sees it."""
 
     pid: int
@@ -30,7 +30,7 @@ class Program:
     """Its mount namespace, as /proc names it; asked of the program itself, which may end at any moment."""
 
 
-def start(spec: dict[str, Any]) -> Program:
+def start(spec: dict[str, Any]) -> StartedProgram:
     """Returns when the program runs; raises SetupError when it cannot."""
     entries = _open_namespaces(spec)
     stdio = Stdio(tty=spec["tty"], stdin=spec["stdin"])
@@ -43,7 +43,7 @@ def start(spec: dict[str, Any]) -> Program:
     for fd in (report, barrier, *(fd for fd, _, _ in entries)):
         os.close(fd)
     try:
-        _place(pid, spec)
+        _limit(pid, spec)
     except OSError:
         os.kill(pid, signal.SIGKILL)
         raise
@@ -62,7 +62,7 @@ def run_or_report(report: int, action: Callable[[], None]) -> NoReturn:
         os._exit(128)
 
 
-def await_exec(pid: int, stdio: "Stdio", errors: int) -> Program:
+def await_exec(pid: int, stdio: "Stdio", errors: int) -> StartedProgram:
     terminal = stdio.parent()
     with os.fdopen(errors, "rb") as pipe:
         said = pipe.read()
@@ -75,8 +75,8 @@ def await_exec(pid: int, stdio: "Stdio", errors: int) -> Program:
         raise SetupError(words["error"])
     mounts = words.get("mounts", "")
     if terminal >= 0:
-        return Program(pid, terminal if stdio.wants_stdin else -1, {terminal: "stdout"}, terminal, mounts)
-    return Program(pid, stdio.stdin, dict(stdio.outputs), mounts=mounts)
+        return StartedProgram(pid, terminal if stdio.wants_stdin else -1, {terminal: "stdout"}, terminal, mounts)
+    return StartedProgram(pid, stdio.stdin, dict(stdio.outputs), mounts=mounts)
 
 
 def _open_namespaces(spec: dict[str, Any]) -> list[tuple[int, int, str]]:
@@ -107,7 +107,7 @@ def _become_container(
         os.makedirs(process["cwd"], exist_ok=True)
     except OSError as error:
         raise SetupError(f"working directory {process['cwd']}: {error.strerror}") from error
-    rootfs.seal(spec)
+    rootfs.make_readonly(spec)
     if not os.read(barrier, 1):  # until the parent has put us where our limits are
         raise SetupError("the container's shim died while it started")
     stdio.child(owner=process["uid"] if not process["map_user"] else 0)
@@ -117,8 +117,8 @@ def _become_container(
 
 def execute(process: dict[str, Any], report: int) -> None:
     """Becomes the user and the program; `report` closes on exec."""
-    identity.ordinary_signals()
-    identity.become(process)
+    identity.reset_signals()
+    identity.apply(process)
     os.closerange(3, report)
     os.closerange(report + 1, 4096)
     try:
@@ -146,7 +146,7 @@ def _find(name: str, path: str) -> str:
     raise SetupError(f'exec: "{name}": executable file not found in $PATH ({path})')
 
 
-def _place(pid: int, spec: dict[str, Any]) -> None:
+def _limit(pid: int, spec: dict[str, Any]) -> None:
     for path in spec["cgroup_files"]:
         with open(path, "w") as file:
             file.write(str(pid))

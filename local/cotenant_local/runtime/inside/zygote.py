@@ -20,9 +20,9 @@ TASKS: dict[str, Callable[[dict[str, Any], list[int]], None]] = {
     "pod": pods.run,
     "container": shim.run,
     "exec": execs.run,
-    "netns": pods.call_in_network,
+    "netns": pods.connect_in_network,
 }
-MAX_REQUEST = 1 << 18
+MAX_REQUEST_BYTES = 1 << 18
 MAX_FDS = 8
 
 
@@ -31,7 +31,7 @@ def serve(requests: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps; children set it back
     while True:
         try:
-            data, fds, _, _ = socket.recv_fds(requests, MAX_REQUEST, MAX_FDS)
+            data, fds, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, MAX_FDS)
         except InterruptedError:
             continue
         if not data:

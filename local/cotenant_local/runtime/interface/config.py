@@ -14,9 +14,9 @@ by `state_dir`); with `stop_pods_on_exit` it ends them first. The kubelet's sett
 sandbox, `cgroupDriver: cgroupfs`, `containerRuntimeEndpoint: unix://<socket>`.
 """
 
-import dataclasses
 import ipaddress
 import json
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ class ConfigError(ValueError):
     """The configuration file cannot be used; the message names the file, the field and the reason."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class RuntimeConfig:
     node: str
     """The Node's name; used in messages and in cgroup names."""
@@ -69,8 +69,8 @@ def load(path: Path) -> RuntimeConfig:
         document: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read as JSON: {error}") from error
-    known = {field.name for field in dataclasses.fields(RuntimeConfig)}
-    required = {f.name for f in dataclasses.fields(RuntimeConfig) if f.default is dataclasses.MISSING}
+    known = {field.name for field in fields(RuntimeConfig)}
+    required = {f.name for f in fields(RuntimeConfig) if f.default is MISSING}
     if unknown := sorted(set(document) - known):
         raise ConfigError(f"{path}: unknown fields {unknown}; known are {sorted(known)}")
     if missing := sorted(required - set(document)):
@@ -90,4 +90,4 @@ def load(path: Path) -> RuntimeConfig:
 
 def dump(config: RuntimeConfig) -> str:
     """The JSON document that `load` reads; used by the supervisor."""
-    return json.dumps(dataclasses.asdict(config), default=str, indent=1)
+    return json.dumps(asdict(config), default=str, indent=1)

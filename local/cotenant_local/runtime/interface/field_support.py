@@ -7,9 +7,9 @@ its name. There is no fourth kind: what is in neither table is refused, so a new
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cotenant_local.runtime.interface.unsupported import RefusedError
+from cotenant_local.runtime.interface.unsupported import UnsupportedError
 
-Meaning = Mapping[str, str]
+FieldSupport = Mapping[str, str]
 """Path of a field to "" where it is applied, else why it does not matter. A path stands for all that is below it."""
 
 APPLIED = ""
@@ -22,7 +22,7 @@ def _each(names: str, meaning: str = APPLIED, *, of: str = "") -> dict[str, str]
     return {of + name: meaning for name in names.split()}
 
 
-POD: Meaning = {
+POD: FieldSupport = {
     **_each("metadata hostname log_directory dns_config port_mappings labels annotations linux.sysctls"),
     **_each("network pid ipc userns_options", of="linux.security_context.namespace_options."),
     "linux.security_context.namespace_options.target_id": "of containers only",
@@ -31,7 +31,7 @@ POD: Meaning = {
     "linux.overhead": "of a runtime class; this runtime costs a pod one sleeping process",
     "linux.resources": SUM,
 }
-CONTAINER: Meaning = {
+CONTAINER: FieldSupport = {
     **_each("metadata command args working_dir envs devices labels annotations log_path stdin stdin_once tty"),
     **_each("CDI_devices stop_signal image.image image.user_specified_image image.image_ref"),
     "image.annotations": "for runtimes that choose among several forms of an image",
@@ -51,14 +51,14 @@ CONTAINER: Meaning = {
 }
 
 
-def refuse_unknown(config: Any, meaning: Meaning) -> None:
+def reject_unknown(config: Any, meaning: FieldSupport) -> None:
     """Raises RefusedError when `config` sets a field that has no meaning here."""
     for path in _set_fields(config):
-        if meaning_of(path, meaning) is None:
-            raise RefusedError(f"{path} is not provided by this runtime")
+        if support_of(path, meaning) is None:
+            raise UnsupportedError(f"{path} is not provided by this runtime")
 
 
-def meaning_of(path: str, meaning: Meaning) -> str | None:
+def support_of(path: str, meaning: FieldSupport) -> str | None:
     """What a field means, by itself or by what it is part of; None where it has no meaning here."""
     while path:
         if path in meaning:

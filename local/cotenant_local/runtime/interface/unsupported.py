@@ -5,36 +5,36 @@ from typing import Any
 from cotenant_local.runtime.interface import proto
 
 
-class RefusedError(ValueError):
+class UnsupportedError(ValueError):
     """The pod asks for something that this runtime cannot do; the message goes into the container's status."""
 
 
-def check(config: Any) -> None:
+def reject_container(config: Any) -> None:
     """Of a container; raises RefusedError. Fields that are in no table at all are the business of `fields`."""
     security = config.linux.security_context
     profile = proto.pb.SecurityProfile
     if security.seccomp.profile_type == profile.Localhost or security.seccomp_profile_path.startswith("localhost/"):
         name = security.seccomp.localhost_ref or security.seccomp_profile_path
-        raise RefusedError(f"seccomp profile {name!r}: only RuntimeDefault and Unconfined are provided")
+        raise UnsupportedError(f"seccomp profile {name!r}: only RuntimeDefault and Unconfined are provided")
     if security.apparmor.profile_type == profile.Localhost or security.apparmor_profile.startswith("localhost/"):
         name = security.apparmor.localhost_ref or security.apparmor_profile
-        raise RefusedError(f"AppArmor profile {name!r}: AppArmor is not provided")
+        raise UnsupportedError(f"AppArmor profile {name!r}: AppArmor is not provided")
     selinux = security.selinux_options
     if any((selinux.user, selinux.role, selinux.type, selinux.level)):
-        raise RefusedError("seLinuxOptions: SELinux is not provided")
+        raise UnsupportedError("seLinuxOptions: SELinux is not provided")
     if security.capabilities.add_ambient_capabilities:
-        raise RefusedError("ambient capabilities are not provided")
-    refuse_user_namespace(security.namespace_options)
+        raise UnsupportedError("ambient capabilities are not provided")
+    reject_user_namespace(security.namespace_options)
     for mount in config.mounts:
         if mount.HasField("image"):
-            raise RefusedError(f"mount {mount.container_path}: image volumes are not provided")
+            raise UnsupportedError(f"mount {mount.container_path}: image volumes are not provided")
         if mount.recursive_read_only and (not mount.readonly or mount.propagation != proto.pb.PROPAGATION_PRIVATE):
-            raise RefusedError(f"mount {mount.container_path}: recursiveReadOnly needs readOnly and no propagation")
+            raise UnsupportedError(f"mount {mount.container_path}: recursiveReadOnly needs readOnly and no propagation")
         if mount.uidMappings or mount.gidMappings:
-            raise RefusedError(f"mount {mount.container_path}: id-mapped mounts are not provided")
+            raise UnsupportedError(f"mount {mount.container_path}: id-mapped mounts are not provided")
 
 
-def refuse_user_namespace(options: Any) -> None:
+def reject_user_namespace(options: Any) -> None:
     """Of a pod or of a container: `hostUsers: false`."""
     if options.HasField("userns_options") and options.userns_options.mode != proto.pb.NODE:
-        raise RefusedError("hostUsers: false is not provided; pods share the cluster's user namespace")
+        raise UnsupportedError("hostUsers: false is not provided; pods share the cluster's user namespace")

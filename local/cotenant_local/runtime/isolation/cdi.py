@@ -4,9 +4,9 @@ Specs are read from the node's folders at every container: a device plugin may h
 folder overrides an earlier one; the same device twice in one folder is an error, as for other runtimes.
 """
 
-import dataclasses
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +21,20 @@ class CdiError(ValueError):
     """A device cannot be given; the message names the device and the folders or the spec."""
 
 
-@dataclasses.dataclass
-class Edits:
+@dataclass
+class ContainerEdits:
     """What several devices together do to a container."""
 
-    env: dict[str, str] = dataclasses.field(default_factory=dict)
-    mounts: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    devices: list[dict[str, str]] = dataclasses.field(default_factory=list)
-    groups: list[int] = dataclasses.field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    mounts: list[dict[str, Any]] = field(default_factory=list)
+    devices: list[dict[str, str]] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
 
 
-def edits(names: Iterable[str], folders: Iterable[Path]) -> Edits:
+def edits(names: Iterable[str], folders: Iterable[Path]) -> ContainerEdits:
     """The edits of all devices, each spec's common ones once; raises CdiError."""
     wanted = list(names)
-    result = Edits()
+    result = ContainerEdits()
     if not wanted:
         return result
     folders = list(folders)
@@ -74,7 +74,7 @@ def _devices(folders: list[Path]) -> dict[str, tuple[Path, dict[str, Any], dict[
     return known
 
 
-def _add(result: Edits, change: dict[str, Any], where: str) -> None:
+def _add(result: ContainerEdits, change: dict[str, Any], where: str) -> None:
     for entry in change.get("env") or ():
         key, _, value = str(entry).partition("=")
         result.env[key] = value
@@ -85,9 +85,9 @@ def _add(result: Edits, change: dict[str, Any], where: str) -> None:
     for hook in change.get("hooks") or ():
         if not HARMLESS_HOOKS & set(hook.get("args") or ()):
             raise CdiError(f"{where}: hook {hook.get('path')} {hook.get('args')} cannot be run by this runtime")
-    for field in ("intelRdt", "netDevices"):
-        if change.get(field):
-            raise CdiError(f"{where}: {field} is not provided by this runtime")
+    for name in ("intelRdt", "netDevices"):
+        if change.get(name):
+            raise CdiError(f"{where}: {name} is not provided by this runtime")
     result.groups += [int(group) for group in change.get("additionalGids") or () if int(group)]
 
 

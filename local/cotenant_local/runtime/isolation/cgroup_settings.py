@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-PERIOD = 100_000
+DEFAULT_PERIOD_US = 100_000
 SWAP = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 """A kernel without accounting of swap lacks these files."""
 DEFAULTS = ("memory.oom.group", "memory.swap.max")
@@ -22,16 +22,16 @@ class LimitError(Exception):
 
 def settings(resources: Any, *, unified: bool) -> list[Setting]:
     """Every limit that is asked for; zero means unlimited, as the kubelet says it. Raises LimitError."""
-    return [*(_second(resources) if unified else _first(resources)), *_hugepages(resources, unified=unified)]
+    return [*(_settings_v2(resources) if unified else _settings_v1(resources)), *_hugepages(resources, unified=unified)]
 
 
-def _second(resources: Any) -> Iterator[Setting]:
+def _settings_v2(resources: Any) -> Iterator[Setting]:
     quota, memory, swap = resources.cpu_quota, resources.memory_limit_in_bytes, resources.memory_swap_limit_in_bytes
     if resources.cpu_shares:
         weight = 1 + (max(2, min(262144, resources.cpu_shares)) - 2) * 9999 // 262142
         yield "cpu", "cpu.weight", str(weight)
     if quota:
-        yield "cpu", "cpu.max", f"{quota if quota > 0 else 'max'} {resources.cpu_period or PERIOD}"
+        yield "cpu", "cpu.max", f"{quota if quota > 0 else 'max'} {resources.cpu_period or DEFAULT_PERIOD_US}"
     if memory:
         yield "memory", "memory.max", str(memory) if memory > 0 else "max"
     if swap:  # the interface's figure is of memory and swap together
@@ -44,11 +44,11 @@ def _second(resources: Any) -> Iterator[Setting]:
         yield name.split(".")[0], name, value
 
 
-def _first(resources: Any) -> Iterator[Setting]:
+def _settings_v1(resources: Any) -> Iterator[Setting]:
     if resources.cpu_shares:
         yield "cpu", "cpu.shares", str(resources.cpu_shares)
     if resources.cpu_quota:
-        yield "cpu", "cpu.cfs_period_us", str(resources.cpu_period or PERIOD)
+        yield "cpu", "cpu.cfs_period_us", str(resources.cpu_period or DEFAULT_PERIOD_US)
         yield "cpu", "cpu.cfs_quota_us", str(resources.cpu_quota)
     if resources.memory_limit_in_bytes:
         yield "memory", "memory.limit_in_bytes", str(resources.memory_limit_in_bytes)
@@ -70,7 +70,7 @@ def unenforced(resources: Any) -> str:
     """What a container asked for that a node without rights does not give; empty when nothing."""
     asked = []
     if resources.cpu_quota > 0:
-        asked.append(f"CPU {resources.cpu_quota / (resources.cpu_period or PERIOD):g}")
+        asked.append(f"CPU {resources.cpu_quota / (resources.cpu_period or DEFAULT_PERIOD_US):g}")
     if resources.memory_limit_in_bytes > 0:
         asked.append(f"memory {resources.memory_limit_in_bytes >> 20} MiB")
     if resources.cpuset_cpus or resources.cpuset_mems:

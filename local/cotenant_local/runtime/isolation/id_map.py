@@ -3,8 +3,8 @@
 Root's sandbox has every id. An ordinary user's has one: any other id is shown through a nested user namespace.
 """
 
-import dataclasses
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 ALL_NAMES = """
@@ -56,7 +56,7 @@ def _names(names: Iterable[str]) -> set[str]:
     return {name.upper().removeprefix("CAP_") for name in names}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class IdMap:
     """The ids of the namespace that the runtime lives in."""
 

@@ -12,11 +12,11 @@ from cotenant_local.runtime.interface.config import RuntimeConfig
 HOST_MAC = "ee:ee:ee:ee:ee:ee"
 
 
-class NetworkError(Exception):
+class PodNetworkError(Exception):
     """A pod's network cannot be made; the message has the words of `ip`."""
 
 
-class Addresses:
+class PodAddressPool:
     """Gives out the addresses of the node's range, the longest unused first: an old answer of DNS then hits nobody."""
 
     def __init__(self, cidr: str, used: Iterable[str]) -> None:
@@ -24,7 +24,7 @@ class Addresses:
         self.used = {ipaddress.ip_address(address) for address in used}
         self.next = 1
 
-    def take(self) -> str:
+    def allocate(self) -> str:
         usable = self.network.num_addresses - 2
         for _ in range(usable):
             address = self.network[self.next]
@@ -32,9 +32,9 @@ class Addresses:
             if address not in self.used:
                 self.used.add(address)
                 return str(address)
-        raise NetworkError(f"all {usable} pod addresses of {self.network} are in use")
+        raise PodNetworkError(f"all {usable} pod addresses of {self.network} are in use")
 
-    def give_back(self, address: str) -> None:
+    def release(self, address: str) -> None:
         if address:
             self.used.discard(ipaddress.ip_address(address))
 
@@ -65,9 +65,9 @@ async def connect(config: RuntimeConfig, sandbox: str, pid: int, address: str) -
         f"route add {config.gateway} dev eth0 scope link",
         f"route add default via {config.gateway} dev eth0 src {address}",
     ]
-    await run(["ip", "-batch", "-"], "\n".join([*host, ""]))
+    await run_script(["ip", "-batch", "-"], "\n".join([*host, ""]))
     inside = ["nsenter", f"--net=/proc/{pid}/ns/net"]
-    await run([*inside, "ip", "-batch", "-"], "\n".join([*pod, ""]))
+    await run_script([*inside, "ip", "-batch", "-"], "\n".join([*pod, ""]))
 
 
 async def disconnect(sandbox: str) -> None:
@@ -78,11 +78,11 @@ async def disconnect(sandbox: str) -> None:
     await process.wait()
 
 
-async def run(command: list[str], script: str) -> None:
+async def run_script(command: list[str], script: str) -> None:
     """A program that reads `script`; raises NetworkError with what it said."""
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     _, errors = await process.communicate(script.encode())
     if process.returncode:
-        raise NetworkError(f"{' '.join(command)}: {errors.decode(errors='replace').strip()}")
+        raise PodNetworkError(f"{' '.join(command)}: {errors.decode(errors='replace').strip()}")

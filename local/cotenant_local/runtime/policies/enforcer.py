@@ -5,47 +5,49 @@ and a pod does not start before the policies are known, because nobody could say
 """
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
+from cotenant_local.host.informer import Informer, Server
 from cotenant_local.runtime.containers.sandboxes import Sandbox
-from cotenant_local.runtime.isolation.pod_network import NetworkError, run
+from cotenant_local.runtime.isolation.pod_network import PodNetworkError, run_script
 from cotenant_local.runtime.policies import rules
-from cotenant_local.runtime.policies.model import Pod, Policy
-from cotenant_local.runtime.policies.watch import Mirror, Server
+from cotenant_local.runtime.policies.model import NetworkPolicy, PolicyPod
 
 log = logging.getLogger(__name__)
-GATHER_SECONDS = 0.05
-FIRST_LIST_SECONDS = 10.0
-RETRY_SECONDS = 1.0
+BATCH_WINDOW_S = 0.05
+FIRST_LIST_DEADLINE_S = 10.0
+RETRY_PAUSE_S = 1.0
 DNS_LABELS = {"k8s-app": "kube-dns"}
 
 
-class Enforcer:
+class PolicyEnforcer:
     """Of one node. `dns` is the name server's address: it is not a pod here, but policies name it as one."""
 
     def __init__(self, kubeconfig: Path, dns: str, sandboxes: Callable[[], Iterable[Sandbox]]) -> None:
         server = Server(kubeconfig)
         self.loop = asyncio.get_running_loop()
         self.sandboxes = sandboxes
-        self.dns = Pod("kube-system", "kube-dns", "", dns, DNS_LABELS, {("dns", "UDP"): 53, ("dns-tcp", "TCP"): 53})
+        self.dns = PolicyPod(
+            "kube-system", "kube-dns", "", dns, DNS_LABELS, {("dns", "UDP"): 53, ("dns-tcp", "TCP"): 53}
+        )
         self.wake = asyncio.Event()
-        self.policies = Mirror(server, "/apis/networking.k8s.io/v1/networkpolicies", self._changed)
-        self.namespaces = Mirror(server, "/api/v1/namespaces", self._changed)
-        self.pods = Mirror(server, "/api/v1/pods", self._changed)
+        self.policies = Informer(server, "/apis/networking.k8s.io/v1/networkpolicies", self._changed)
+        self.namespaces = Informer(server, "/api/v1/namespaces", self._changed)
+        self.pods = Informer(server, "/api/v1/pods", self._changed)
         self.written = ""
         self.lock = asyncio.Lock()
         self.task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        for mirror in self._mirrors:
-            mirror.start()
+        for informer in self._informers:
+            informer.start()
         self.task = asyncio.create_task(self._run())
 
     @property
-    def _mirrors(self) -> tuple[Mirror, Mirror, Mirror]:
+    def _informers(self) -> tuple[Informer, Informer, Informer]:
         return self.policies, self.namespaces, self.pods
 
     def _changed(self) -> None:
@@ -54,13 +56,13 @@ class Enforcer:
     async def _run(self) -> None:
         while True:
             await self.wake.wait()
-            await asyncio.sleep(GATHER_SECONDS)  # changes come in groups
+            await asyncio.sleep(BATCH_WINDOW_S)  # changes come in groups
             self.wake.clear()
             try:
                 await self.sync()
-            except NetworkError as error:
+            except PodNetworkError as error:
                 log.error("network policies have changed, the ones before are in force: %s", error)
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(RETRY_PAUSE_S)
                 self.wake.set()
 
     async def admit(self, sandbox: Sandbox) -> None:
@@ -70,33 +72,33 @@ class Enforcer:
         """
         if sandbox.host_network:
             return
-        deadline = self.loop.time() + FIRST_LIST_SECONDS
-        while not all(mirror.complete.is_set() for mirror in self._mirrors):
+        deadline = self.loop.time() + FIRST_LIST_DEADLINE_S
+        while not all(informer.synced.is_set() for informer in self._informers):
             if self.loop.time() > deadline:
-                missing = ", ".join(mirror.path for mirror in self._mirrors if not mirror.complete.is_set())
-                raise NetworkError(
-                    f"pod {sandbox.config.metadata.name} waits for its network policies: in {FIRST_LIST_SECONDS:.0f} s "
-                    f"the API server has not told {missing}"
+                missing = ", ".join(informer.path for informer in self._informers if not informer.synced.is_set())
+                raise PodNetworkError(
+                    f"pod {sandbox.config.metadata.name} waits for its network policies: in "
+                    f"{FIRST_LIST_DEADLINE_S:.0f} s the API server has not told {missing}"
                 )
-            await asyncio.sleep(GATHER_SECONDS)
+            await asyncio.sleep(BATCH_WINDOW_S)
         await self.sync()
 
     async def sync(self) -> None:
-        if not all(mirror.complete.is_set() for mirror in self._mirrors):
+        if not all(informer.synced.is_set() for informer in self._informers):
             return
         async with self.lock:
             wanted = self._wanted()
             if wanted != self.written:
-                await run(["nft", "-f", "-"], wanted)
+                await run_script(["nft", "-f", "-"], wanted)
                 self.written = wanted
 
     def _wanted(self) -> str:
-        policies = [Policy.parse(document) for document in self.policies.objects.values()]
+        policies = [NetworkPolicy.parse(document) for document in self.policies.objects.values()]
         namespaces = {
             document["metadata"]["name"]: document["metadata"].get("labels") or {}
             for document in self.namespaces.objects.values()
         }
-        known = {uid: pod for uid, document in self.pods.objects.items() if (pod := Pod.parse(document))}
+        known = {uid: pod for uid, document in self.pods.objects.items() if (pod := PolicyPod.parse(document))}
         local = {}
         for sandbox in self.sandboxes():
             if sandbox.ready and sandbox.address:
@@ -106,11 +108,11 @@ class Enforcer:
         return rules.ruleset(policies, namespaces, [*everyone.values(), self.dns], local.values())
 
 
-def _local(sandbox: Sandbox, known: Pod | None) -> Pod:
+def _local(sandbox: Sandbox, known: PolicyPod | None) -> PolicyPod:
     """The address is the runtime's to know; labels and ports may be newer in the API than in the sandbox."""
     if known is not None:
-        return dataclasses.replace(known, address=sandbox.address)
+        return replace(known, address=sandbox.address)
     config = sandbox.config
-    return Pod(
+    return PolicyPod(
         config.metadata.namespace, config.metadata.name, config.metadata.uid, sandbox.address, dict(config.labels)
     )

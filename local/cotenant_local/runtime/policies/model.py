@@ -3,22 +3,22 @@
 The API server has checked the documents; what this version of the API does not have is not looked for.
 """
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 Labels = Mapping[str, str]
 
 
-@dataclasses.dataclass(frozen=True)
-class Selector:
+@dataclass(frozen=True)
+class LabelSelector:
     """Labels that must be there, and expressions (key, operator, values). Empty matches everything."""
 
     labels: tuple[tuple[str, str], ...] = ()
     expressions: tuple[tuple[str, str, frozenset[str]], ...] = ()
 
     @classmethod
-    def parse(cls, document: dict[str, Any]) -> "Selector":
+    def parse(cls, document: dict[str, Any]) -> "LabelSelector":
         expressions = tuple(
             (entry["key"], entry["operator"], frozenset(entry.get("values") or ()))
             for entry in document.get("matchExpressions") or ()
@@ -43,8 +43,8 @@ def _holds(value: str | None, operator: str, values: frozenset[str]) -> bool:
             return value is None
 
 
-@dataclasses.dataclass(frozen=True)
-class Pod:
+@dataclass(frozen=True)
+class PolicyPod:
     """What policies need to know of a pod. `ports` are its named container ports: (name, protocol) to number."""
 
     namespace: str
@@ -52,10 +52,10 @@ class Pod:
     uid: str
     address: str
     labels: Labels
-    ports: Mapping[tuple[str, str], int] = dataclasses.field(default_factory=dict)
+    ports: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, document: dict[str, Any]) -> "Pod | None":
+    def parse(cls, document: dict[str, Any]) -> "PolicyPod | None":
         """None for pods that policies do not concern: of the node's network, or ended (their address may be reused)."""
         meta, spec, status = document["metadata"], document["spec"], document.get("status") or {}
         if spec.get("hostNetwork") or status.get("phase") in {"Succeeded", "Failed"}:
@@ -71,28 +71,28 @@ class Pod:
         return cls(meta["namespace"], meta["name"], meta["uid"], address, labels, ports)
 
 
-@dataclasses.dataclass(frozen=True)
-class Peer:
+@dataclass(frozen=True)
+class PolicyPeer:
     """One side of a rule: pods by selectors (None: the policy's own namespace; all pods), or a range of addresses."""
 
-    namespaces: Selector | None = None
-    pods: Selector | None = None
+    namespaces: LabelSelector | None = None
+    pods: LabelSelector | None = None
     block: str = ""
     excepted: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, document: dict[str, Any]) -> "Peer":
+    def parse(cls, document: dict[str, Any]) -> "PolicyPeer":
         if block := document.get("ipBlock"):
             return cls(block=block["cidr"], excepted=tuple(block.get("except") or ()))
         namespaces, pods = document.get("namespaceSelector"), document.get("podSelector")
         return cls(
-            Selector.parse(namespaces) if namespaces is not None else None,
-            Selector.parse(pods) if pods is not None else None,
+            LabelSelector.parse(namespaces) if namespaces is not None else None,
+            LabelSelector.parse(pods) if pods is not None else None,
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Port:
+@dataclass(frozen=True)
+class PolicyPort:
     """A number, a name of the destination's, or None for all; `end` closes a range."""
 
     protocol: str = "TCP"
@@ -100,45 +100,45 @@ class Port:
     end: int | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Rule:
+@dataclass(frozen=True)
+class PolicyRule:
     """Allows any of the peers on any of the ports; none of either means all."""
 
-    peers: tuple[Peer, ...] = ()
-    ports: tuple[Port, ...] = ()
+    peers: tuple[PolicyPeer, ...] = ()
+    ports: tuple[PolicyPort, ...] = ()
 
     @classmethod
-    def parse(cls, document: dict[str, Any], side: str) -> "Rule":
+    def parse(cls, document: dict[str, Any], side: str) -> "PolicyRule":
         ports = tuple(
-            Port(entry.get("protocol", "TCP"), entry.get("port"), entry.get("endPort"))
+            PolicyPort(entry.get("protocol", "TCP"), entry.get("port"), entry.get("endPort"))
             for entry in document.get("ports") or ()
         )
-        return cls(tuple(map(Peer.parse, document.get(side) or ())), ports)
+        return cls(tuple(map(PolicyPeer.parse, document.get(side) or ())), ports)
 
 
-@dataclasses.dataclass(frozen=True)
-class Policy:
+@dataclass(frozen=True)
+class NetworkPolicy:
     """Isolates the pods it selects in the directions that are not None, but for what the rules allow."""
 
     namespace: str
     name: str
-    pods: Selector
-    ingress: tuple[Rule, ...] | None
-    egress: tuple[Rule, ...] | None
+    pods: LabelSelector
+    ingress: tuple[PolicyRule, ...] | None
+    egress: tuple[PolicyRule, ...] | None
 
     @classmethod
-    def parse(cls, document: dict[str, Any]) -> "Policy":
+    def parse(cls, document: dict[str, Any]) -> "NetworkPolicy":
         meta, spec = document["metadata"], document["spec"]
         types = spec.get("policyTypes") or ["Ingress", *(["Egress"] if spec.get("egress") else [])]
-        into = tuple(Rule.parse(rule, "from") for rule in spec.get("ingress") or ())
-        out = tuple(Rule.parse(rule, "to") for rule in spec.get("egress") or ())
+        into = tuple(PolicyRule.parse(rule, "from") for rule in spec.get("ingress") or ())
+        out = tuple(PolicyRule.parse(rule, "to") for rule in spec.get("egress") or ())
         return cls(
             meta["namespace"],
             meta["name"],
-            Selector.parse(spec.get("podSelector") or {}),
+            LabelSelector.parse(spec.get("podSelector") or {}),
             into if "Ingress" in types else None,
             out if "Egress" in types else None,
         )
 
-    def selects(self, pod: Pod) -> bool:
+    def selects(self, pod: PolicyPod) -> bool:
         return self.namespace == pod.namespace and self.pods.matches(pod.labels)

@@ -8,14 +8,17 @@ Connections that are established go on, and a pod always reaches itself.
 import ipaddress
 from collections.abc import Iterable, Mapping
 
-from cotenant_local.runtime.policies.model import Labels, Peer, Pod, Policy, Port, Rule
+from cotenant_local.runtime.policies.model import Labels, NetworkPolicy, PolicyPeer, PolicyPod, PolicyPort, PolicyRule
 
 TABLE = "cotenant-policies"
 ANY = ""
 
 
 def ruleset(
-    policies: Iterable[Policy], namespaces: Mapping[str, Labels], pods: Iterable[Pod], local: Iterable[Pod]
+    policies: Iterable[NetworkPolicy],
+    namespaces: Mapping[str, Labels],
+    pods: Iterable[PolicyPod],
+    local: Iterable[PolicyPod],
 ) -> str:
     """The whole table, in one transaction with the removal of the old one."""
     everyone = sorted((pod for pod in pods if pod.address), key=_order)
@@ -42,7 +45,7 @@ def ruleset(
     return f"table inet {TABLE} {{}}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{''.join(chains)}}}\n"
 
 
-def _order(pod: Pod) -> tuple[str, str, str]:
+def _order(pod: PolicyPod) -> tuple[str, str, str]:
     return pod.namespace, pod.name, pod.uid
 
 
@@ -52,13 +55,13 @@ def _chain(name: str, lines: list[str], comment: str = "") -> str:
 
 
 def _allow(
-    rule: Rule,
+    rule: PolicyRule,
     namespace: str,
     namespaces: Mapping[str, Labels],
-    everyone: list[Pod],
+    everyone: list[PolicyPod],
     *,
     far: str,
-    targets: list[Pod] | None,
+    targets: list[PolicyPod] | None,
 ) -> list[str]:
     """One rule as lines. `targets`: whose named ports count; None for the far side's."""
     lines = []
@@ -79,7 +82,7 @@ def _allow(
     return lines
 
 
-def _is_peer(peer: Peer, pod: Pod, namespace: str, namespaces: Mapping[str, Labels]) -> bool:
+def _is_peer(peer: PolicyPeer, pod: PolicyPod, namespace: str, namespaces: Mapping[str, Labels]) -> bool:
     if peer.block:
         return False
     if peer.namespaces is None:
@@ -89,25 +92,25 @@ def _is_peer(peer: Peer, pod: Pod, namespace: str, namespaces: Mapping[str, Labe
     return right_place and (peer.pods is None or peer.pods.matches(pod.labels))
 
 
-def _is_v4(peer: Peer) -> bool:
+def _is_v4(peer: PolicyPeer) -> bool:
     return bool(peer.block) and ipaddress.ip_network(peer.block, strict=False).version == 4
 
 
-def _block(peer: Peer, far: str) -> str:
+def _block(peer: PolicyPeer, far: str) -> str:
     match = f"ip {far} {peer.block}"
     if peer.excepted:
         match += f" ip {far} != {_set(peer.excepted)}"
     return match
 
 
-def _numbers(port: Port) -> str:
+def _numbers(port: PolicyPort) -> str:
     protocol = port.protocol.lower()
     if port.port is None:
         return f"meta l4proto {protocol}"
     return f"{protocol} dport {port.port}" + (f"-{port.end}" if port.end else "")
 
 
-def _named(port: Port, match: str, owners: list[Pod], *, far: str, own: bool) -> list[str]:
+def _named(port: PolicyPort, match: str, owners: list[PolicyPod], *, far: str, own: bool) -> list[str]:
     """A named port is the destination's: of the pod itself on the way in, of each peer on the way out."""
     by_number: dict[int, list[str]] = {}
     for pod in owners:

@@ -14,7 +14,7 @@ async def connect(folder: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWri
     return await asyncio.open_unix_connection(str(folder / "ctl.sock"))
 
 
-async def ask(folder: Path, **request: Any) -> None:
+async def request(folder: Path, **request: Any) -> None:
     """One request, one answer."""
     try:
         reader, writer = await connect(folder)
@@ -39,7 +39,7 @@ async def attach(folder: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
     return reader, writer
 
 
-async def ended(folder: Path) -> None:
+async def wait_ended(folder: Path) -> None:
     """Returns when the shim is gone; its record, if it wrote one, is then complete."""
     try:
         reader, writer = await connect(folder)

@@ -21,7 +21,7 @@ class LaunchError(Exception):
     """A process could not be started; the message says why in the words of the process itself."""
 
 
-class Launcher:
+class ZygoteClient:
     """Owns the zygote."""
 
     def __init__(self) -> None:

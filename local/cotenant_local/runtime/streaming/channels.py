@@ -8,12 +8,12 @@ import contextlib
 import json
 from typing import Any, Protocol
 
-from cotenant_local.runtime.streaming.spdy import Connection, Stream
+from cotenant_local.runtime.streaming.spdy import SpdyConnection, SpdyStream
 
 Event = tuple[str, bytes]
 STREAMS = ("stdin", "stdout", "stderr", "error", "resize")
-CREATION_SECONDS = 30.0
-FAREWELL_SECONDS = 2.0
+CREATION_DEADLINE_S = 30.0
+HANGUP_DEADLINE_S = 2.0
 
 
 class Channels(Protocol):
@@ -30,14 +30,14 @@ class SpdyChannels:
     """One SPDY stream per channel, named by its `streamtype` header."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, json_status: bool) -> None:
-        self.connection = Connection(reader, writer, self._opened)
+        self.connection = SpdyConnection(reader, writer, self._opened)
         self.json_status = json_status
-        self.streams: dict[str, Stream] = {}
+        self.streams: dict[str, SpdyStream] = {}
         self.arrived = asyncio.Event()
         self.events: asyncio.Queue[Event | None] = asyncio.Queue(16)
         self.tasks: list[asyncio.Task[None]] = []
 
-    def _opened(self, stream: Stream) -> None:
+    def _opened(self, stream: SpdyStream) -> None:
         kind = stream.headers.get("streamtype", "")
         if kind not in STREAMS or kind in self.streams:
             raise ValueError(kind)
@@ -46,7 +46,7 @@ class SpdyChannels:
             self.tasks.append(asyncio.create_task(self._read(kind, stream)))
         self.arrived.set()
 
-    async def _read(self, kind: str, stream: Stream) -> None:
+    async def _read(self, kind: str, stream: SpdyStream) -> None:
         while data := await stream.read():
             await self.events.put((kind, data))
         if kind == "stdin":
@@ -55,7 +55,7 @@ class SpdyChannels:
     async def open(self, wanted: set[str]) -> None:
         """Waits until the client has made the streams that it announced."""
         self.tasks.append(asyncio.create_task(self._run()))
-        async with asyncio.timeout(CREATION_SECONDS):
+        async with asyncio.timeout(CREATION_DEADLINE_S):
             while not wanted <= self.streams.keys():
                 self.arrived.clear()
                 await self.arrived.wait()
@@ -78,7 +78,7 @@ class SpdyChannels:
         for stream in self.streams.values():
             await stream.close()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FAREWELL_SECONDS):
+            async with asyncio.timeout(HANGUP_DEADLINE_S):
                 while await self.receive() is not None:
                     pass
         await self.stop()

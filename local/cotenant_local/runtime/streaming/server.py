@@ -8,10 +8,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from cotenant_local.runtime.shim.zygote_client import Launcher
-from cotenant_local.runtime.streaming import ports, sessions
+from cotenant_local.runtime.shim.zygote_client import ZygoteClient
+from cotenant_local.runtime.streaming import port_forward, remote_command
 from cotenant_local.runtime.streaming.channels import Channels, SpdyChannels
-from cotenant_local.runtime.streaming.tickets import Ticket, Tickets
+from cotenant_local.runtime.streaming.request_cache import RequestCache, StreamRequest
 
 log = logging.getLogger(__name__)
 HEAD_BYTES = 1 << 16
@@ -21,18 +21,18 @@ FORWARD_PROTOCOL = "portforward.k8s.io"
 
 
 class StreamServer:
-    """Serves tickets once each."""
+    """Serves requests once each."""
 
-    def __init__(self, launcher: Launcher) -> None:
-        self.launcher = launcher
-        self.tickets = Tickets()
+    def __init__(self, zygote: ZygoteClient) -> None:
+        self.zygote = zygote
+        self.requests = RequestCache()
         self.base = ""
         self.server: asyncio.Server | None = None
         self.sessions: set[asyncio.Task[None]] = set()
 
     async def start(self, address: str) -> None:
         loop = asyncio.get_running_loop()
-        self.server = await loop.create_server(lambda: Door(self._websocket, self._begin), address, 0)
+        self.server = await loop.create_server(lambda: UpgradeProtocol(self._websocket, self._begin), address, 0)
         host, port = self.server.sockets[0].getsockname()[:2]
         self.base = f"http://{host}:{port}"
 
@@ -42,12 +42,12 @@ class StreamServer:
 
     def address(self, kind: str, target: Any, asked: Any) -> str:
         """Where the client is to go, within a minute."""
-        return self.base + self.tickets.issue(kind, target, asked)
+        return self.base + self.requests.insert(kind, target, asked)
 
     def _websocket(self) -> asyncio.Protocol:
         from cotenant_local.runtime.streaming import websockets
 
-        return websockets.protocol_factory(self.launcher, self.tickets.redeem, self._command)()
+        return websockets.protocol_factory(self.zygote, self.requests.consume, self._command)()
 
     def _begin(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._serve(head, reader, writer))
@@ -57,13 +57,13 @@ class StreamServer:
     async def _serve(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         path, headers = head
         try:
-            ticket = self.tickets.redeem(path)
-            if ticket is None:
+            request = self.requests.consume(path)
+            if request is None:
                 await _refuse(writer, "404 Not Found", "no such request; addresses are good once, for a minute")
             elif headers.get("upgrade", "").lower() != "spdy/3.1":
                 await _refuse(writer, "400 Bad Request", "upgrade to SPDY/3.1 or websocket required")
             else:
-                await self._spdy(ticket, headers, reader, writer)
+                await self._spdy(request, headers, reader, writer)
         except (ConnectionError, TimeoutError):
             writer.close()
         except Exception:  # one session must not end the others: the log says what broke
@@ -71,10 +71,14 @@ class StreamServer:
             writer.close()
 
     async def _spdy(
-        self, ticket: Ticket, headers: dict[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        request: StreamRequest,
+        headers: dict[str, str],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         offered = [name.strip() for name in headers.get("x-stream-protocol-version", "").split(",") if name.strip()]
-        known = (FORWARD_PROTOCOL,) if ticket.kind == "portforward" else COMMAND_PROTOCOLS
+        known = (FORWARD_PROTOCOL,) if request.kind == "portforward" else COMMAND_PROTOCOLS
         protocol = next((name for name in known if name in offered), "" if not offered else None)
         if protocol is None:
             await _refuse(writer, "403 Forbidden", f"unknown protocols {offered}; known are {list(known)}")
@@ -84,23 +88,23 @@ class StreamServer:
             lines.append(f"X-Stream-Protocol-Version: {protocol}")
         writer.write("\r\n".join([*lines, "", ""]).encode())
         await writer.drain()
-        if ticket.kind == "portforward":
-            await ports.SpdyForward(self.launcher, ticket.target).run(reader, writer)
+        if request.kind == "portforward":
+            await port_forward.SpdyPortForward(self.zygote, request.target).run(reader, writer)
             return
         channels = SpdyChannels(reader, writer, json_status=protocol == COMMAND_PROTOCOLS[0])
         try:
-            await channels.open(_wanted(ticket.asked, resizes=protocol in COMMAND_PROTOCOLS[:2]))
-            await self._command(ticket, channels)
+            await channels.open(_wanted(request.asked, resizes=protocol in COMMAND_PROTOCOLS[:2]))
+            await self._command(request, channels)
         finally:
             await channels.stop()
 
-    async def _command(self, ticket: Ticket, channels: Channels) -> None:
-        asked = ticket.asked
-        if ticket.kind == "attach":
-            await sessions.run_attach(channels, ticket.target, stdin=asked.stdin)
+    async def _command(self, request: StreamRequest, channels: Channels) -> None:
+        asked = request.asked
+        if request.kind == "attach":
+            await remote_command.run_attach(channels, request.target, stdin=asked.stdin)
             return
         command = list(asked.cmd)
-        await sessions.run_exec(channels, self.launcher, ticket.target, command, stdin=asked.stdin, tty=asked.tty)
+        await remote_command.run_exec(channels, self.zygote, request.target, command, stdin=asked.stdin, tty=asked.tty)
 
 
 def _wanted(asked: Any, *, resizes: bool) -> set[str]:
@@ -108,7 +112,7 @@ def _wanted(asked: Any, *, resizes: bool) -> set[str]:
     return wanted | ({"resize"} if asked.tty and resizes else set())
 
 
-class Door(asyncio.Protocol):
+class UpgradeProtocol(asyncio.Protocol):
     """Reads the head of a request, then gives the connection to whoever speaks its protocol."""
 
     def __init__(

@@ -49,10 +49,10 @@ class SpdyError(Exception):
     """The peer broke the protocol; the connection ends."""
 
 
-class Stream:
+class SpdyStream:
     """One stream that the peer opened."""
 
-    def __init__(self, connection: "Connection", number: int, headers: dict[str, str]) -> None:
+    def __init__(self, connection: "SpdyConnection", number: int, headers: dict[str, str]) -> None:
         self.connection = connection
         self.number = number
         self.headers = headers
@@ -86,16 +86,16 @@ class Stream:
         self._ending = asyncio.ensure_future(self._received.put(b""))
 
 
-class Connection:
+class SpdyConnection:
     """Reads frames until the peer is gone; `opened` is told of each stream, and may refuse it by raising ValueError."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, opened: Callable[[Stream], None]
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, opened: Callable[[SpdyStream], None]
     ) -> None:
         self.reader = reader
         self.writer = writer
         self.opened = opened
-        self.streams: dict[int, Stream] = {}
+        self.streams: dict[int, SpdyStream] = {}
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
@@ -116,7 +116,7 @@ class Connection:
             for stream in self.streams.values():
                 stream.end()
 
-    def forget(self, *streams: Stream) -> None:
+    def forget(self, *streams: SpdyStream) -> None:
         for stream in streams:
             self.streams.pop(stream.number, None)
 
@@ -138,7 +138,7 @@ class Connection:
 
     async def _open(self, flags: int, body: bytes) -> None:
         number = struct.unpack(">I", body[:4])[0] & 0x7FFFFFFF
-        stream = Stream(self, number, self._headers(body[10:]))
+        stream = SpdyStream(self, number, self._headers(body[10:]))
         try:
             self.opened(stream)
         except ValueError:

@@ -13,32 +13,32 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from cotenant_local.runtime.containers.sandboxes import Sandbox
-from cotenant_local.runtime.shim.zygote_client import Launcher
-from cotenant_local.runtime.streaming import ports
+from cotenant_local.runtime.shim.zygote_client import ZygoteClient
+from cotenant_local.runtime.streaming import port_forward
 from cotenant_local.runtime.streaming.channels import STREAMS, Event
-from cotenant_local.runtime.streaming.tickets import Ticket
+from cotenant_local.runtime.streaming.request_cache import StreamRequest
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
 CLOSE_CHANNEL = 255
-Redeem = Callable[[str], Ticket | None]
-Command = Callable[[Ticket, "WebSocketChannels"], Awaitable[None]]
+Consume = Callable[[str], StreamRequest | None]
+Command = Callable[[StreamRequest, "WebSocketChannels"], Awaitable[None]]
 
 
-def protocol_factory(launcher: Launcher, redeem: Redeem, command: Command) -> web.Server:
-    """Makes the protocol of one connection; each serves one ticket."""
+def protocol_factory(zygote: ZygoteClient, consume: Consume, command: Command) -> web.Server:
+    """Makes the protocol of one connection; each serves one stream."""
 
     async def serve(request: web.BaseRequest) -> web.StreamResponse:
-        ticket = redeem(request.path)
-        if ticket is None:
+        stream = consume(request.path)
+        if stream is None:
             return web.Response(status=404, text="no such request; addresses are good once, for a minute")
         socket = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=0, heartbeat=30)
         await socket.prepare(request)
-        if ticket.kind == "portforward":
-            await forward(launcher, ticket.target, list(ticket.asked.port), socket)
+        if stream.kind == "portforward":
+            await forward(zygote, stream.target, list(stream.asked.port), socket)
         else:
             channels = WebSocketChannels(socket, json_status=socket.ws_protocol in PROTOCOLS[:2])
-            await channels.send("stdout" if ticket.asked.stdout else "error", b"")  # tells that it is open
-            await command(ticket, channels)
+            await channels.send("stdout" if stream.asked.stdout else "error", b"")  # tells that it is open
+            await command(stream, channels)
         return socket
 
     return web.Server(serve)
@@ -76,7 +76,7 @@ class WebSocketChannels:
         await self.socket.close()
 
 
-async def forward(launcher: Launcher, sandbox: Sandbox, wanted: list[int], client: web.WebSocketResponse) -> None:
+async def forward(zygote: ZygoteClient, sandbox: Sandbox, wanted: list[int], client: web.WebSocketResponse) -> None:
     """Channels 2n (data) and 2n+1 (error) for the n-th port; each first says its port, two bytes, little-endian."""
     for index, port in enumerate(wanted):
         for channel in (2 * index, 2 * index + 1):
@@ -85,8 +85,8 @@ async def forward(launcher: Launcher, sandbox: Sandbox, wanted: list[int], clien
     tasks = []
     for index, port in enumerate(wanted):
         try:
-            reader, writers[2 * index] = await ports.connect(launcher, sandbox, port)
-        except (OSError, ports.ForwardError) as problem:
+            reader, writers[2 * index] = await port_forward.connect(zygote, sandbox, port)
+        except (OSError, port_forward.ForwardError) as problem:
             await client.send_bytes(bytes([2 * index + 1]) + f"error forwarding port {port}: {problem}".encode())
             continue
         tasks.append(asyncio.create_task(_from_pod(reader, client, 2 * index)))
@@ -106,6 +106,6 @@ async def forward(launcher: Launcher, sandbox: Sandbox, wanted: list[int], clien
 
 
 async def _from_pod(reader: asyncio.StreamReader, client: web.WebSocketResponse, channel: int) -> None:
-    while chunk := await ports.some(reader):
+    while chunk := await port_forward.read_some(reader):
         await client.send_bytes(bytes([channel]) + chunk)
     await client.close()

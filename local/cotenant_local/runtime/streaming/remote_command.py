@@ -8,14 +8,14 @@ from typing import Any
 
 from cotenant_local.runtime.containers import exec_sessions
 from cotenant_local.runtime.containers.containers import Container
-from cotenant_local.runtime.containers.exec_sessions import Execution
+from cotenant_local.runtime.containers.exec_sessions import ExecSession
 from cotenant_local.runtime.inside import io_loop
 from cotenant_local.runtime.shim import shim_client
-from cotenant_local.runtime.shim.zygote_client import Launcher, LaunchError
+from cotenant_local.runtime.shim.zygote_client import LaunchError, ZygoteClient
 from cotenant_local.runtime.streaming.channels import Channels
 
 SUCCESS: dict[str, Any] = {"metadata": {}, "status": "Success"}
-DRAIN_SECONDS = 2.0
+DRAIN_DEADLINE_S = 2.0
 
 
 def failure(message: str) -> dict[str, Any]:
@@ -36,11 +36,11 @@ def exited(code: int) -> dict[str, Any]:
 
 
 async def run_exec(
-    channels: Channels, launcher: Launcher, container: Container, command: list[str], *, stdin: bool, tty: bool
+    channels: Channels, zygote: ZygoteClient, container: Container, command: list[str], *, stdin: bool, tty: bool
 ) -> None:
     """One exec session, to the program's end or the client's."""
     try:
-        execution = await exec_sessions.execute(launcher, container, command, stdin=stdin, tty=tty)
+        session = await exec_sessions.start(zygote, container, command, stdin=stdin, tty=tty)
     except (LaunchError, OSError) as error:
         # runc's codes: a shell script that asks for a missing program sees 127, as from a shell
         message = str(error)
@@ -48,23 +48,23 @@ async def run_exec(
         await channels.send("stderr" if not tty else "stdout", f"error: {message}\r\n".encode())
         await channels.finish(exited(127 if missing else 126))
         return
-    assert execution.code is not None
-    outputs = [asyncio.create_task(_copy(channels, stream, fd)) for stream, fd in execution.outputs.items()]
-    client = asyncio.create_task(_listen(channels, execution))
+    assert session.code is not None
+    outputs = [asyncio.create_task(_copy(channels, stream, fd)) for stream, fd in session.outputs.items()]
+    client = asyncio.create_task(_listen(channels, session))
     try:
-        done, _ = await asyncio.wait([client, execution.code], return_when=asyncio.FIRST_COMPLETED)
-        if execution.code not in done:
+        done, _ = await asyncio.wait([client, session.code], return_when=asyncio.FIRST_COMPLETED)
+        if session.code not in done:
             return  # the client is gone: closing kills the program
-        await asyncio.wait(outputs, timeout=DRAIN_SECONDS)
+        await asyncio.wait(outputs, timeout=DRAIN_DEADLINE_S)
         client.cancel()
-        await channels.finish(exited(await execution.code))
+        await channels.finish(exited(await session.code))
     except LaunchError as error:
         await channels.finish(failure(str(error)))
     finally:
         client.cancel()
         for task in outputs:
             task.cancel()
-        execution.close()
+        session.close()
 
 
 async def _copy(channels: Channels, stream: str, fd: int) -> None:
@@ -80,14 +80,14 @@ async def _copy(channels: Channels, stream: str, fd: int) -> None:
         transport.close()
 
 
-async def _listen(channels: Channels, execution: Execution) -> None:
+async def _listen(channels: Channels, session: ExecSession) -> None:
     """The client's input until it is gone."""
-    writer = await _writer(execution.stdin) if execution.stdin >= 0 else None
+    writer = await _writer(session.stdin) if session.stdin >= 0 else None
     try:
         while event := await channels.receive():
             kind, data = event
             if kind == "resize":
-                _resize(execution, data)
+                _resize(session, data)
             elif writer is not None and not data:
                 writer.close()
                 writer = None
@@ -115,9 +115,9 @@ def terminal_size(data: bytes) -> tuple[int, int] | None:
         return None
 
 
-def _resize(execution: Execution, data: bytes) -> None:
+def _resize(session: ExecSession, data: bytes) -> None:
     if size := terminal_size(data):
-        execution.resize(*size)
+        session.resize(*size)
 
 
 async def run_attach(channels: Channels, container: Container, *, stdin: bool) -> None:

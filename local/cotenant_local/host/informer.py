@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 log = logging.getLogger(__name__)
-PAUSE_SECONDS = 1.0
-WATCH_SECONDS = 300
+RETRY_PAUSE_S = 1.0
+WATCH_TIMEOUT_S = 300
 Objects = dict[str, dict[str, Any]]
 
 
@@ -51,15 +51,15 @@ class Server:
         return answer
 
 
-class Mirror:
+class Informer:
     """All objects of one kind by uid. `changed` is called from the mirror's thread, also after the first list."""
 
     def __init__(self, server: Server, path: str, changed: Callable[[], None]) -> None:
         self.server = server
         self.path = path
-        self.changed = changed
+        self.on_change = changed
         self.objects: Objects = {}
-        self.complete = threading.Event()
+        self.synced = threading.Event()
         """Set once the first list is there."""
 
     def start(self) -> None:
@@ -68,23 +68,25 @@ class Mirror:
     def _run(self) -> None:
         while True:
             try:
-                self._follow(self._list())
+                self._watch(self._list())
             except (OSError, ValueError, http.client.HTTPException) as error:
                 log.info("watch of %s: %s", self.path, error)
-                time.sleep(PAUSE_SECONDS)
+                time.sleep(RETRY_PAUSE_S)
 
     def _list(self) -> str:
         with self.server.get(self.path, timeout=30) as answer:
             document = json.load(answer)
         self.objects = {item["metadata"]["uid"]: item for item in document["items"]}
-        self.complete.set()
-        self.changed()
+        self.synced.set()
+        self.on_change()
         return str(document["metadata"]["resourceVersion"])
 
-    def _follow(self, version: str) -> None:
+    def _watch(self, version: str) -> None:
         """Until the server ends the watch or says that `version` is too old (then the caller lists again)."""
-        path = f"{self.path}?watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}"
-        with self.server.get(path, timeout=WATCH_SECONDS + 30) as answer:
+        path = (
+            f"{self.path}?watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_TIMEOUT_S}&resourceVersion={version}"
+        )
+        with self.server.get(path, timeout=WATCH_TIMEOUT_S + 30) as answer:
             for line in answer:
                 event = json.loads(line)
                 item = event["object"]
@@ -96,4 +98,4 @@ class Mirror:
                 uid = item["metadata"]["uid"]
                 rest = {key: value for key, value in self.objects.items() if key != uid}
                 self.objects = rest if event["type"] == "DELETED" else {**rest, uid: item}
-                self.changed()
+                self.on_change()

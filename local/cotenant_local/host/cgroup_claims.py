@@ -5,12 +5,12 @@ any process of its sandbox lives, and whoever starts or ends a cluster removes t
 """
 
 import contextlib
-import dataclasses
 import fcntl
 import itertools
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
@@ -23,29 +23,29 @@ DIVIDED = ("cpu", "memory")
 ASIDE = "cotenant"
 """Version 2 gives controllers only to groups without processes: those of a part that is divided move in here."""
 SYSTEMD = "systemd-run --user --scope --property=Delegate=yes"
-REMOVE_SECONDS = 2.0
+REMOVE_DEADLINE_S = 2.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Claim:
+@dataclass(frozen=True)
+class CgroupClaim:
     parent: str
     """For version 2 a folder, for version 1 a path below every controller's folder."""
     descriptor: int
     """Holds the claim; whoever inherits it holds it too."""
 
 
-def claim(cluster: str, root: Path = ROOT) -> Claim | None:
+def claim(cluster: str, root: Path = ROOT) -> CgroupClaim | None:
     """A group for the nodes of a cluster; None without the right."""
     with contextlib.suppress(OSError):
         if os.geteuid() != 0:
-            if (part := _own_part(root)) is None or _why_undivided(part):
+            if (part := _delegated_group(root)) is None or _why_undelegated(part):
                 return None
             _step_aside(part)
             return _claim_in(part, cluster)
         if _is_unified(root):
             return _claim_in(root, cluster)
         name, descriptor = _first_free(cluster, root / LOCKED)
-        return Claim(f"/{name}", descriptor)
+        return CgroupClaim(f"/{name}", descriptor)
     return None
 
 
@@ -53,16 +53,16 @@ def why_none(root: Path = ROOT) -> str:
     """Why `claim` gave nothing."""
     if os.geteuid() == 0:
         return f"the cgroups in {root} cannot be written"
-    part = _own_part(root)
+    part = _delegated_group(root)
     if part is None:
         return "that needs root, or version 2 of cgroups"
-    return _why_undivided(part) or f"the cgroups in {part} cannot be written"
+    return _why_undelegated(part) or f"the cgroups in {part} cannot be written"
 
 
 def sweep(root: Path = ROOT) -> None:
     """Removes what clusters left that are gone, however they ended."""
     if os.geteuid() != 0:
-        part = _own_part(root)
+        part = _delegated_group(root)
         if part is None or not os.access(part, os.W_OK):
             return
         top, tops = part, [part]
@@ -70,7 +70,7 @@ def sweep(root: Path = ROOT) -> None:
         top = root if _is_unified(root) else root / LOCKED
         tops = [root] if top == root else [folder for folder in root.iterdir() if (folder / "cgroup.procs").exists()]
     for name in sorted({left.name for folder in tops for left in folder.glob(f"{PREFIX}*")}):
-        descriptor = _hold(top / name)
+        descriptor = _lock(top / name)
         if descriptor is not None:
             _remove([folder / name for folder in tops])
             os.close(descriptor)
@@ -80,7 +80,7 @@ def _is_unified(root: Path) -> bool:
     return (root / "cgroup.controllers").exists()
 
 
-def _own_part(root: Path) -> Path | None:
+def _delegated_group(root: Path) -> Path | None:
     """The group of this process, with those of its processes that an earlier cluster moved aside; version 2 only."""
     if not _is_unified(root):
         return None
@@ -92,7 +92,7 @@ def _own_part(root: Path) -> Path | None:
     return None
 
 
-def _why_undivided(part: Path) -> str:
+def _why_undelegated(part: Path) -> str:
     """What keeps an ordinary user from dividing it; empty when nothing does."""
     if not all(os.access(part / file, os.W_OK) for file in ("", "cgroup.procs", "cgroup.subtree_control")):
         return f"that needs root, or cgroups of your own (start the cluster with: {SYSTEMD} cotenant local up)"
@@ -112,23 +112,23 @@ def _step_aside(part: Path) -> None:
                 (aside / "cgroup.procs").write_text(pid)
 
 
-def _claim_in(top: Path, cluster: str) -> Claim:
+def _claim_in(top: Path, cluster: str) -> CgroupClaim:
     _delegate(top)
     name, descriptor = _first_free(cluster, top)
     _delegate(top / name)
-    return Claim(str(top / name), descriptor)
+    return CgroupClaim(str(top / name), descriptor)
 
 
 def _first_free(cluster: str, top: Path) -> tuple[str, int]:
     """Clusters of two state folders may have the same name."""
     for number in itertools.count(1):
         name = f"{PREFIX}{cluster}" + (f".{number}" if number > 1 else "")
-        if (descriptor := _hold(top / name)) is not None:
+        if (descriptor := _lock(top / name)) is not None:
             return name, descriptor
     raise AssertionError("there is always a next number")
 
 
-def _hold(folder: Path) -> int | None:
+def _lock(folder: Path) -> int | None:
     """The lock on a group, which exists afterwards; None where somebody else has it. Raises OSError."""
     while True:
         folder.mkdir(exist_ok=True)
@@ -148,7 +148,7 @@ def _hold(folder: Path) -> int | None:
 
 def _remove(tops: list[Path]) -> None:
     """Processes of a cluster that was killed may still be on their way out."""
-    deadline = time.monotonic() + REMOVE_SECONDS
+    deadline = time.monotonic() + REMOVE_DEADLINE_S
     while any(top.exists() for top in tops):
         for folder in (folder for top in tops for folder in _deepest_first(top)):
             with contextlib.suppress(OSError):

@@ -9,7 +9,7 @@ from typing import Any
 from cotenant_local.demo.scenes import Scene, scene_of
 
 
-class Cluster:
+class ClusterReader:
     """A reader of one cluster. Raises what the Kubernetes client raises when the API server is gone."""
 
     def __init__(self, kubeconfig: Path) -> None:

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from cotenant_local.runtime.containers import mount_spec, process_spec
-from cotenant_local.runtime.containers.container_environment import Place
+from cotenant_local.runtime.containers.container_environment import ContainerEnvironment
 from cotenant_local.runtime.containers.images import Image
 from cotenant_local.runtime.interface import unsupported
 from cotenant_local.runtime.isolation.cgroup_settings import unenforced
@@ -15,29 +15,36 @@ from cotenant_local.runtime.isolation.cgroup_settings import unenforced
 KINDS = ("net", "uts", "ipc")
 
 
-def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
+def build(config: Any, image: Image, environment: ContainerEnvironment) -> dict[str, Any]:
     """The whole document; raises RefusedError."""
     security = config.linux.security_context
-    unsupported.check(config)
-    process, notes = process_spec.build(config, image, place)
-    group = place.group
-    mounts = mount_spec.in_order([*mount_spec.mounts(config.mounts), *place.devices.mounts])
-    if group is None and (missing := unenforced(config.linux.resources)):
+    unsupported.reject_container(config)
+    process, notes = process_spec.build(config, image, environment)
+    cgroup = environment.cgroup
+    mounts = mount_spec.in_order([*mount_spec.mounts(config.mounts), *environment.devices.mounts])
+    if cgroup is None and (missing := unenforced(config.linux.resources)):
         notes.append(missing)
     if process_spec.asks_for_default(security, "apparmor", security.apparmor_profile):
         notes.append("AppArmor profile RuntimeDefault is not applied: AppArmor is not provided")
-    base = f"/proc/{place.sandbox_pid}/ns/"
+    base = f"/proc/{environment.sandbox_pid}/ns/"
     return {
-        "folder": place.folder,
-        "root": f"{place.folder}/root",
-        "namespaces": {**{k: base + k if k in place.own else "" for k in KINDS}, "pid": place.pid_namespace},
+        "folder": environment.folder,
+        "root": f"{environment.folder}/root",
+        "namespaces": {
+            **{k: base + k if k in environment.private_namespaces else "" for k in KINDS},
+            "pid": environment.pid_namespace,
+        },
         "readonly_root": security.readonly_rootfs,
         "privileged": security.privileged,
-        "binds": mount_spec.layered(mount_spec.image_binds(image), (group.shown() if group else []) + mounts),
-        "devices": [*mount_spec.devices(config.devices), *place.devices.devices, *mount_spec.gpus(process, place)],
-        "shm": place.shm,
+        "binds": mount_spec.layered(mount_spec.image_binds(image), (cgroup.shown() if cgroup else []) + mounts),
+        "devices": [
+            *mount_spec.devices(config.devices),
+            *environment.devices.devices,
+            *mount_spec.gpus(process, environment),
+        ],
+        "shm": environment.shm,
         "folders": mount_spec.FOLDERS,
-        "files": process_spec.account_files(process, place),
+        "files": process_spec.account_files(process, environment),
         "links": {
             "/etc/mtab": "/proc/self/mounts",
             "/var/run": "/run",
@@ -50,9 +57,9 @@ def build(config: Any, image: Image, place: Place) -> dict[str, Any]:
         "tty": config.tty,
         "stdin": config.stdin,
         "stdin_once": config.stdin_once,
-        "log_path": os.path.join(place.log_directory, config.log_path) if config.log_path else "",
-        "cgroup_files": group.files() if group else [],
-        "oom_file": group.oom_file if group else "",
-        "cgroup_folder": bool(group and not group.unified),
+        "log_path": os.path.join(environment.log_directory, config.log_path) if config.log_path else "",
+        "cgroup_files": cgroup.files() if cgroup else [],
+        "oom_file": cgroup.oom_file if cgroup else "",
+        "cgroup_folder": bool(cgroup and not cgroup.unified),
         "notes": notes,
     }

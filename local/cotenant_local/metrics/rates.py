@@ -3,9 +3,9 @@
 CPU is the time that was used between the looks over the time between them; memory is the later working set.
 """
 
-import dataclasses
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 LINE = re.compile(r"^(?P<name>\w+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)(?: (?P<at>\d+))?$")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -15,7 +15,7 @@ Key = tuple[str, ...]
 """() is the node; (namespace, pod, container) a container of it."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Sample:
     """What had been used until a moment: seconds of CPU, bytes of memory, and the moment in seconds since the epoch."""
 
@@ -24,8 +24,8 @@ class Sample:
     at: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Usage:
+@dataclass(frozen=True)
+class UsageRate:
     """CPU in nano-CPUs, memory in bytes, over `window` seconds that ended at `at`."""
 
     cpu: int
@@ -52,10 +52,10 @@ def parse(text: str) -> dict[Key, Sample]:
     }
 
 
-def between(earlier: Mapping[Key, Sample], later: Mapping[Key, Sample]) -> dict[Key, Usage]:
+def between(earlier: Mapping[Key, Sample], later: Mapping[Key, Sample]) -> dict[Key, UsageRate]:
     """Of everything that both looks saw. A counter that fell belongs to a container that was started again."""
     return {
-        key: Usage(round((new.cpu - old.cpu) / (new.at - old.at) * 1e9), new.memory, new.at, new.at - old.at)
+        key: UsageRate(round((new.cpu - old.cpu) / (new.at - old.at) * 1e9), new.memory, new.at, new.at - old.at)
         for key, new in later.items()
         if (old := earlier.get(key)) and new.at > old.at and new.cpu >= old.cpu
     }

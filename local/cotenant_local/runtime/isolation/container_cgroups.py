@@ -4,9 +4,9 @@ One group per container below one per pod: `<parent>/<pod>/<container>`. Version
 """
 
 import contextlib
-import dataclasses
 import logging
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,11 @@ from cotenant_local.runtime.isolation.cgroup_settings import LimitError, is_moot
 log = logging.getLogger(__name__)
 ROOT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "hugetlb")
-REMOVE_SECONDS = 1.0
+REMOVE_DEADLINE_S = 1.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Group:
+@dataclass(frozen=True)
+class ContainerCgroup:
     """The folders of one container: one per controller in version 1, one in version 2."""
 
     folders: dict[str, Path]
@@ -43,7 +43,7 @@ def _shown(source: Path, target: Path) -> dict[str, Any]:
     return {"source": str(source), "target": str(target), "readonly": True, "recursive_readonly": True}
 
 
-class Cgroups:
+class NodeCgroups:
     """The node's part of the hierarchy. Falsy when there is none."""
 
     def __init__(self, parent: str | None, root: Path = ROOT) -> None:
@@ -58,7 +58,7 @@ class Cgroups:
     def __bool__(self) -> bool:
         return self.parent is not None
 
-    def make(self, pod: str, container: str, resources: Any) -> Group:
+    def make(self, pod: str, container: str, resources: Any) -> ContainerCgroup:
         """The container's group with its limits; raises LimitError."""
         folders = {name: top / pod / container for name, top in self._tops().items()}
         for folder in dict.fromkeys(folders.values()):
@@ -69,7 +69,7 @@ class Cgroups:
                 folder.mkdir(exist_ok=True)
             except OSError as error:
                 raise LimitError(f"cgroup {folder}: {error.strerror}") from error
-        group = Group(folders, self.unified)
+        group = ContainerCgroup(folders, self.unified)
         apply(group, resources)
         return group
 
@@ -78,7 +78,7 @@ class Cgroups:
         if self.parent is None:
             return
         for folder in dict.fromkeys(top / pod / container for top in self._tops().values()):
-            deadline = time.monotonic() + REMOVE_SECONDS
+            deadline = time.monotonic() + REMOVE_DEADLINE_S
             while folder.is_dir() and time.monotonic() < deadline:
                 with contextlib.suppress(OSError):
                     folder.rmdir()
@@ -103,7 +103,7 @@ def _delegate(folder: Path) -> None:
     (folder / "cgroup.subtree_control").write_text(" ".join(wanted))
 
 
-def apply(group: Group, resources: Any) -> None:
+def apply(group: ContainerCgroup, resources: Any) -> None:
     """Writes the limits; raises LimitError. In an order that the kernel accepts, whether they grow or shrink."""
     refused = []
     for setting in settings(resources, unified=group.unified):
@@ -124,7 +124,7 @@ def apply(group: Group, resources: Any) -> None:
             raise LimitError(f"{path}={value}: {error.strerror}") from error
 
 
-def usage(group: Group) -> tuple[int, int, int, int]:
+def usage(group: ContainerCgroup) -> tuple[int, int, int, int]:
     """CPU nanoseconds, bytes in all, working set (without what can be dropped), resident; zero for what is gone."""
     memory = group.folders["memory"]
     if group.unified:

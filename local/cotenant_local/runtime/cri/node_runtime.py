@@ -1,17 +1,17 @@
 """One node's runtime: everything that the services share, made once at start."""
 
-import dataclasses
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cotenant_local.runtime.containers import host_ports, images
 from cotenant_local.runtime.containers.containers import Container, Containers, StateError
 from cotenant_local.runtime.containers.sandboxes import Sandbox, Sandboxes
-from cotenant_local.runtime.containers.usage import Meter
+from cotenant_local.runtime.containers.usage import UsageMeter
 from cotenant_local.runtime.interface.config import RuntimeConfig
-from cotenant_local.runtime.policies.enforcer import Enforcer
-from cotenant_local.runtime.shim.zygote_client import Launcher
+from cotenant_local.runtime.policies.enforcer import PolicyEnforcer
+from cotenant_local.runtime.shim.zygote_client import ZygoteClient
 from cotenant_local.runtime.streaming.server import StreamServer
 
 PROGRAMS = {"ip": "iproute2", "nsenter": "util-linux"}
@@ -21,34 +21,34 @@ class MissingProgramError(RuntimeError):
     """The machine lacks a program; the message names its package."""
 
 
-@dataclasses.dataclass
-class Node:
+@dataclass
+class NodeRuntime:
     """The parts, by name."""
 
     config: RuntimeConfig
-    launcher: Launcher
-    catalogue: images.Catalogue
+    zygote: ZygoteClient
+    catalogue: images.ImageCatalogue
     sandboxes: Sandboxes
     containers: Containers
     streams: StreamServer
-    meter: Meter
-    policies: Enforcer | None = None
+    meter: UsageMeter
+    policies: PolicyEnforcer | None = None
 
     @classmethod
-    def open(cls, config: RuntimeConfig) -> "Node":
+    def open(cls, config: RuntimeConfig) -> "NodeRuntime":
         for program, package in PROGRAMS.items():
             if not shutil.which(program):
                 raise MissingProgramError(f"{program} is missing; on Debian or Ubuntu: sudo apt-get install {package}")
         config.state_dir.mkdir(parents=True, exist_ok=True)
-        launcher = Launcher()
-        launcher.start()
-        sandboxes = Sandboxes(config, launcher)
-        containers, streams = Containers(config, launcher), StreamServer(launcher)
-        node = cls(config, launcher, images.load(config.catalogue), sandboxes, containers, streams, Meter())
+        zygote = ZygoteClient()
+        zygote.start()
+        sandboxes = Sandboxes(config, zygote)
+        containers, streams = Containers(config, zygote), StreamServer(zygote)
+        node = cls(config, zygote, images.load(config.catalogue), sandboxes, containers, streams, UsageMeter())
         node.containers.recover()
         if config.policy_kubeconfig:
             known = sandboxes.all
-            node.policies = Enforcer(config.policy_kubeconfig, config.dns_address, known.values)
+            node.policies = PolicyEnforcer(config.policy_kubeconfig, config.dns_address, known.values)
             node.policies.start()
         return node
 
@@ -80,7 +80,7 @@ class Node:
         """A container in a sandbox; raises RefusedError for what cannot be honoured."""
         image = self.catalogue.find(config.image.image)
         if image is None:
-            raise KeyError(self.catalogue.refusal(config.image.image))
+            raise KeyError(self.catalogue.pull_error(config.image.image))
         if not sandbox.ready:
             raise StateError(f"pod sandbox {sandbox.id} is not running")
         return self.containers.create(config, sandbox, image)

@@ -1,15 +1,15 @@
 """One-time addresses: what the kubelet announced over gRPC waits here until somebody comes with its token."""
 
-import dataclasses
 import secrets
 import time
+from dataclasses import dataclass
 from typing import Any
 
-SECONDS = 60.0
+TTL_S = 60.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Ticket:
+@dataclass(frozen=True)
+class StreamRequest:
     """What to do (`exec`, `attach`, `portforward`), with which container or sandbox, and the kubelet's request."""
 
     kind: str
@@ -18,22 +18,22 @@ class Ticket:
     expires: float
 
 
-class Tickets:
+class RequestCache:
     """All that wait, by token."""
 
     def __init__(self) -> None:
-        self.waiting: dict[str, Ticket] = {}
+        self.waiting: dict[str, StreamRequest] = {}
 
-    def issue(self, kind: str, target: Any, asked: Any) -> str:
+    def insert(self, kind: str, target: Any, asked: Any) -> str:
         """The path to go to, within a minute."""
         now = time.monotonic()
-        self.waiting = {token: ticket for token, ticket in self.waiting.items() if ticket.expires > now}
+        self.waiting = {token: request for token, request in self.waiting.items() if request.expires > now}
         token = secrets.token_urlsafe(16)
-        self.waiting[token] = Ticket(kind, target, asked, now + SECONDS)
+        self.waiting[token] = StreamRequest(kind, target, asked, now + TTL_S)
         return f"/{kind}/{token}"
 
-    def redeem(self, path: str) -> Ticket | None:
+    def consume(self, path: str) -> StreamRequest | None:
         """Once only."""
         kind, _, token = path.strip("/").partition("/")
-        ticket = self.waiting.pop(token, None)
-        return ticket if ticket and ticket.kind == kind and ticket.expires > time.monotonic() else None
+        request = self.waiting.pop(token, None)
+        return request if request and request.kind == kind and request.expires > time.monotonic() else None

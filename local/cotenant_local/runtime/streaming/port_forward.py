@@ -8,8 +8,8 @@ import contextlib
 import socket
 
 from cotenant_local.runtime.containers.sandboxes import Sandbox
-from cotenant_local.runtime.shim.zygote_client import Launcher, receive_descriptor
-from cotenant_local.runtime.streaming.spdy import Connection, Stream
+from cotenant_local.runtime.shim.zygote_client import ZygoteClient, receive_descriptor
+from cotenant_local.runtime.streaming.spdy import SpdyConnection, SpdyStream
 
 CHUNK = 1 << 15
 
@@ -18,36 +18,38 @@ class ForwardError(Exception):
     """Nothing listens there; the message names the port."""
 
 
-async def connect(launcher: Launcher, sandbox: Sandbox, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connect(
+    zygote: ZygoteClient, sandbox: Sandbox, port: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection to 127.0.0.1:`port` as the pod sees it."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with ours:
         request = {"task": "netns", "namespace": f"/proc/{sandbox.pid}/ns/net", "port": port}
         with theirs:
-            launcher.send(request, [theirs.fileno()])
+            zygote.send(request, [theirs.fileno()])
         said, fd = await receive_descriptor(ours)
     if fd < 0:
         raise ForwardError(said.decode() or f"port {port}: the pod's network is gone")
     return await asyncio.open_connection(sock=socket.socket(fileno=fd))
 
 
-class SpdyForward:
+class SpdyPortForward:
     """Pairs of streams (data, error) by request, each pair one connection to the pod."""
 
-    def __init__(self, launcher: Launcher, sandbox: Sandbox) -> None:
-        self.launcher = launcher
+    def __init__(self, zygote: ZygoteClient, sandbox: Sandbox) -> None:
+        self.zygote = zygote
         self.sandbox = sandbox
-        self.waiting: dict[str, dict[str, Stream]] = {}
+        self.waiting: dict[str, dict[str, SpdyStream]] = {}
         self.tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await Connection(reader, writer, self._opened).run()
+        await SpdyConnection(reader, writer, self._opened).run()
         for task in self.tasks:
             task.cancel()
         writer.close()
 
-    def _opened(self, stream: Stream) -> None:
+    def _opened(self, stream: SpdyStream) -> None:
         kind, port = stream.headers.get("streamtype", ""), stream.headers.get("port", "")
         if kind not in {"data", "error"} or not port.isdigit() or not 0 < int(port) < 65536:
             raise ValueError(f"streamtype {kind!r}, port {port!r}")
@@ -64,9 +66,9 @@ class SpdyForward:
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
 
-    async def _forward(self, data: Stream, error: Stream, port: int) -> None:
+    async def _forward(self, data: SpdyStream, error: SpdyStream, port: int) -> None:
         try:
-            reader, writer = await connect(self.launcher, self.sandbox, port)
+            reader, writer = await connect(self.zygote, self.sandbox, port)
         except (OSError, ForwardError) as problem:
             await error.write(f"error forwarding port {port} to pod {self.sandbox.id}: {problem}".encode())
             await error.close()
@@ -74,7 +76,7 @@ class SpdyForward:
             return
         try:
             upward = asyncio.create_task(_to_pod(data, writer))
-            while chunk := await some(reader):
+            while chunk := await read_some(reader):
                 await data.write(chunk)
             upward.cancel()
         finally:
@@ -84,7 +86,7 @@ class SpdyForward:
             data.connection.forget(data, error)
 
 
-async def _to_pod(stream: Stream, writer: asyncio.StreamWriter) -> None:
+async def _to_pod(stream: SpdyStream, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(ConnectionError):
         while chunk := await stream.read():
             writer.write(chunk)
@@ -92,7 +94,7 @@ async def _to_pod(stream: Stream, writer: asyncio.StreamWriter) -> None:
         writer.write_eof()
 
 
-async def some(reader: asyncio.StreamReader) -> bytes:
+async def read_some(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.read(CHUNK)
     except ConnectionError:
