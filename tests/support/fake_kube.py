@@ -1,0 +1,148 @@
+"""API server in memory, the one double of `Kube`: the rules that the operator relies on, and faults on demand.
+
+resourceVersions grow with every change and guard patches; a name is taken until its object is gone; a subresource alone
+writes the status; a pod that runs is removed by its kubelet, all else at once. The watch hands on every change in order,
+when a test calls `deliver`. `tests/controller/client/test_kube.py` holds the real API server to the same promises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from cotenant.controller.client import kube
+from cotenant.controller.client.kube import Document, Listing, Outcome, Reply, Resource, UnreachableError
+from tests.support.api_faults import Fault, Faults
+
+CREATED_AT: Final = "2026-01-01T00:00:00Z"
+WITH_STATUS: Final = (kube.PODS, kube.NODES, kube.TRAINING_JOBS, kube.QUEUES, kube.GPU_NODES)
+T = TypeVar("T")
+
+
+class FakeKube:
+    """`calls` has those that arrived, in order, as `VERB plural/name[/subresource]`."""
+
+    def __init__(self, *faults: Fault, before_write: kube.BeforeWrite = lambda write: None) -> None:
+        self.faults = Faults(list(faults))
+        self.calls: list[str] = []
+        self._before_write = before_write
+        self._objects: dict[tuple[Resource, str], Document] = {}
+        self._events: list[tuple[Resource, Document, bool]] = []
+        self._version = 0
+
+    async def list(self, resource: Resource, namespace: str = "", labels: str = "") -> Listing:
+        wanted = dict(label.split("=") for label in labels.split(",") if label)
+
+        def serve() -> Listing:
+            found = [one for (kind, _), one in sorted(self._objects.items(), key=str) if kind == resource]
+            here = [one for one in found if namespace in ("", one["metadata"].get("namespace"))]
+            labelled = (one for one in here if wanted.items() <= one["metadata"].get("labels", {}).items())
+            return Listing(tuple(labelled), self._version)
+
+        return await self._call(f"LIST {resource.plural}", serve)
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Reply:
+        return await self._on("GET", (resource, name, namespace), lambda found: Reply(Outcome.DONE, found))
+
+    async def create(self, resource: Resource, body: Mapping[str, Any], namespace: str = "") -> Reply:
+        def serve() -> Reply:
+            metadata = body["metadata"] | ({"namespace": namespace} if resource.namespaced else {})
+            if not re.fullmatch(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", metadata["name"]):
+                return Reply(Outcome.REFUSED, message="metadata.name: Invalid value", code=422)
+            if self.stored(resource, metadata["name"], namespace):
+                return Reply(Outcome.EXISTS, message="already exists", code=409)
+            status = {"status": {"phase": "Pending"} if resource == kube.PODS else None}
+            made = {**body, **(status if resource in WITH_STATUS else {}), "metadata": metadata}
+            return self._store(resource, _merged({}, made))
+
+        return await self._call(f"POST {resource.plural}/{body['metadata']['name']}", serve)
+
+    async def patch(
+        self, resource: Resource, name: str, body: Mapping[str, Any], *, namespace: str = "", subresource: str = ""
+    ) -> Reply:
+        def change(old: Document) -> Reply:
+            guard = old["metadata"] | body.get("metadata", {})
+            if guard["resourceVersion"] != old["metadata"]["resourceVersion"]:
+                return Reply(Outcome.CONFLICT, message="the object has been modified", code=409)
+            if guard["uid"] != old["metadata"]["uid"]:
+                return Reply(Outcome.REFUSED, message="metadata.uid: field is immutable", code=422)
+            written = {"status"} if subresource else set(body) - ({"status"} if resource in WITH_STATUS else set())
+            new = _merged(old, {key: value for key, value in body.items() if key in written})
+            new["metadata"]["generation"] += new.get("spec") != old.get("spec")
+            return Reply(Outcome.DONE, old) if new == old else self._store(resource, new)
+
+        return await self._on("PATCH", (resource, name, namespace), change, subresource)
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", grace_s: int | None = None
+    ) -> Reply:
+        def change(old: Document) -> Reply:
+            if uid and uid != old["metadata"]["uid"]:
+                return Reply(Outcome.CONFLICT, message="Precondition failed: UID in precondition", code=409)
+            ended = resource != kube.PODS or old["status"].get("phase") in {"Succeeded", "Failed"}
+            if ended or not old["spec"].get("nodeName") or grace_s == 0:
+                return self.remove(resource, name, namespace)
+            going = _merged(old, {"metadata": {"deletionTimestamp": CREATED_AT}})
+            return Reply(Outcome.DONE, old) if going == old else self._store(resource, going)
+
+        return await self._on("DELETE", (resource, name, namespace), change)
+
+    def stored(self, resource: Resource, name: str, namespace: str = "") -> Document | None:
+        return self._objects.get((resource, f"{namespace}/{name}" if namespace else name))
+
+    def put(self, resource: Resource, document: Mapping[str, Any]) -> Document:
+        """Write a whole object as another client does, its status included; a uid in it is kept."""
+        return self._store(resource, _merged({}, document)).document
+
+    def remove(self, resource: Resource, name: str, namespace: str = "") -> Reply:
+        """Remove an object at once, as the kubelet does with a pod that has ended."""
+        document = self._store(resource, self._objects[resource, f"{namespace}/{name}" if namespace else name]).document
+        self._events[-1] = (resource, self._objects.pop((resource, kube.key_of(document["metadata"]))), True)
+        return Reply(Outcome.DONE, document if resource == kube.PODS else {"kind": "Status", "status": "Success"})
+
+    def deliver(self, put: Callable[[Resource, Document, bool], None]) -> None:
+        """Hand on what the watch has not handed on yet: (resource, object, deleted), in the order of the writes."""
+        events, self._events = self._events, []
+        for resource, document, deleted in events:
+            put(resource, copy.deepcopy(document), deleted)
+
+    def _store(self, resource: Resource, document: Document) -> Reply:
+        self._version += 1
+        made = {"uid": f"uid-{self._version}", "creationTimestamp": CREATED_AT, "generation": 1}
+        metadata = made | document["metadata"] | {"resourceVersion": str(self._version)}
+        stored = self._objects[resource, kube.key_of(metadata)] = document | {"metadata": metadata}
+        self._events.append((resource, stored, False))
+        return Reply(Outcome.DONE, stored)
+
+    async def _on(
+        self, verb: str, one: tuple[Resource, str, str], change: Callable[[Document], Reply], subresource: str = ""
+    ) -> Reply:
+        def serve() -> Reply:
+            old = self.stored(*one)
+            return change(old) if old else Reply(Outcome.MISSING, message="not found", code=404)
+
+        return await self._call("/".join(filter(None, (f"{verb} {one[0].plural}", one[1], subresource))), serve)
+
+    async def _call(self, call: str, serve: Callable[[], T]) -> T:
+        await asyncio.sleep(0)  # others run while a call is on its way
+        fault = self.faults.strike(call)
+        if not call.startswith(("GET", "LIST")):
+            self._before_write(call)
+        if fault.lost != "request":
+            self.calls.append(call)
+            answer: T = copy.deepcopy(serve() if fault.answer is None else fault.answer)
+        if fault.lost:
+            raise UnreachableError(f"{call} failed: the {fault.lost} was lost")
+        return answer
+
+
+def _merged(old: Mapping[str, Any], change: Mapping[str, Any]) -> Document:
+    """JSON merge patch (RFC 7386)."""
+    new: Document = copy.deepcopy(dict(old))
+    for key, value in copy.deepcopy(dict(change)).items():
+        before = new.get(key)
+        new[key] = _merged(before if isinstance(before, dict) else {}, value) if isinstance(value, Mapping) else value
+    return {key: value for key, value in new.items() if value is not None}
