@@ -1,54 +1,51 @@
-"""Lines of JSON over the pod's unix socket: how ranks, actor and driver talk with their launcher. Stdlib only.
+"""Messages as lines of JSON over a stream socket, for asyncio. Stdlib only.
 
-Two shapes: `Channel` for asyncio (launcher, actor, driver), `Line` for a rank's blocking side thread.
+The launcher's unix socket and the connections of parameter servers speak it; the shim writes the same lines from a
+blocking thread of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import socket
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Generic, TypeVar
 
-from cotenant_worker.host import layout
+from cotenant_worker.messaging.codec import Codec, MessageError
 
-Message: TypeAlias = dict[str, Any]
+M = TypeVar("M")
 
-_LIMIT = 1 << 20
-
-
-def encode(message: Message) -> bytes:
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+LINE_LIMIT_BYTES = 1 << 20
 
 
-class Channel:
-    """One end of a connection, for asyncio."""
+class Channel(Generic[M]):
+    """One end of a connection. A message that is not understood is refused, and the next one read."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, codec: Codec[M]) -> None:
         self._reader = reader
         self._writer = writer
+        self._codec = codec
+        self._refused = False
 
     @classmethod
-    async def connect(cls, path: Path, deadline_s: float) -> Channel:
-        """Connect, waiting for the launcher to listen; TimeoutError after `deadline_s`."""
+    async def connect(cls, path: Path, codec: Codec[M], deadline_s: float) -> Channel[M]:
+        """Connect once the other side listens; TimeoutError after `deadline_s`."""
         async with asyncio.timeout(deadline_s):
             while True:
                 try:
-                    return cls(*await asyncio.open_unix_connection(str(path), limit=_LIMIT))
+                    return cls(*await asyncio.open_unix_connection(str(path), limit=LINE_LIMIT_BYTES), codec)
                 except (FileNotFoundError, ConnectionRefusedError):
                     await asyncio.sleep(0.02)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: M) -> None:
         if not self._writer.is_closing():
-            self._writer.write(encode(message))
+            self._writer.write(self._codec.encode(message))
 
     async def drain(self) -> None:
         await self._writer.drain()
 
-    async def __aiter__(self) -> AsyncIterator[Message]:
+    async def __aiter__(self) -> AsyncIterator[M]:
         """Messages until the other end goes; a torn last line is dropped."""
         while True:
             try:
@@ -57,36 +54,18 @@ class Channel:
                 return
             if not line.endswith(b"\n"):
                 return
-            yield json.loads(line)
+            try:
+                message = self._codec.decode(line)
+            except MessageError as error:
+                self._refuse(error)
+            else:
+                yield message
+
+    def _refuse(self, error: MessageError) -> None:
+        """One line per connection: who sends one may send thousands."""
+        if not self._refused:
+            self._refused = True
+            print(f"cotenant: a message was refused: {error}", file=sys.stderr, flush=True)  # noqa: T201 - the pod's log
 
     def close(self) -> None:
         self._writer.close()
-
-
-class BlockingChannel:
-    """A rank's end: blocking, with a short timeout, and silent once the launcher has gone."""
-
-    def __init__(self, path: Path, timeout_s: float = 5.0) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(timeout_s)
-        self._socket.connect(str(path))
-
-    def send(self, message: Message) -> bool:
-        """True when the message left; the launcher's absence never breaks the program."""
-        try:
-            self._socket.sendall(encode(message))
-        except OSError:
-            return False
-        return True
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-def mark_phase(what: str) -> None:
-    """For the launcher's table of start-up phases, from a process of the pod that says nothing else to it."""
-    with contextlib.suppress(OSError):
-        line = BlockingChannel(layout.socket_path())
-        line.send({"op": "hello", "role": "node"})
-        line.send({"op": "mark", "what": what})
-        line.close()

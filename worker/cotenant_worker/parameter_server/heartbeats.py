@@ -10,14 +10,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
 from cotenant_worker.messaging.hmac_handshake import authenticate_client_stream, secret_of
-from cotenant_worker.messaging.json_lines import Channel, Message
+from cotenant_worker.messaging.json_lines import Channel
 from cotenant_worker.supervision.commands import Finish
+from cotenant_worker.supervision.messages import (
+    MESSAGES,
+    Alive,
+    FinishAttempt,
+    Message,
+    PodEvent,
+    Preempt,
+    ServerGone,
+    ServerHello,
+    ServerLost,
+    ServerReady,
+)
 
 BEAT_S = 5.0
 SILENT_S = 25.0
@@ -30,9 +42,9 @@ class Links:
 
     contract: Contract
     env: Mapping[str, str]
-    emit: Callable[[Message], None]
+    emit: Callable[[PodEvent], None]
     """Events for the conductor."""
-    _channels: dict[int, Channel] = field(default_factory=dict)
+    _channels: dict[int, Channel[Message]] = field(default_factory=dict)
     _told: bool = False
 
     async def open(self, ip: str) -> None:
@@ -42,7 +54,7 @@ class Links:
         """Tell every server how the attempt ended; they leave with the same code."""
         self._told = True
         for channel in self._channels.values():
-            channel.send({"op": "finish", "verdict": asdict(verdict)})
+            channel.send(FinishAttempt(verdict))
         with contextlib.suppress(OSError):
             async with asyncio.timeout(_FLUSH_S):
                 await asyncio.gather(*(channel.drain() for channel in self._channels.values()))
@@ -51,33 +63,33 @@ class Links:
         secret = secret_of(self.env.get(names.ENV_RAY_TOKEN, ""), self.contract.uid, self.contract.attempt)
         with contextlib.suppress(OSError, EOFError):
             await authenticate_client_stream(reader, writer, secret)
-            await self._follow(Channel(reader, writer))
+            await self._follow(Channel(reader, writer, MESSAGES))
         writer.close()
 
-    async def _follow(self, channel: Channel) -> None:
+    async def _follow(self, channel: Channel[Message]) -> None:
         messages = heard(channel)
         hello = await anext(messages, None)
-        if hello is None or hello["server"] in self._channels:
+        if not isinstance(hello, ServerHello) or hello.server in self._channels:
             return
-        server: int = hello["server"]
+        server = hello.server
         self._channels[server] = channel
-        self.emit({"op": "server-ready", "server": server})
+        self.emit(ServerReady(server))
         why = "its connection ended"
         with beating(channel):
             try:
                 async for message in messages:
-                    if message["op"] == "preempt":
-                        self.emit({"op": "preempt"})
-                    elif message["op"] == "gone":
-                        why = message["why"]
+                    if isinstance(message, Preempt):
+                        self.emit(Preempt())
+                    elif isinstance(message, ServerGone):
+                        why = message.why
             except TimeoutError:
                 why = f"it has not been heard of for {SILENT_S:.0f} s"
         del self._channels[server]
         if not self._told:
-            self.emit({"op": "server-lost", "server": server, "why": why})
+            self.emit(ServerLost(server, why))
 
 
-async def heard(channel: Channel) -> AsyncIterator[Message]:
+async def heard(channel: Channel[Message]) -> AsyncIterator[Message]:
     """Messages until the other side goes; TimeoutError once it has said nothing for SILENT_S."""
     messages = aiter(channel)
     while True:
@@ -89,12 +101,12 @@ async def heard(channel: Channel) -> AsyncIterator[Message]:
 
 
 @contextlib.contextmanager
-def beating(channel: Channel) -> Iterator[None]:
+def beating(channel: Channel[Message]) -> Iterator[None]:
     """Says every BEAT_S that this side lives."""
 
     async def beat() -> None:
         while True:
-            channel.send({"op": "alive"})
+            channel.send(Alive())
             await asyncio.sleep(BEAT_S)
 
     task = asyncio.create_task(beat())

@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from cotenant import names
 from cotenant.contract import Contract, Termination
@@ -26,13 +25,22 @@ from cotenant_worker.host.background_tasks import BackgroundTasks
 from cotenant_worker.host.container import oom_kills
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_output, kill_descendants
 from cotenant_worker.messaging.hmac_handshake import authenticate_to_server_stream
-from cotenant_worker.messaging.json_lines import Channel, Message
+from cotenant_worker.messaging.json_lines import Channel
 from cotenant_worker.parameter_server.heartbeats import SILENT_S, beating, heard
 from cotenant_worker.progress import http_endpoint
 from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.progress.termination import log_line, write_termination
 from cotenant_worker.ranks.environment import server_environment
 from cotenant_worker.supervision.commands import Finish
+from cotenant_worker.supervision.messages import (
+    MESSAGES,
+    FinishAttempt,
+    Message,
+    Preempt,
+    RankStopped,
+    ServerGone,
+    ServerHello,
+)
 from cotenant_worker.supervision.stopped_ranks import StoppedRanks
 
 _STEP_S = 0.1
@@ -48,7 +56,7 @@ class ServerPod:
     ip: str
     nursery: ChildWatcher = field(default_factory=ChildWatcher)
     verdict: asyncio.Future[Finish] = field(init=False)
-    _link: Channel | None = None
+    _link: Channel[Message] | None = None
     _stopping: bool = False
     tasks: BackgroundTasks = field(init=False)
 
@@ -101,10 +109,13 @@ class ServerPod:
     def _broke(self, error: str) -> None:
         self._end(names.EXIT_PEER_LOST, "PeerLost", f"launcher of {self.name}: {error}")
 
-    def _end(self, code: int, reason: str, message: str, **more: Any) -> None:
+    def _end(self, code: int, reason: str, message: str, *, tail: tuple[str, ...] = ()) -> None:
+        self._set_verdict(Finish(code, reason, message, tail=tail))
+
+    def _set_verdict(self, finish: Finish) -> None:
         """The first verdict counts."""
         if not self.verdict.done():
-            self.verdict.set_result(Finish(code, reason, message, **more))
+            self.verdict.set_result(finish)
 
     # -- the server -------------------------------------------------------------------------------------------
 
@@ -134,14 +145,14 @@ class ServerPod:
             code, reason, message = names.EXIT_PEER_LOST, "PeerLost", f"the process of {self.name} {how}"
         self._gone(code, reason, message, child)
 
-    def _stopped(self, child: ChildProcess, said: Message) -> None:
+    def _stopped(self, child: ChildProcess, stopped: RankStopped) -> None:
         """Ranks wait for it, and it has not ended."""
-        message = f"the process of {self.name} was stopped (SIGSTOP) {said['for_s']:.0f} s ago and stays so"
+        message = f"the process of {self.name} was stopped (SIGSTOP) {stopped.stopped_s:.0f} s ago and stays so"
         self._gone(names.EXIT_PEER_LOST, "PeerLost", message, child)
 
     def _gone(self, code: int, reason: str, message: str, child: ChildProcess) -> None:
         if self._link is not None:
-            self._link.send({"op": "gone", "why": message})
+            self._link.send(ServerGone(message))
         self._end(code, reason, message, tail=tuple(child.tail))
 
     # -- rank 0's pod -----------------------------------------------------------------------------------------
@@ -154,19 +165,19 @@ class ServerPod:
             self._end(names.EXIT_RENDEZVOUS_TIMEOUT, "RendezvousTimeout", message)
             return
         self._link = link
-        link.send({"op": "hello", "server": self.contract.server})
+        link.send(ServerHello(self.contract.server or 0))
         why = "is gone"
         with beating(link):
             try:
-                async for said in heard(link):
-                    if said["op"] == "finish":
-                        self._end(**said["verdict"])
+                async for heard_message in heard(link):
+                    if isinstance(heard_message, FinishAttempt):
+                        self._set_verdict(heard_message.verdict)
                         return
             except TimeoutError:
                 why = f"has not been heard of for {SILENT_S:.0f} s"
         self._end(names.EXIT_PEER_LOST, "PeerLost", f"the pod of rank 0, {self.head}, {why}")
 
-    async def _join(self) -> Channel | None:
+    async def _join(self) -> Channel[Message] | None:
         """Its name exists once that pod has an address, and it listens a moment later."""
         env = server_environment(self.env, self.contract)
         end = time.monotonic() + self.contract.rendezvous_timeout_s
@@ -175,7 +186,7 @@ class ServerPod:
                 async with asyncio.timeout(_CONNECT_S):
                     reader, writer = await asyncio.open_connection(self.head, layout.LINK_PORT)
                 await authenticate_to_server_stream(reader, writer, env[layout.ENV_SECRET])
-                return Channel(reader, writer)
+                return Channel(reader, writer, MESSAGES)
             await asyncio.sleep(_STEP_S)
         return None
 
@@ -188,7 +199,7 @@ class ServerPod:
         self._stopping = True
         log_line(f"asked to stop: {self.contract.grace_s} s for the ranks to save and leave")
         if self._link is not None:
-            self._link.send({"op": "preempt"})
+            self._link.send(Preempt())
         self.tasks.start(self._see_out())
 
     async def _see_out(self) -> None:

@@ -1,7 +1,7 @@
-"""Who talks to the launcher over its unix socket: ranks, Ray's node process, the actor, the driver.
+"""The launcher's unix socket: ranks, Ray's node process, the pod's actor and the driver connect to it.
 
-What ranks say goes on this pod's board and, if this is not rank 0's pod, through the actor to the conductor, who
-passes it on to rank 0's pod. Commands come the other way.
+Reports of ranks go on this pod's `ProgressBoard` and, where this is not rank 0's pod, through the actor to the
+conductor, which passes them on to rank 0's pod. Commands come the other way.
 """
 
 from __future__ import annotations
@@ -10,18 +10,42 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
 
 from cotenant_worker.host import layout
-from cotenant_worker.messaging.json_lines import Channel, Message
+from cotenant_worker.messaging.json_lines import LINE_LIMIT_BYTES, Channel
 from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.progress.termination import log_line
+from cotenant_worker.supervision.hangs import RankHeartbeat
+from cotenant_worker.supervision.messages import (
+    MESSAGES,
+    ForwardedReport,
+    HeadMessage,
+    HeadSilent,
+    Hello,
+    Message,
+    PhaseReached,
+    PodCommand,
+    PodEvent,
+    PodReady,
+    Preempt,
+    ProgressWarning,
+    RankExited,
+    RankReport,
+    RankStopped,
+    Restarted,
+    SafePoints,
+    ServerLost,
+    ServerReady,
+)
 
-_DECISIVE_OPS = ("ready", "exit", "stopped", "preempt", "calls", "server-ready", "server-lost")
+_DECISIVE = (PodReady, RankExited, RankStopped, Preempt, SafePoints, ServerReady, ServerLost)
+_REPORTS = get_args(RankReport)
+_COMMANDS = get_args(PodCommand)
 _MAX_UNSENT_REPORTS = 1000
 _NO_ACTOR_S = 90.0
-"""Without an actor nobody hears this pod: longer than the driver needs to replace one."""
+"""After so long without an actor the pod is cut off: longer than the driver needs to replace one."""
 
 
 @dataclass(slots=True)
@@ -29,54 +53,54 @@ class EventBus:
     board: ProgressBoard
     is_head: bool
     mark_phase: Callable[[str], None]
-    execute: Callable[[Message], Coroutine[Any, Any, None]]
-    """A command for this pod's launcher."""
+    execute: Callable[[PodCommand], Coroutine[Any, Any, None]]
+    """Carries out a command for this pod's launcher."""
     on_actor_attached: Callable[[], None]
     """The actor has come: this pod is part of the cluster."""
     on_first_step: Callable[[], None]
     """A rank has done its first step: it has imported all that a step needs."""
-    on_heartbeat: Callable[[Message], None]
-    """What a rank says of itself once a second, for the conductor, wherever it is."""
-    _actor: Channel | None = None
-    """The actor: our way to the conductor."""
-    _unsent_reports: deque[Message] = field(default_factory=lambda: deque(maxlen=_MAX_UNSENT_REPORTS))
-    """What could not be said while there was no actor."""
-    _decisive_events: list[tuple[float, Message]] = field(default_factory=list)
-    """Everything that decides something, and when: an actor that dies may have taken some of it along."""
+    on_heartbeat: Callable[[PodEvent], None]
+    """Passes a rank's heartbeat to the conductor, wherever it runs."""
+    _actor: Channel[Message] | None = None
+    """The way to the conductor."""
+    _unsent_reports: deque[PodEvent] = field(default_factory=lambda: deque(maxlen=_MAX_UNSENT_REPORTS))
+    """Reports from while there was no actor."""
+    _decisive_events: list[tuple[float, PodEvent]] = field(default_factory=list)
+    """(monotonic time, event) of all that decide something: an actor that dies may have taken some of them along."""
     _no_actor_timer: asyncio.TimerHandle | None = None
     _pending_commands: set[asyncio.Future[None]] = field(default_factory=set)
 
     async def open(self) -> asyncio.Server:
-        return await asyncio.start_unix_server(self._serve, str(layout.socket_path()), limit=1 << 20)
+        return await asyncio.start_unix_server(self._serve, str(layout.socket_path()), limit=LINE_LIMIT_BYTES)
 
-    def emit(self, event: Message) -> None:
-        """To the conductor, through the actor. Every new actor hears again what decides; beats may get lost."""
-        if event["op"] in _DECISIVE_OPS:
+    def emit(self, event: PodEvent) -> None:
+        """Send to the conductor, through the actor. A new actor gets decisive events again; heartbeats may get lost."""
+        if isinstance(event, _DECISIVE):
             self._decisive_events.append((time.monotonic(), event))
-        elif self._actor is None and event["op"] == "reports":
+        elif self._actor is None and isinstance(event, ForwardedReport):
             self._unsent_reports.append(event)
         if self._actor is not None:
             self._actor.send(event)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        channel = Channel(reader, writer)
+        channel = Channel(reader, writer, MESSAGES)
         role = ""
         async for message in channel:
-            if message["op"] == "hello":
-                role = message["role"]
+            if isinstance(message, Hello):
+                role = message.role
                 self._on_hello(role, channel)
             elif role in ("rank", "node"):
                 self._on_rank_message(message)
-            elif role == "actor":
+            elif role == "actor" and isinstance(message, _COMMANDS):
                 await self.execute(message)
-            elif role == "driver":
+            elif role == "driver" and isinstance(message, HeadMessage):
                 self.apply_to_board(message)
         if role == "actor" and self._actor is channel:
             self._actor = None
             self._no_actor_timer = asyncio.get_running_loop().call_later(_NO_ACTOR_S, self._on_no_actor)
         channel.close()
 
-    def _on_hello(self, role: str, channel: Channel) -> None:
+    def _on_hello(self, role: str, channel: Channel[Message]) -> None:
         if role == "actor":
             self.mark_phase("actor attached")
             self._actor = channel
@@ -85,40 +109,40 @@ class EventBus:
                 self._no_actor_timer.cancel()
             now = time.monotonic()
             for at, event in self._decisive_events:
-                channel.send(event | {"age": event["age"] + now - at} if "age" in event else event)
+                if isinstance(event, RankExited):
+                    event = replace(event, age_s=event.age_s + now - at)  # noqa: PLW2901 - as old as it is by now
+                channel.send(event)
             while self._unsent_reports:
                 channel.send(self._unsent_reports.popleft())
         elif role == "driver":
             self.mark_phase("driver connected")
 
     def _on_no_actor(self) -> None:
-        self._pending_commands.add(asyncio.ensure_future(self.execute({"op": "head-silent", "for_s": _NO_ACTOR_S})))
+        self._pending_commands.add(asyncio.ensure_future(self.execute(HeadSilent(_NO_ACTOR_S))))
 
     def _on_rank_message(self, message: Message) -> None:
-        """A rank of this pod speaks: our own board first, and the head's."""
-        if message["op"] == "beat":
-            self.on_heartbeat({"op": "beats", "beats": [message["beat"]]})
-            return
-        if message["op"] == "mark":
-            self.mark_phase(message["what"])
-            if message.get("stepped"):
+        """Heartbeats go to the conductor, reports on this pod's board and on rank 0's."""
+        if isinstance(message, RankHeartbeat):
+            self.on_heartbeat(message)
+        elif isinstance(message, PhaseReached):
+            self.mark_phase(message.phase)
+            if message.first_step:
                 self.on_first_step()
-            return
-        message["now"] = time.time()
-        self.board.take(message, message["now"])
-        if not self.is_head:
-            self.emit({"op": "reports", "items": [message]})
+        elif isinstance(message, _REPORTS):
+            now = time.time()
+            self.board.record(message, now)
+            if not self.is_head:
+                self.emit(ForwardedReport(message, now))
 
-    def apply_to_board(self, message: Message) -> None:
-        """From the conductor, for rank 0's pod."""
-        match message["op"]:
-            case "reports":
-                for item in message["items"]:
-                    self.board.take(item, item["now"])
-            case "warning":
-                self.board.warn(message["key"], message["text"])
-                if message["text"]:
-                    log_line(message["text"])
-            case "restarted":
-                log_line(f"starting the ranks again (start {message['generation'] + 1}): {message['why']}")
-                self.board.warn("restart", f"restarted {message['generation']}×, last: {message['why']}")
+    def apply_to_board(self, message: HeadMessage) -> None:
+        """Show what the conductor sends to rank 0's pod."""
+        match message:
+            case ForwardedReport(report, received_unix_s):
+                self.board.record(report, received_unix_s)
+            case ProgressWarning(key, text):
+                self.board.warn(key, text)
+                if text:
+                    log_line(text)
+            case Restarted(generation, why):
+                log_line(f"starting the ranks again (start {generation + 1}): {why}")
+                self.board.warn("restart", f"restarted {generation}×, last: {why}")

@@ -15,7 +15,6 @@ from cotenant.contract import Contract, needs_ray
 from cotenant_worker.host import layout
 from cotenant_worker.host.background_tasks import BackgroundTasks
 from cotenant_worker.host.processes import ChildWatcher, kill_descendants
-from cotenant_worker.messaging.json_lines import Message
 from cotenant_worker.parameter_server.heartbeats import Links
 from cotenant_worker.pid1.event_bus import EventBus
 from cotenant_worker.pid1.preemption import Preemption
@@ -30,6 +29,19 @@ from cotenant_worker.ray_cluster.processes import RayProcesses
 from cotenant_worker.supervision.commands import Finish
 from cotenant_worker.supervision.conductor import Conductor
 from cotenant_worker.supervision.hangs import hang_timeout_s
+from cotenant_worker.supervision.messages import (
+    FinishAttempt,
+    HeadMessage,
+    HeadSilent,
+    KillRanks,
+    PodCommand,
+    PodEvent,
+    PodReady,
+    Preempt,
+    Resize,
+    StartRanks,
+    StopAtCall,
+)
 from cotenant_worker.supervision.stopped_ranks import StoppedRanks
 from cotenant_worker.supervision.worker_group import WorkerGroup
 
@@ -137,7 +149,7 @@ class Launcher:
         if self.single_rank:
             self.conductor = Conductor(self.contract, self)
             self.tasks.start(self._conduct(self.conductor))
-        self._emit({"op": "ready", "ip": self.ip})
+        self._emit(PodReady(self.ip))
         if self.is_head and self.contract.servers:
             await self.links.open(self.ip)
 
@@ -156,40 +168,40 @@ class Launcher:
 
     # -- the conductor's side ---------------------------------------------------------------------------------
 
-    def _emit(self, event: Message) -> None:
+    def _emit(self, event: PodEvent) -> None:
         """To the conductor, wherever it is."""
         if self.conductor is not None:
             self.tasks.start(self.conductor.handle(0, event))
         else:
             self.event_bus.emit(event)
 
-    async def send(self, pod: int, message: Message) -> None:
+    async def send(self, pod: int, message: PodCommand) -> None:
         """`Pods` of a world of one: the only pod is this one."""
         await self._execute(message)
 
-    def send_to_head(self, message: Message) -> None:
+    def send_to_head(self, message: HeadMessage) -> None:
         self.event_bus.apply_to_board(message)
 
     # -- commands ---------------------------------------------------------------------------------------------
 
-    async def _execute(self, message: Message) -> None:
-        match message["op"]:
-            case "start":
-                self._start(WorkerGroup.from_dict(message["world"]))
-            case "stop":
-                await self.ranks.kill(message["generation"])
-            case "resize":
+    async def _execute(self, command: PodCommand) -> None:
+        match command:
+            case StartRanks(group):
+                self._start(group)
+            case KillRanks(generation):
+                await self.ranks.kill(generation)
+            case Resize():
                 self.preemption.request_stop("resize")
-            case "preempt":
+            case Preempt():
                 self._preempt()
-            case "stop-at":
-                self.ranks.set_stop_call(message["count"])
-            case "head-silent":
+            case StopAtCall(call):
+                self.ranks.set_stop_call(call)
+            case HeadSilent(silent_s):
                 head = self.contract.pods[0].host
-                text = f"the pod of rank 0, {head}, has not been heard of for {message['for_s']:.0f} s"
+                text = f"the pod of rank 0, {head}, has not been heard of for {silent_s:.0f} s"
                 self._set_verdict(Finish(names.EXIT_PEER_LOST, "PeerLost", text))
-            case "finish":
-                self._set_verdict(Finish(**message["verdict"]))
+            case FinishAttempt(verdict):
+                self._set_verdict(verdict)
 
     def _start(self, world: WorkerGroup) -> None:
         if world.generation <= self._generation:
@@ -215,7 +227,7 @@ class Launcher:
             return
         self._sigterm_received = True
         log_line(f"asked to stop: {self.contract.grace_s} s to save and leave")
-        self._emit({"op": "preempt"})
+        self._emit(Preempt())
         self._preempt()
 
     def _preempt(self) -> None:

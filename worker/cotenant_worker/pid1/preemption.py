@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
-from cotenant_worker.messaging.json_lines import Message
 from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.progress.termination import last_saved
 from cotenant_worker.ranks.rank_processes import LocalRanks
 from cotenant_worker.ray_cluster.processes import RayProcesses
 from cotenant_worker.supervision.commands import Finish
+from cotenant_worker.supervision.messages import PodEvent, SafePoints
 from cotenant_worker.supervision.supervisor import leave_budget_s
 
 _SAMPLE_S = 0.5
@@ -28,7 +28,7 @@ class Preemption:
     ranks: LocalRanks
     ray: RayProcesses
     board: ProgressBoard
-    emit: Callable[[Message], None]
+    emit: Callable[[PodEvent], None]
     started: bool = False
     """The pod itself was asked to leave; a world that changes its size asks its ranks only."""
     killed_ranks: tuple[int, ...] = ()
@@ -58,7 +58,7 @@ class Preemption:
         calls = self.ranks.terminate()
         now = time.monotonic()
         rate = max(0.0, (max(calls.values(), default=0) - before) / (now - at)) if at else 0.0
-        self.emit({"op": "calls", "calls": calls, "rate": rate})
+        self.emit(SafePoints(calls, rate))
 
     async def wait_for_ranks(self) -> None:
         """Return when our ranks have left, or when their time is over and they are killed."""

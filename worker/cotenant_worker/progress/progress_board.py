@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from cotenant.contract import Progress
+from cotenant_worker.supervision.messages import (
+    CheckpointSaved,
+    CheckpointStarted,
+    CollectiveBackend,
+    MemoryPeak,
+    PreflightTimes,
+    ProgressWarning,
+    RankReport,
+    ResultsReport,
+    StepReport,
+    VisibleGpus,
+)
 
 SLOW_FACTOR = 3.0
 SLOW_MS = 20.0
@@ -55,53 +65,52 @@ class ProgressBoard:
     """Seconds since the launcher started, of the first time that something happened."""
     _window: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
 
-    def take(self, message: Mapping[str, Any], now: float) -> None:
-        """One message of a rank."""
-        rank = int(message.get("rank", 0))
+    def record(self, report: RankReport, now: float) -> None:
+        """Keep one report of a rank that came at `now`, seconds since 1970."""
+        rank = max(report.rank, 0)
         view = self.ranks.setdefault(rank, RankView())
         self.updated_at = now
-        match message["op"]:
-            case "report":
-                self._report(view, rank, message, now)
-            case "results":
-                view.results |= message["values"]
-            case "saved":
+        match report:
+            case StepReport():
+                self._record_step(view, report, now)
+            case ResultsReport(_, values):
+                view.results |= values
+            case CheckpointSaved(_, step):
                 self.state = "training" if self.state == "saving" else self.state
-                self.saved_step = max(int(message["step"]), self.saved_step or 0)
+                self.saved_step = max(step, self.saved_step or 0)
                 self.saved_at = now
-            case "preflight":
-                self.checks[rank] = (float(message["ms"]), int(message["bytes"]), float(message["own_ms"]))
-                self.checked_on = str(message.get("device", ""))
+            case PreflightTimes(_, all_reduce_ms, all_reduce_bytes, own_ms, device):
+                self.checks[rank] = (all_reduce_ms, all_reduce_bytes, own_ms)
+                self.checked_on = device
                 self._judge()
-            case "saving":
+            case CheckpointStarted():
                 self.state = "saving"
-            case "collective":
-                self._uses(str(message["name"]))
-            case "sees":
-                self.grants[rank] = int(message.get("grant", rank))
-                self.observed[self.grants[rank]] = list(message["uuids"])
-            case "memory":
-                self.memory_peak[str(rank)] = max(int(message["peak_mib"]), self.memory_peak.get(str(rank), 0))
-            case "warning":
-                self.warn(f"{message.get('key', '')}", str(message["text"]))
+            case CollectiveBackend(_, name):
+                self._uses(name)
+            case VisibleGpus(_, uuids, grant):
+                self.grants[rank] = rank if grant is None else grant
+                self.observed[self.grants[rank]] = list(uuids)
+            case MemoryPeak(_, peak_mib):
+                self.memory_peak[str(rank)] = max(peak_mib, self.memory_peak.get(str(rank), 0))
+            case ProgressWarning(key, text):
+                self.warn(key, text)
 
-    def _report(self, view: RankView, rank: int, message: Mapping[str, Any], now: float) -> None:
-        counted = bool(message.get("counted"))
-        if counted and view.own_steps:
+    def _record_step(self, view: RankView, report: StepReport, now: float) -> None:
+        if report.counted and view.own_steps:
             return
-        if not counted and not view.own_steps:
+        if not report.counted and not view.own_steps:
             view.own_steps = True
-            if rank == 0:
+            if report.rank == 0:
                 self._window.clear()
-        view.step = int(message["step"])
-        view.of = int(message.get("of") or view.of)
-        view.metrics |= {name: float(value) for name, value in message.get("metrics", {}).items()}
+        view.step = report.step
+        view.of = report.of or view.of
+        view.metrics |= report.metrics
         if self.state in ("starting", "rendezvous", "running"):
             self.state = "training"
-        if rank == 0:
+        if report.rank == 0:
             if self._window and view.step < self._window[-1][1]:
                 self._window.clear()
-            self._window.append((float(message.get("at", now)), view.step))
+            self._window.append((now if report.at_unix_s is None else report.at_unix_s, view.step))
 
     def _uses(self, name: str) -> None:
         """What the program's process group is made of, whatever was meant for it."""

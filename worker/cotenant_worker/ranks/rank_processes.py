@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
@@ -29,6 +28,7 @@ from cotenant_worker.ranks.horovod import HorovodRendezvous
 from cotenant_worker.ranks.memory_limits import with_limits
 from cotenant_worker.ranks.program import Program, preloads, program_of, source_file, wants_horovod
 from cotenant_worker.supervision.failure_cause import RankExit
+from cotenant_worker.supervision.messages import RankExited
 from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
 
 
@@ -49,7 +49,7 @@ class LocalRanks:
     contract: Contract
     children: ChildWatcher
     inherited: Mapping[str, str]
-    emit: Callable[[dict[str, Any]], None]
+    emit: Callable[[RankExited], None]
     """Events for the conductor."""
     mark_phase: Callable[[str, float], None]
     """For the table of start-up phases: what happened, how many seconds ago."""
@@ -182,7 +182,7 @@ class LocalRanks:
         self._emit_exit(ended)
 
     def _emit_exit(self, ended: RankExit) -> None:
-        self.emit({"op": "exit", "exit": ended.to_dict(), "age": time.monotonic() - ended.at})
+        self.emit(RankExited(ended, age_s=time.monotonic() - ended.at))
 
     async def kill(self, generation: int) -> None:
         """SIGKILL what is left of generations up to this one, and wait until it is gone."""

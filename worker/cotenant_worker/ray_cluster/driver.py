@@ -20,10 +20,11 @@ from ray.exceptions import RayError
 from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
-from cotenant_worker.messaging.json_lines import Channel, Message
+from cotenant_worker.messaging.json_lines import Channel
 from cotenant_worker.ray_cluster.pod_actor import PodActor
 from cotenant_worker.supervision.conductor import Conductor
 from cotenant_worker.supervision.failure_cause import why_lost
+from cotenant_worker.supervision.messages import MESSAGES, HeadMessage, Hello, Message, PodCommand, PodEvent, PodLost
 
 REATTACH_TIMEOUT_S = 60.0
 """How long a pod whose node lives may be without its actor: a busy machine starts Ray's next worker slowly."""
@@ -46,10 +47,10 @@ class RayPods:
     again; launchers carry it out once.
     """
 
-    def __init__(self, head: Channel) -> None:
+    def __init__(self, head: Channel[Message]) -> None:
         self._head = head
         self._actors: dict[int, Any] = {}
-        self._undelivered: dict[int, list[Message]] = {}
+        self._undelivered: dict[int, list[PodCommand]] = {}
 
     def create_actor(self, pod: int) -> Any:
         remote: Any = ray.remote(PodActor)
@@ -57,7 +58,7 @@ class RayPods:
         self._actors[pod] = actor
         return actor
 
-    async def send(self, pod: int, message: Message) -> None:
+    async def send(self, pod: int, message: PodCommand) -> None:
         if pod in self._undelivered:
             self._undelivered[pod].append(message)
             return
@@ -66,7 +67,7 @@ class RayPods:
         except (RayError, TimeoutError):
             self._undelivered.setdefault(pod, []).append(message)
 
-    async def _command(self, pod: int, message: Message) -> None:
+    async def _command(self, pod: int, message: PodCommand) -> None:
         actor = self._actors[pod]
         try:
             await asyncio.wait_for(actor.command.remote(message), COMMAND_TIMEOUT_S)
@@ -74,10 +75,10 @@ class RayPods:
             ray.kill(actor)  # deaf: the next one will be told
             raise
 
-    async def events(self, pod: int) -> list[Message]:
+    async def events(self, pod: int) -> list[PodEvent]:
         """The next ones, or none after some seconds. TimeoutError when the actor does not answer."""
         try:
-            found: list[Message] = await asyncio.wait_for(self._actors[pod].events.remote(), EVENTS_TIMEOUT_S)
+            found: list[PodEvent] = await asyncio.wait_for(self._actors[pod].events.remote(), EVENTS_TIMEOUT_S)
         except TimeoutError:
             raise TimeoutError(f"its actor has not answered for {EVENTS_TIMEOUT_S:.0f} s") from None
         return found
@@ -100,7 +101,7 @@ class RayPods:
     def all_delivered(self, pod: int) -> bool:
         return not self._undelivered.get(pod)
 
-    def send_to_head(self, message: Message) -> None:
+    def send_to_head(self, message: HeadMessage) -> None:
         self._head.send(message)
 
 
@@ -136,7 +137,7 @@ async def _forward_events(pod: int, pods: RayPods, conductor: Conductor) -> None
 
 async def _report_lost(pod: int, why: str, pods: RayPods, conductor: Conductor) -> None:
     pods.drop_held(pod)
-    await conductor.handle(pod, {"op": "lost", "why": why})
+    await conductor.handle(pod, PodLost(why))
 
 
 async def _await_attachment(attached: asyncio.Future[str], pod: int) -> str:
@@ -170,21 +171,17 @@ def _node_alive(pod: int) -> bool:
 
 
 async def conduct(contract: Contract, dead_process: Callable[[], str]) -> None:
-    channel = await Channel.connect(layout.socket_path(), 10.0)
-    channel.send({"op": "hello", "role": "driver"})
-    conductor = Conductor(contract, RayPods(channel))
-    assert isinstance(conductor.pods, RayPods)
-    feeds = [asyncio.create_task(follow_pod(pod, conductor.pods, conductor)) for pod in range(len(contract.pods))]
-    others = [
-        asyncio.create_task(_forward_launcher_events(channel, conductor)),
-        asyncio.create_task(_exit_with_node(dead_process)),
-    ]
-    verdict = await conductor.run()
-    channel.send({"op": "finish", "verdict": {"code": verdict.code}})
-    late = [feed for pod, feed in enumerate(feeds) if not conductor.pods.all_delivered(pod)]
+    """Run the conductor until every pod has the verdict, or has had time to get an actor for it."""
+    channel = await Channel.connect(layout.socket_path(), MESSAGES, 10.0)
+    channel.send(Hello("driver"))
+    pods = RayPods(channel)
+    conductor = Conductor(contract, pods)
+    feeds = [asyncio.create_task(follow_pod(pod, pods, conductor)) for pod in range(len(contract.pods))]
+    node_watch = asyncio.create_task(_exit_with_node(dead_process))
+    await conductor.run()
+    late = [feed for pod, feed in enumerate(feeds) if not pods.all_delivered(pod)]
     await asyncio.wait(late or feeds, timeout=DELIVER_VERDICT_S if late else 1.0)
-    for task in others:
-        task.cancel()
+    node_watch.cancel()
 
 
 async def _exit_with_node(dead_process: Callable[[], str]) -> None:
@@ -193,12 +190,6 @@ async def _exit_with_node(dead_process: Callable[[], str]) -> None:
         await asyncio.sleep(0.2)
     print(f"cotenant: {why}", flush=True)  # noqa: T201 - read by the launcher
     os._exit(1)
-
-
-async def _forward_launcher_events(channel: Channel, conductor: Conductor) -> None:
-    """What the launcher of our own pod tells us directly, before its actor is there."""
-    async for message in channel:
-        await conductor.handle(0, message)
 
 
 def main(dead_process: Callable[[], str] = lambda: "") -> None:

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cotenant_worker.messaging.json_lines import mark_phase
 from cotenant_worker.ray_cluster import worker_main
+from cotenant_worker.ray_cluster.phases import mark_phase
 from cotenant_worker.ray_cluster.waits import await_port, raylet, retry_get_node
 
 AGENTS = {

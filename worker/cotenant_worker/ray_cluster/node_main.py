@@ -19,9 +19,9 @@ import sys
 import time
 from typing import Any
 
-from cotenant_worker.messaging.json_lines import mark_phase
 from cotenant_worker.ray_cluster.lazy_imports import install_lazy_imports
 from cotenant_worker.ray_cluster.lean_node import AGENTS, UNUSED_BY_TRAIN, patch_ray, supports
+from cotenant_worker.ray_cluster.phases import mark_phase
 from cotenant_worker.ray_cluster.waits import await_head
 
 _DASHBOARD_DEPS = "ray.dashboard.optional_deps"

@@ -9,10 +9,19 @@ import asyncio
 import contextlib
 import os
 import time
-from typing import Any
 
 from cotenant_worker.host import layout
-from cotenant_worker.messaging.json_lines import Channel, Message
+from cotenant_worker.messaging.json_lines import Channel
+from cotenant_worker.supervision.hangs import RankHeartbeat
+from cotenant_worker.supervision.messages import (
+    MESSAGES,
+    ForwardedReport,
+    HeadSilent,
+    Hello,
+    Message,
+    PodCommand,
+    PodLost,
+)
 
 _BATCH_S = 0.05
 _POLL_S = 5.0
@@ -25,14 +34,14 @@ class PodActor:
 
     def __init__(self) -> None:
         self._events: asyncio.Queue[Message] = asyncio.Queue()
-        self._channel: Channel | None = None
+        self._channel: Channel[Message] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._polled_at = 0.0
 
     async def attach(self) -> str:
         """Which launcher this is: the one of a replacement pod is another."""
-        self._channel = await Channel.connect(layout.socket_path(), 10.0)
-        self._channel.send({"op": "hello", "role": "actor"})
+        self._channel = await Channel.connect(layout.socket_path(), MESSAGES, 10.0)
+        self._channel.send(Hello("actor"))
         self._polled_at = time.monotonic()
         self._tasks = [asyncio.create_task(self._read(self._channel)), asyncio.create_task(self._watch_driver())]
         socket = os.stat(layout.socket_path())
@@ -45,12 +54,12 @@ class PodActor:
             await asyncio.sleep(left)
             left = self._polled_at + _DRIVER_SILENT_S - time.monotonic()
         assert self._channel is not None
-        self._channel.send({"op": "head-silent", "for_s": _DRIVER_SILENT_S})
+        self._channel.send(HeadSilent(_DRIVER_SILENT_S))
 
-    async def _read(self, channel: Channel) -> None:
+    async def _read(self, channel: Channel[Message]) -> None:
         async for message in channel:
             self._events.put_nowait(message)
-        self._events.put_nowait({"op": "lost", "why": "its launcher ended"})
+        self._events.put_nowait(PodLost("its launcher ended"))
 
     async def events(self) -> list[Message]:
         """The next events; an empty list after some seconds of silence, which tells the driver that we live."""
@@ -58,13 +67,13 @@ class PodActor:
         self._polled_at = time.monotonic()
         with contextlib.suppress(TimeoutError):
             batch.append(await asyncio.wait_for(self._events.get(), _POLL_S))
-        if batch and batch[0]["op"] in ("beats", "reports"):
+        if batch and isinstance(batch[0], RankHeartbeat | ForwardedReport):
             await asyncio.sleep(_BATCH_S)
         while not self._events.empty():
             batch.append(self._events.get_nowait())
         return batch
 
-    async def command(self, message: dict[str, Any]) -> None:
+    async def command(self, message: PodCommand) -> None:
         assert self._channel is not None
         self._channel.send(message)
         await self._channel.drain()

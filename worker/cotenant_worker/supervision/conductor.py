@@ -11,15 +11,13 @@ import random
 import socket
 import time
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from cotenant.contract import Contract
 from cotenant_worker.checkpoints import local_store
-from cotenant_worker.messaging.json_lines import Message
 from cotenant_worker.messaging.shared_counters import common_stop_call
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
-from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.hangs import (
     WARN_AFTER_S,
     RankHeartbeat,
@@ -28,6 +26,27 @@ from cotenant_worker.supervision.hangs import (
     hang_timeout_s,
     rank_to_blame,
     timeout_for,
+)
+from cotenant_worker.supervision.messages import (
+    FinishAttempt,
+    ForwardedReport,
+    HeadMessage,
+    KillRanks,
+    PodCommand,
+    PodEvent,
+    PodLost,
+    PodReady,
+    Preempt,
+    ProgressWarning,
+    RankExited,
+    RankStopped,
+    Resize,
+    Restarted,
+    SafePoints,
+    ServerLost,
+    ServerReady,
+    StartRanks,
+    StopAtCall,
 )
 from cotenant_worker.supervision.stalls import FIRST_WARNING_S, find_stall, stall_timeout_s
 from cotenant_worker.supervision.supervisor import GroupState, Supervisor
@@ -43,9 +62,9 @@ _PORTS = range(24000, 30000)
 class Pods(Protocol):
     """The pods of the attempt, as the conductor sees them."""
 
-    async def send(self, pod: int, message: Message) -> None: ...
+    async def send(self, pod: int, message: PodCommand) -> None: ...
 
-    def send_to_head(self, message: Message) -> None:
+    def send_to_head(self, message: HeadMessage) -> None:
         """To the launcher of rank 0's pod: progress, warnings."""
 
 
@@ -60,7 +79,7 @@ class Conductor:
     _last_contact: dict[int, float] = field(default_factory=dict)
     """Pod → when its actor last answered; empty where the only pod is our own."""
     _calls: dict[int, int] = field(default_factory=dict)
-    _calls_rate: float = 0.0
+    _calls_per_s: float = 0.0
     _stop_reason: str = ""
     _reported_hang: int | None = None
     _started_at: float = 0.0
@@ -85,38 +104,35 @@ class Conductor:
         """The pod's actor has answered, if only that there is nothing new."""
         self._last_contact[pod] = self.clock()
 
-    async def handle(self, pod: int, event: Message) -> None:
+    async def handle(self, pod: int, event: PodEvent) -> None:
         """One event of one pod's launcher."""
         now = self.clock()
         supervisor = self.supervisor
-        match event["op"]:
-            case "ready":
-                await self._execute(supervisor.pod_ready(pod, event["ip"], now))
-            case "exit":
-                ended = RankExit.from_dict(event["exit"] | {"at": now - event["age"]})
-                await self._execute(supervisor.rank_exited(ended, now))
-            case "beats":
-                for raw in event["beats"]:
-                    beat = RankHeartbeat.from_dict(raw)
-                    self._heartbeats[beat.rank] = beat.following(self._heartbeats.get(beat.rank), now)
-            case "preempt":
+        match event:
+            case PodReady(ip):
+                await self._execute(supervisor.pod_ready(pod, ip, now))
+            case RankExited(exit_, age_s):
+                await self._execute(supervisor.rank_exited(replace(exit_, at=now - age_s), now))
+            case RankHeartbeat(rank):
+                self._heartbeats[rank] = event.following(self._heartbeats.get(rank), now)
+            case ForwardedReport():
+                self.pods.send_to_head(event)
+            case Preempt():
                 await self._preempt(now)
-            case "calls":
-                self._calls |= {int(rank): calls for rank, calls in event["calls"].items()}
-                self._calls_rate = max(self._calls_rate, event["rate"])
+            case SafePoints(calls, calls_per_s):
+                self._calls |= calls
+                self._calls_per_s = max(self._calls_per_s, calls_per_s)
                 await self._agree_on_stop()
-            case "stopped":
-                if event["generation"] == supervisor.generation:
-                    message = f"rank {event['rank']} was stopped (SIGSTOP) {event['for_s']:.0f} s ago and stays so"
-                    await self._execute(supervisor.rank_hung(event["rank"], message, now))
-            case "lost":
-                await self._execute(supervisor.pod_lost(pod, event["why"], now))
-            case "server-ready":
-                await self._execute(supervisor.server_ready(event["server"], now))
-            case "server-lost":
-                await self._execute(supervisor.server_lost(event["server"], event["why"], now))
-            case _:
-                self.pods.send_to_head(event | {"pod": pod})
+            case RankStopped(rank, generation, stopped_s):
+                if generation == supervisor.generation:
+                    message = f"rank {rank} was stopped (SIGSTOP) {stopped_s:.0f} s ago and stays so"
+                    await self._execute(supervisor.rank_hung(rank, message, now))
+            case PodLost(why):
+                await self._execute(supervisor.pod_lost(pod, why, now))
+            case ServerReady(server):
+                await self._execute(supervisor.server_ready(server, now))
+            case ServerLost(server, why):
+                await self._execute(supervisor.server_lost(server, why, now))
 
     async def _preempt(self, now: float) -> None:
         if self.supervisor.state in (GroupState.PREEMPTING, GroupState.DONE):
@@ -124,7 +140,7 @@ class Conductor:
         self._calls = {}
         self._stop_reason = "preempt"
         commands = self.supervisor.preempt(now)
-        await self._broadcast({"op": "preempt"})
+        await self._broadcast(Preempt())
         await self._execute(commands)
 
     async def _agree_on_stop(self) -> None:
@@ -132,8 +148,8 @@ class Conductor:
         expected = {member.rank for member in self.supervisor.ranks} - set(self.supervisor.exits)
         if self._stop_reason and expected <= set(self._calls):
             self._stop_reason = ""
-            at = common_stop_call(list(self._calls.values()), self._calls_rate)
-            await self._broadcast({"op": "stop-at", "count": at})
+            at = common_stop_call(list(self._calls.values()), self._calls_per_s)
+            await self._broadcast(StopAtCall(at))
 
     async def _check_hangs(self) -> None:
         patience = hang_timeout_s(self.contract)
@@ -183,7 +199,7 @@ class Conductor:
 
     def _warn(self, key: str, text: str) -> None:
         """An empty text takes the warning back."""
-        self.pods.send_to_head({"op": "warning", "key": key, "text": text})
+        self.pods.send_to_head(ProgressWarning(key, text))
 
     def _clear_warnings(self) -> None:
         """What went well in the end did not hang."""
@@ -208,15 +224,15 @@ class Conductor:
                 case Start():
                     await self._start(command)
                 case Stop(generation):
-                    await self._broadcast({"op": "stop", "generation": generation})
+                    await self._broadcast(KillRanks(generation))
                 case Save():
                     self._calls = {}
                     self._stop_reason = "resize"
-                    await self._broadcast({"op": "resize"})
+                    await self._broadcast(Resize())
                 case Finish():
                     if command.code == 0:
                         self._clear_warnings()
-                    await self._broadcast({"op": "finish", "verdict": asdict(command)})
+                    await self._broadcast(FinishAttempt(command))
                     if not self.verdict.done():
                         self.verdict.set_result(command)
 
@@ -224,7 +240,7 @@ class Conductor:
         address = self.supervisor.addresses[0]
         ports = free_ports(address, 3)
         found = await asyncio.to_thread(local_store.newest, self.contract.checkpoint)
-        world = WorkerGroup(
+        group = WorkerGroup(
             generation=command.generation,
             ranks=command.ranks,
             master_addr=address,
@@ -238,10 +254,10 @@ class Conductor:
         self._heartbeats = {}
         self._started_at = self.clock()
         if command.why:
-            self.pods.send_to_head({"op": "restarted", "why": command.why, "generation": command.generation})
-        await self._broadcast({"op": "start", "world": world.to_dict()})
+            self.pods.send_to_head(Restarted(command.generation, command.why))
+        await self._broadcast(StartRanks(group))
 
-    async def _broadcast(self, message: Message) -> None:
+    async def _broadcast(self, message: PodCommand) -> None:
         """To all pods at once; a pod that is gone is noticed by its own feed, not here."""
         sends: list[Awaitable[Any]] = [self.pods.send(pod, message) for pod in list(self.supervisor.addresses)]
         await asyncio.gather(*sends, return_exceptions=True)

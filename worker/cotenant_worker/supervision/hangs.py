@@ -11,8 +11,7 @@ of them may be loading data and nobody waits; once some have, those are missing 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from cotenant.contract import Contract
 
@@ -68,13 +67,6 @@ class RankHeartbeat:
             moved_at=now if moved or before is None else before.moved_at,
             looped_at=now if turned or before is None else before.looped_at,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, raw: dict[str, Any]) -> RankHeartbeat:
-        return cls(**raw)
 
 
 @dataclass(frozen=True, slots=True)

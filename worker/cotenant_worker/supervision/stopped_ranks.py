@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from cotenant_worker.host.container import is_stopped
-from cotenant_worker.messaging.json_lines import Message
+from cotenant_worker.supervision.messages import RankStopped
 
 _CHECK_INTERVAL_S = 2.0
 
@@ -21,7 +21,7 @@ _CHECK_INTERVAL_S = 2.0
 class StoppedRanks:
     ranks: Callable[[], Iterable[tuple[int, int, int]]]
     """(rank, generation, pid) of what runs now."""
-    emit: Callable[[Message], None]
+    emit: Callable[[RankStopped], None]
     timeout_s: float
     _stopped_since: dict[tuple[int, int, int], float] = field(default_factory=dict)
 
@@ -30,7 +30,7 @@ class StoppedRanks:
         while True:
             await asyncio.sleep(_CHECK_INTERVAL_S)
             for rank, generation, for_s in self.check(time.monotonic()):
-                self.emit({"op": "stopped", "rank": rank, "generation": generation, "for_s": for_s})
+                self.emit(RankStopped(rank, generation, for_s))
 
     def check(self, now: float) -> list[tuple[int, int, float]]:
         """(rank, generation, seconds) of those whose patience is over now."""

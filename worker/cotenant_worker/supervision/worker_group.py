@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from cotenant.contract import Contract
 
@@ -42,13 +41,6 @@ class WorkerGroup:
 
     def of_pod(self, pod: int) -> tuple[RankAssignment, ...]:
         return tuple(member for member in self.ranks if member.pod == pod)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> WorkerGroup:
-        return cls(**{**raw, "members": tuple(RankAssignment(**member) for member in raw["members"])})
 
 
 def assign_ranks(contract: Contract, addresses: Mapping[int, str]) -> tuple[RankAssignment, ...]:

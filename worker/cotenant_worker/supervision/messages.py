@@ -1,0 +1,328 @@
+"""What ranks, launchers, pods of parameter servers and the conductor send each other: one frozen dataclass per `op`.
+
+The shim speaks the same JSON lines from a tenant's interpreter, where nothing of this package can be imported; a test
+decodes all that it sends. Times `…_unix_s` are seconds since 1970; durations `…_s` are seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from cotenant_worker.messaging.codec import Codec
+from cotenant_worker.supervision.commands import Finish
+from cotenant_worker.supervision.failure_cause import RankExit
+from cotenant_worker.supervision.hangs import RankHeartbeat
+from cotenant_worker.supervision.worker_group import WorkerGroup
+
+# -- a process introduces itself to the launcher of its pod ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first message on the launcher's socket."""
+
+    role: Literal["rank", "node", "actor", "driver"]
+    rank: int = -1
+    pid: int = 0
+
+
+# -- a rank reports its progress -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseReached:
+    """A phase of the start-up is done: for the launcher's table of timings."""
+
+    phase: str
+    first_step: bool = False
+    """A rank has done its first step: it has imported all that a step needs."""
+    rank: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """How far a rank is, with the metrics of that step."""
+
+    rank: int
+    step: int
+    of: int = 0
+    """Steps of the whole run; 0 when not known."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    counted: bool = False
+    """Counted by the shim; else reported by the program, which wins."""
+    at_unix_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsReport:
+    """Final values for `status.results`."""
+
+    rank: int
+    values: dict[str, float | int | str | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStarted:
+    rank: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSaved:
+    rank: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightTimes:
+    """The check before step 0: one all-reduce, and the same work alone."""
+
+    rank: int
+    all_reduce_ms: float
+    all_reduce_bytes: int
+    own_ms: float
+    device: str = ""
+    """`cuda` or `cpu`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveBackend:
+    """What the program's process group is made of: `nccl` or `gloo`."""
+
+    rank: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleGpus:
+    """The GPUs that a rank's process sees."""
+
+    rank: int
+    uuids: tuple[str, ...]
+    grant: int | None = None
+    """The contract's rank that they were granted to, which differs once a group has shrunk; None: `rank`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPeak:
+    rank: int
+    peak_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressWarning:
+    """A warning in the job's progress: one per `key`; an empty text takes it back."""
+
+    key: str
+    text: str
+    rank: int = -1
+
+
+RankReport: TypeAlias = (
+    StepReport
+    | ResultsReport
+    | CheckpointStarted
+    | CheckpointSaved
+    | PreflightTimes
+    | CollectiveBackend
+    | VisibleGpus
+    | MemoryPeak
+    | ProgressWarning
+)
+"""What rank 0's pod keeps on its `ProgressBoard`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardedReport:
+    """A report from a rank of another pod, on its way to rank 0's."""
+
+    report: RankReport
+    received_unix_s: float
+    """By the clock of the rank's own pod."""
+
+
+# -- a launcher to the conductor -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PodReady:
+    ip: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankExited:
+    exit: RankExit
+    age_s: float
+    """How long ago it ended: clocks of two pods differ, `exit.at` holds in its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankStopped:
+    """A rank was stopped (SIGSTOP) and stays so."""
+
+    rank: int
+    generation: int
+    stopped_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SafePoints:
+    """How far the ranks of a pod are that were asked to leave."""
+
+    calls: dict[int, int]
+    """Rank → its calls of `should_stop`."""
+    calls_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReady:
+    server: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLost:
+    server: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodLost:
+    """The pod's launcher or its node has ended."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """As an event: a pod was asked to leave. As a command: all ranks save and leave."""
+
+
+PodEvent: TypeAlias = (
+    PodReady
+    | RankExited
+    | RankStopped
+    | RankHeartbeat
+    | ForwardedReport
+    | SafePoints
+    | ServerReady
+    | ServerLost
+    | PodLost
+    | Preempt
+)
+"""What the conductor acts on."""
+
+# -- the conductor to the launchers ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartRanks:
+    group: WorkerGroup
+
+
+@dataclass(frozen=True, slots=True)
+class KillRanks:
+    """SIGKILL what is left of generations up to this one."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """All ranks save and leave: the group changes its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopAtCall:
+    """Every rank leaves at this call of `should_stop`."""
+
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSilent:
+    """Rank 0's pod has not been heard of."""
+
+    silent_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FinishAttempt:
+    verdict: Finish
+
+
+PodCommand: TypeAlias = StartRanks | KillRanks | Resize | Preempt | StopAtCall | HeadSilent | FinishAttempt
+"""What a launcher carries out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """The ranks start again in place, for rank 0's pod to show."""
+
+    generation: int
+    why: str
+
+
+HeadMessage: TypeAlias = ForwardedReport | ProgressWarning | Restarted
+"""What the conductor sends to rank 0's pod only."""
+
+# -- between rank 0's pod and the pods of parameter servers ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHello:
+    server: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """Sent at an interval, so that silence means a loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerGone:
+    """The process of the server has ended, or hangs."""
+
+    why: str
+
+
+Message: TypeAlias = (
+    Hello | PhaseReached | RankReport | PodEvent | PodCommand | HeadMessage | ServerHello | Alive | ServerGone
+)
+
+MESSAGES: Final[Codec[Message]] = Codec(
+    {
+        "hello": Hello,
+        "heartbeat": RankHeartbeat,
+        "phase": PhaseReached,
+        "report": StepReport,
+        "results": ResultsReport,
+        "saving": CheckpointStarted,
+        "saved": CheckpointSaved,
+        "preflight": PreflightTimes,
+        "collective": CollectiveBackend,
+        "visible-gpus": VisibleGpus,
+        "memory": MemoryPeak,
+        "warning": ProgressWarning,
+        "forwarded": ForwardedReport,
+        "ready": PodReady,
+        "exit": RankExited,
+        "stopped": RankStopped,
+        "calls": SafePoints,
+        "server-ready": ServerReady,
+        "server-lost": ServerLost,
+        "lost": PodLost,
+        "preempt": Preempt,
+        "start": StartRanks,
+        "kill": KillRanks,
+        "resize": Resize,
+        "stop-at": StopAtCall,
+        "head-silent": HeadSilent,
+        "finish": FinishAttempt,
+        "restarted": Restarted,
+        "server-hello": ServerHello,
+        "alive": Alive,
+        "server-gone": ServerGone,
+    }
+)
+"""Every `op` that goes over a socket of a job's pods."""
