@@ -10,7 +10,8 @@ SAYS = """
 import os, time
 from cotenant_worker.hook import cotenant_shim
 own_ms = 500.0 if os.environ["RANK"] == "1" else 5.0
-cotenant_shim.launcher.send({"op": "preflight", "ms": 1.0, "bytes": 4, "own_ms": own_ms, "device": "cpu"})
+times = {"all_reduce_ms": 1.0, "all_reduce_bytes": 4, "own_ms": own_ms}
+cotenant_shim.launcher.send({"op": "preflight", "device": "cpu", **times})
 time.sleep(600)
 """
 """What the check before step 0 would say where one GPU is slow."""

@@ -11,17 +11,26 @@ import pytest
 from cotenant_worker.host import layout
 from cotenant_worker.messaging.json_lines import Channel
 from cotenant_worker.ray_cluster import pod_actor
+from cotenant_worker.supervision.messages import (
+    MESSAGES,
+    ForwardedReport,
+    HeadSilent,
+    Hello,
+    Message,
+    PodLost,
+    StepReport,
+)
 
 
 class Ear:
     """A launcher that listens and can speak."""
 
     def __init__(self) -> None:
-        self.heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.channel: Channel | None = None
+        self.heard: asyncio.Queue[Message] = asyncio.Queue()
+        self.channel: Channel[Message] | None = None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.channel = Channel(reader, writer)
+        self.channel = Channel(reader, writer, MESSAGES)
         async for message in self.channel:
             self.heard.put_nowait(message)
 
@@ -41,8 +50,8 @@ async def test_a_head_that_asks_for_nothing_any_more_is_reported_to_the_launcher
     monkeypatch.setattr(pod_actor, "_DRIVER_SILENT_S", 0.1)
     await pod_actor.PodActor().attach()
     assert [await asyncio.wait_for(ear.heard.get(), 20) for _ in range(2)] == [
-        {"op": "hello", "role": "actor"},
-        {"op": "head-silent", "for_s": 0.1},
+        Hello("actor"),
+        HeadSilent(0.1),
     ]
 
 
@@ -52,12 +61,12 @@ async def test_events_come_in_batches_and_the_launchers_end_is_one(ear: Ear) -> 
     await asyncio.wait_for(ear.heard.get(), 20)
     assert ear.channel is not None
     for number in range(3):
-        ear.channel.send({"op": "reports", "items": [number]})
+        ear.channel.send(ForwardedReport(StepReport(0, number), 1.0))
     ear.channel.close()
     found: list[Any] = []
-    while not any(event["op"] == "lost" for event in found):
+    while not any(isinstance(event, PodLost) for event in found):
         found += await asyncio.wait_for(relay.events(), 20)
     assert found == [
-        *({"op": "reports", "items": [number]} for number in range(3)),
-        {"op": "lost", "why": "its launcher ended"},
+        *(ForwardedReport(StepReport(0, number), 1.0) for number in range(3)),
+        PodLost("its launcher ended"),
     ]

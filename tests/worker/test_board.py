@@ -6,10 +6,21 @@ import pytest
 
 from cotenant_worker.progress.http_endpoint import metrics_page
 from cotenant_worker.progress.progress_board import ProgressBoard
+from cotenant_worker.supervision.messages import (
+    CheckpointSaved,
+    CheckpointStarted,
+    CollectiveBackend,
+    MemoryPeak,
+    PreflightTimes,
+    ProgressWarning,
+    ResultsReport,
+    StepReport,
+    VisibleGpus,
+)
 
 
 def report(board: ProgressBoard, rank: int, step: int, at: float, **metrics: float) -> None:
-    board.take({"op": "report", "rank": rank, "step": step, "of": 100, "metrics": metrics, "at": at}, at)
+    board.record(StepReport(rank, step, of=100, metrics=metrics, at_unix_s=at), at)
 
 
 def test_metrics_are_averaged_over_the_ranks_that_report_them() -> None:
@@ -39,28 +50,28 @@ def test_a_restart_does_not_make_the_rate_negative() -> None:
 
 def test_counted_steps_yield_to_a_program_that_reports_by_itself() -> None:
     board = ProgressBoard()
-    board.take({"op": "report", "rank": 0, "step": 7, "counted": True, "at": 1.0}, 1.0)
+    board.record(StepReport(0, 7, counted=True, at_unix_s=1.0), 1.0)
     assert board.progress().step == 7
     report(board, 0, 3, 2.0)
-    board.take({"op": "report", "rank": 0, "step": 8, "counted": True, "at": 3.0}, 3.0)
+    board.record(StepReport(0, 8, counted=True, at_unix_s=3.0), 3.0)
     assert board.progress().step == 3
 
 
 def test_numbers_of_results_are_averaged_and_text_is_rank_0s() -> None:
     board = ProgressBoard()
     report(board, 0, 1, 1.0, loss=0.5)
-    board.take({"op": "results", "rank": 1, "values": {"accuracy": 0.9, "note": "one"}}, 1.0)
-    board.take({"op": "results", "rank": 0, "values": {"accuracy": 1.0, "note": "zero"}}, 1.0)
+    board.record(ResultsReport(1, {"accuracy": 0.9, "note": "one"}), 1.0)
+    board.record(ResultsReport(0, {"accuracy": 1.0, "note": "zero"}), 1.0)
     assert board.results() == {"loss": 0.5, "accuracy": 0.95, "note": "zero"}
 
 
 def check(board: ProgressBoard, rank: int, own_ms: float) -> None:
-    board.take({"op": "preflight", "rank": rank, "ms": 2.0, "bytes": 1 << 20, "own_ms": own_ms, "device": "cuda"}, 1.0)
+    board.record(PreflightTimes(rank, 2.0, 1 << 20, own_ms, "cuda"), 1.0)
 
 
 def test_a_rank_that_is_far_slower_by_itself_is_named_with_its_gpu() -> None:
     board = ProgressBoard()
-    board.take({"op": "sees", "rank": 2, "uuids": ["GPU-c"]}, 1.0)
+    board.record(VisibleGpus(2, ("GPU-c",)), 1.0)
     for rank, own_ms in enumerate((10.0, 11.0, 60.0)):
         check(board, rank, own_ms)
     progress = board.progress()
@@ -93,22 +104,22 @@ def test_what_cannot_be_averaged_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("messages", "want"),
     [
-        ([{"op": "sees", "rank": 1, "uuids": ["GPU-a"]}], {"observed_gpus": {"1": ["GPU-a"]}}),
-        ([{"op": "sees", "rank": 0, "grant": 2, "uuids": ["GPU-c"]}], {"observed_gpus": {"2": ["GPU-c"]}}),
+        ([VisibleGpus(1, ("GPU-a",))], {"observed_gpus": {"1": ["GPU-a"]}}),
+        ([VisibleGpus(0, ("GPU-c",), grant=2)], {"observed_gpus": {"2": ["GPU-c"]}}),
         (
-            [{"op": "memory", "rank": 0, "peak_mib": 5}, {"op": "memory", "rank": 0, "peak_mib": 3}],
+            [MemoryPeak(0, 5), MemoryPeak(0, 3)],
             {"memory_peak_mib": {"0": 5}},
         ),
-        ([{"op": "saving", "rank": 0, "step": 9}], {"state": "saving"}),
-        ([{"op": "saved", "rank": 0, "step": 9}], {"last_checkpoint_step": 9, "last_checkpoint_at": 1.0}),
-        ([{"op": "warning", "key": "a", "text": "slow"}], {"warnings": ("slow",)}),
-        ([{"op": "warning", "key": "a", "text": "slow"}, {"op": "warning", "key": "a", "text": ""}], {"warnings": ()}),
+        ([CheckpointStarted(0, 9)], {"state": "saving"}),
+        ([CheckpointSaved(0, 9)], {"last_checkpoint_step": 9, "last_checkpoint_at": 1.0}),
+        ([ProgressWarning("a", "slow")], {"warnings": ("slow",)}),
+        ([ProgressWarning("a", "slow"), ProgressWarning("a", "")], {"warnings": ()}),
     ],
 )
 def test_each_message_has_its_place(messages: list[dict[str, Any]], want: dict[str, Any]) -> None:
     board = ProgressBoard()
     for message in messages:
-        board.take(message, 1.0)
+        board.record(message, 1.0)
     progress = board.progress()
     assert {name: getattr(progress, name) for name in want} == want
 
@@ -118,7 +129,7 @@ def test_prometheus_reads_the_page() -> None:
 
     board = ProgressBoard()
     report(board, 0, 7, 1.0, **{'odd"name\\': 0.5})
-    board.take({"op": "memory", "rank": 0, "peak_mib": 5}, 1.0)
+    board.record(MemoryPeak(0, 5), 1.0)
     board.mark("ranks started", 1.25)
     page = metrics_page(board, {"job": "a", "namespace": "b"})
     samples = {
@@ -148,7 +159,7 @@ def test_ranks_that_have_said_nothing_of_steps_run_and_those_that_have_train() -
 )
 def test_the_collective_is_the_one_that_the_program_really_uses(chosen: str, used: str, warned: bool) -> None:
     board = ProgressBoard(collective=chosen)
-    board.take({"op": "collective", "rank": 0, "name": used}, 1.0)
+    board.record(CollectiveBackend(0, used), 1.0)
     progress = board.progress()
     assert (progress.collective, [text[:27] for text in progress.warnings]) == (
         used,

@@ -17,6 +17,8 @@ from cotenant_worker.ray_cluster import driver
 from cotenant_worker.ray_cluster.node_command import ray_environment
 from cotenant_worker.ray_cluster.processes import failure_line
 from cotenant_worker.supervision.conductor import Conductor
+from cotenant_worker.supervision.hangs import RankHeartbeat
+from cotenant_worker.supervision.messages import KillRanks, PodLost, PodReady, Preempt, Resize
 from tests.support.pod_sandbox import contract
 
 
@@ -67,7 +69,7 @@ class Heard(SimpleNamespace):
         )
 
     async def handle(self, pod: int, event: Any) -> None:
-        self.events.append((pod, event["op"]))
+        self.events.append((pod, type(event)))
 
 
 async def followed(monkeypatch: pytest.MonkeyPatch, actors: list[Actor], *, node: bool) -> tuple[Any, Any]:
@@ -92,44 +94,44 @@ async def followed(monkeypatch: pytest.MonkeyPatch, actors: list[Actor], *, node
     return heard, pods
 
 
-READY = {"op": "ready", "ip": "10.0.0.2"}
+READY = PodReady("10.0.0.2")
 
 
 async def test_an_actor_that_dies_while_its_pod_lives_is_replaced_and_nothing_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heard, _ = await followed(monkeypatch, [Actor("a", READY), Actor("a", lives=True)], node=True)
-    assert heard.events == [(1, "ready")]
+    assert heard.events == [(1, PodReady)]
 
 
 async def test_an_actor_that_never_says_a_word_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "ATTACH_TIMEOUT_S", 0.0)
     monkeypatch.setattr(driver, "_JOIN_POLL_S", 0.01)
     heard, _ = await followed(monkeypatch, [Actor("a", deaf=True), Actor("a", READY, lives=True)], node=True)
-    assert heard.events == [(1, "ready")]
+    assert heard.events == [(1, PodReady)]
 
 
 async def test_a_pod_whose_node_died_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     heard, _ = await followed(monkeypatch, [Actor("a", READY), Actor("b", READY, lives=True)], node=False)
-    assert heard.events == [(1, "ready"), (1, "lost"), (1, "ready")]
+    assert heard.events == [(1, PodReady), (1, PodLost), (1, PodReady)]
 
 
 async def test_another_launcher_behind_the_same_resource_is_another_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     heard, _ = await followed(monkeypatch, [Actor("a", READY), Actor("b", READY, lives=True)], node=True)
-    assert heard.events == [(1, "ready"), (1, "lost"), (1, "ready")]
+    assert heard.events == [(1, PodReady), (1, PodLost), (1, PodReady)]
 
 
 async def test_commands_wait_in_order_for_the_next_actor(monkeypatch: pytest.MonkeyPatch) -> None:
     dying, next_one = Actor("a"), Actor("a", lives=True)
     pods: Any = driver.RayPods(None)  # type: ignore[arg-type]
     pods._actors[1] = dying
-    await pods.send(1, {"op": "stop"})
+    await pods.send(1, KillRanks(0))
     pods._actors[1] = next_one
-    await pods.send(1, {"op": "start"})
+    await pods.send(1, Resize())
     assert (next_one.told, pods.all_delivered(1)) == ([], False)
     await pods.deliver_held(1)
-    await pods.send(1, {"op": "finish"})
-    assert [message["op"] for message in next_one.told] == ["stop", "start", "finish"]
+    await pods.send(1, Preempt())
+    assert next_one.told == [KillRanks(0), Resize(), Preempt()]
     assert pods.all_delivered(1)
 
 
@@ -140,23 +142,22 @@ async def test_a_rank_whose_whole_pod_is_silent_does_not_hang(quiet_s: float, ha
     told: list[Any] = []
 
     async def send(pod: int, message: Any) -> None:
-        told.append(message["op"])
+        told.append(message)
 
     pods: Any = SimpleNamespace(send=send, send_to_head=lambda message: None)
     conductor = Conductor(job, pods, clock=lambda: now[0])
     for pod in (0, 1):
-        await conductor.handle(pod, {"op": "ready", "ip": "127.0.0.1"})
+        await conductor.handle(pod, PodReady("127.0.0.1"))
     now[0] = 30.0 - quiet_s
     conductor.record_contact(1)
     now[0] = 1.0
-    beat = {"generation": 0, "location": "", "seen_at": 0.0, "moved_at": 0.0}
-    await conductor.handle(1, {"op": "beats", "beats": [{"rank": 1, "sequence": 4, **beat}]})
-    await conductor.handle(0, {"op": "beats", "beats": [{"rank": 0, "sequence": 5, **beat}]})
+    await conductor.handle(1, RankHeartbeat(1, 0, 4))
+    await conductor.handle(0, RankHeartbeat(0, 0, 5))
     now[0] = 30.0
-    await conductor.handle(0, {"op": "beats", "beats": [{"rank": 0, "sequence": 5, **beat}]})
+    await conductor.handle(0, RankHeartbeat(0, 0, 5))
     told.clear()
     await conductor._check_hangs()
-    assert told == (["stop", "stop"] if hangs else [])
+    assert told == ([KillRanks(0), KillRanks(0)] if hangs else [])
 
 
 WAITS_FOR_EVER = """

@@ -16,6 +16,7 @@ import pytest
 from cotenant.contract import CheckpointSpec
 from cotenant_worker.progress import sinks
 from cotenant_worker.progress.progress_board import ProgressBoard
+from cotenant_worker.supervision.messages import StepReport
 from tests.support.pod_sandbox import contract
 
 
@@ -87,7 +88,7 @@ def test_a_run_is_made_fed_and_ended(mlflow: tuple[str, list[tuple[str, Any]]]) 
 
 def test_a_sink_that_fails_is_dropped_with_a_warning_and_the_others_go_on(tmp_path: Path) -> None:
     board = ProgressBoard()
-    board.take({"op": "report", "rank": 0, "step": 3, "metrics": {"loss": 1.0}, "at": 1.0}, 1.0)
+    board.record(StepReport(0, 3, metrics={"loss": 1.0}, at_unix_s=1.0), 1.0)
     found: list[sinks.Sink] = [sinks.MLflow("http://127.0.0.1:9", "e", "r"), sinks.TensorBoard(tmp_path)]
     assert sinks.write_once(board, found, -1) == 3
     assert [sink.name for sink in found] == ["TensorBoard"]

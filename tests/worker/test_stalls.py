@@ -9,6 +9,7 @@ import pytest
 from cotenant_worker.supervision.conductor import Conductor
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.hangs import RankHeartbeat
+from cotenant_worker.supervision.messages import KillRanks, PodReady, RankExited
 from cotenant_worker.supervision.stalls import find_stall
 from tests.support.pod_sandbox import contract
 
@@ -87,14 +88,14 @@ class Told:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.ops: list[str] = []
+        self.commands: list[Any] = []
 
     async def send(self, pod: int, message: Any) -> None:
-        self.ops.append(message["op"])
+        self.commands.append(message)
 
     def send_to_head(self, message: Any) -> None:
         self.texts.append(
-            message["text"].partition(":")[0].removeprefix("the program has made no step, report or collective ")
+            message.text.partition(":")[0].removeprefix("the program has made no step, report or collective ")
         )
 
 
@@ -122,14 +123,14 @@ async def test_a_standstill_is_said_and_ends_the_attempt_only_where_the_job_says
     pods = Told()
     mode = platform.get("mode", "command")
     conductor = Conductor(contract([1], command=("x",), mode=mode, platform=platform), pods, clock=lambda: now[0])
-    await conductor.handle(0, {"op": "ready", "ip": "127.0.0.1"})
+    await conductor.handle(0, PodReady("127.0.0.1"))
     turned, ended = 7, None
     while now[0] <= 500 and ended is None:
         turned = turns.get(now[0], turned)
-        said = {"rank": 0, "generation": 0, "sequence": -1, "loop_count": turned, "location": ""}
-        await conductor.handle(0, {"op": "beats", "beats": [said]})
+        said = RankHeartbeat(0, 0, -1, loop_count=turned)
+        await conductor.handle(0, said)
         await conductor._check_stalls()
-        ended = now[0] if "stop" in pods.ops else None
+        ended = now[0] if KillRanks(0) in pods.commands else None
         now[0] += 1.0
     assert (pods.texts, ended) == (texts, ends_at)
 
@@ -139,22 +140,15 @@ async def test_collectives_that_do_not_fit_together_hang_for_as_long_as_any_othe
     pods = Told()
     conductor = Conductor(contract([1, 1], command=("x",)), pods, clock=lambda: now[0])
     for pod in (0, 1):
-        await conductor.handle(pod, {"op": "ready", "ip": "127.0.0.1"})
+        await conductor.handle(pod, PodReady("127.0.0.1"))
     ended = None
     while now[0] <= 1000 and ended is None:
         for rank, waits in enumerate(("all_reduce", "broadcast")):
-            said = {
-                "rank": rank,
-                "generation": 0,
-                "sequence": 5,
-                "loop_count": 1,
-                "collective": waits,
-                "location": "a.py:1",
-            }
-            await conductor.handle(rank, {"op": "beats", "beats": [said]})
+            said = RankHeartbeat(rank, 0, 5, "a.py:1", loop_count=1, collective=waits)
+            await conductor.handle(rank, said)
         await conductor._check_hangs()
         await conductor._check_stalls()
-        ended = now[0] if "stop" in pods.ops else None
+        ended = now[0] if KillRanks(0) in pods.commands else None
         now[0] += 1.0
     assert ended == 600.0
     assert pods.texts[0] == "all 2 ranks have waited 30 s in collectives that do not fit together"
@@ -166,15 +160,15 @@ async def test_a_pod_that_is_cut_off_is_not_a_program_that_stands_still() -> Non
     job = contract([1, 1], command=("x",), platform={"stallTimeoutSeconds": 5})
     conductor = Conductor(job, pods, clock=lambda: now[0])
     for pod in (0, 1):
-        await conductor.handle(pod, {"op": "ready", "ip": "127.0.0.1"})
+        await conductor.handle(pod, PodReady("127.0.0.1"))
         conductor.record_contact(pod)
     now[0] = 10.0
     conductor.record_contact(0)
     await conductor._check_stalls()
-    assert "stop" not in pods.ops
+    assert KillRanks(0) not in pods.commands
     conductor.record_contact(1)
     await conductor._check_stalls()
-    assert "stop" in pods.ops
+    assert KillRanks(0) in pods.commands
 
 
 @pytest.mark.parametrize(("code", "last"), [(0, ""), (1, "since it started 130 s ago")])
@@ -182,12 +176,12 @@ async def test_what_was_said_of_a_standstill_is_taken_back_when_the_job_complete
     now = [0.0]
     pods = Told()
     conductor = Conductor(contract([1], command=("x",)), pods, clock=lambda: now[0])
-    await conductor.handle(0, {"op": "ready", "ip": "127.0.0.1"})
+    await conductor.handle(0, PodReady("127.0.0.1"))
     for now[0] in (1.0, 131.0):
-        await conductor.handle(0, {"op": "beats", "beats": [{"rank": 0, "generation": 0, "sequence": -1}]})
+        await conductor.handle(0, RankHeartbeat(0, 0, -1))
     await conductor._check_stalls()
-    ended = RankExit(0, 0, code, None, now[0]).to_dict()
-    await conductor.handle(0, {"op": "exit", "exit": ended, "age": 0.0})
+    ended = RankExit(0, 0, code, None, now[0])
+    await conductor.handle(0, RankExited(ended, age_s=0.0))
     await conductor._execute(conductor.supervisor.tick(140.0))
     assert pods.texts[-1] == last
 

@@ -98,7 +98,7 @@ def test_the_steps_of_all_epochs_and_fits_are_counted(line: Line) -> None:
             once.on_train_batch_end(batch)
         assert once.seen == [0, 1, 2, 0, 1, 2]
     assert line.words == {"step": 12}
-    assert [message["stepped"] for message in line.sent] == [True]
+    assert [message["first_step"] for message in line.sent] == [True]
 
 
 def test_steps_that_are_done_together_count_as_so_many(line: Line) -> None:

@@ -13,14 +13,29 @@ from cotenant_worker.messaging.json_lines import Channel
 from cotenant_worker.pid1 import event_bus
 from cotenant_worker.pid1.event_bus import EventBus
 from cotenant_worker.progress.progress_board import ProgressBoard
+from cotenant_worker.supervision.failure_cause import RankExit
+from cotenant_worker.supervision.hangs import RankHeartbeat
+from cotenant_worker.supervision.messages import (
+    MESSAGES,
+    ForwardedReport,
+    HeadSilent,
+    Hello,
+    Message,
+    PodCommand,
+    PodReady,
+    RankExited,
+    StepReport,
+)
+
+LEFT = RankExit(1, 0, 0, None, 7.0)
 
 
 @pytest.fixture
 async def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv(layout.ENV_STATE, str(tmp_path))
-    obeyed: list[dict[str, Any]] = []
+    obeyed: list[PodCommand] = []
 
-    async def obey(message: dict[str, Any]) -> None:
+    async def obey(message: PodCommand) -> None:
         obeyed.append(message)
 
     made = EventBus(ProgressBoard(), False, lambda _what: None, obey, lambda: None, lambda: None, lambda _beat: None)
@@ -29,14 +44,14 @@ async def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     server.close()
 
 
-async def actor() -> Channel:
-    channel = await Channel.connect(layout.socket_path(), 10.0)
-    channel.send({"op": "hello", "role": "actor"})
+async def actor() -> Channel[Message]:
+    channel = await Channel.connect(layout.socket_path(), MESSAGES, 10.0)
+    channel.send(Hello("actor"))
     return channel
 
 
-async def heard(channel: Channel, count: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+async def heard(channel: Channel[Message], count: int) -> list[Message]:
+    found: list[Message] = []
     async with asyncio.timeout(20):
         async for message in channel:
             found.append(message)
@@ -47,25 +62,29 @@ async def heard(channel: Channel, count: int) -> list[dict[str, Any]]:
 
 async def test_a_second_actor_hears_again_what_decides_and_how_long_ago_it_was(board: Any) -> None:
     made, _ = board
-    made.emit({"op": "ready", "ip": "10.0.0.1"})
+    made.emit(PodReady("10.0.0.1"))
     first = await actor()
-    assert [event["op"] for event in await heard(first, 1)] == ["ready"]
-    made.emit({"op": "exit", "exit": {"rank": 1}, "age": 0.5})
-    made.emit({"op": "beats", "beats": []})
-    assert [event["op"] for event in await heard(first, 2)] == ["exit", "beats"]
+    assert await heard(first, 1) == [PodReady("10.0.0.1")]
+    made.emit(RankExited(LEFT, age_s=0.5))
+    made.emit(RankHeartbeat(0, 0, -1))
+    assert [type(event) for event in await heard(first, 2)] == [RankExited, RankHeartbeat]
     first.close()
     second = await actor()
     again = await heard(second, 2)
-    assert [event["op"] for event in again] == ["ready", "exit"]
-    assert again[1]["age"] > 0.5
+    assert again[0] == PodReady("10.0.0.1")
+    assert isinstance(again[1], RankExited)
+    assert (again[1].exit, again[1].age_s > 0.5) == (LEFT, True)
 
 
 async def test_what_ranks_report_meanwhile_is_kept_and_beats_are_not(board: Any) -> None:
     made, _ = board
-    made.emit({"op": "reports", "items": [1]})
-    made.emit({"op": "beats", "beats": []})
-    made.emit({"op": "reports", "items": [2]})
-    assert [event["items"] for event in await heard(await actor(), 2)] == [[1], [2]]
+    made.emit(ForwardedReport(StepReport(0, 1), 1.0))
+    made.emit(RankHeartbeat(0, 0, -1))
+    made.emit(ForwardedReport(StepReport(0, 2), 2.0))
+    assert await heard(await actor(), 2) == [
+        ForwardedReport(StepReport(0, 1), 1.0),
+        ForwardedReport(StepReport(0, 2), 2.0),
+    ]
 
 
 async def test_a_pod_that_nobody_hears_any_more_ends_by_itself(board: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,4 +94,4 @@ async def test_a_pod_that_nobody_hears_any_more_ends_by_itself(board: Any, monke
     async with asyncio.timeout(20):
         while not obeyed:  # noqa: ASYNC110 - a timer of the loop, not an event of ours
             await asyncio.sleep(0.01)
-    assert obeyed == [{"op": "head-silent", "for_s": 0.1}]
+    assert obeyed == [HeadSilent(0.1)]

@@ -66,7 +66,7 @@ def context() -> Context:
 def report(*, step: int, of: int = 0, metrics: Mapping[str, Any] | None = None) -> None:
     """Say how far this rank is. Cheap enough for every step; metrics are averaged over the ranks that report them."""
     numbers = {name: _number(value) for name, value in (metrics or {}).items()}
-    heartbeat.report({"op": "report", "step": int(step), "of": int(of), "metrics": numbers, "at": time.time()})
+    heartbeat.report({"op": "report", "step": int(step), "of": int(of), "metrics": numbers, "at_unix_s": time.time()})
 
 
 def results(values: Mapping[str, Any]) -> None:

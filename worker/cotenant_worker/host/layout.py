@@ -58,4 +58,4 @@ def preempt_file() -> Path:
 
 def counters_path(rank: int) -> Path:
     """The few shared words between one rank and its launcher (`cells`)."""
-    return state_dir() / f"rank-{rank}.cell"
+    return state_dir() / f"rank-{rank}.counters"

@@ -27,7 +27,7 @@ class Codec(Generic[M]):
     """Encodes and decodes the messages of one protocol: `op` → dataclass."""
 
     def __init__(self, types: Mapping[str, type[M]]) -> None:
-        self._types = dict(types)
+        self.types = dict(types)
         self._ops: dict[type, str] = {kind: op for op, kind in types.items()}
         self._builders: dict[str, Convert] = {}
         """`op` → its `_record`, made when the first one comes: type hints cost time to resolve."""
@@ -54,7 +54,7 @@ class Codec(Generic[M]):
 
     def _message(self, raw: Any, where: str) -> Any:
         op = raw.get("op") if isinstance(raw, dict) else None
-        if not isinstance(op, str) or (kind := self._types.get(op)) is None:
+        if not isinstance(op, str) or (kind := self.types.get(op)) is None:
             raise MessageError(f"{where or 'message'}: unknown op {op!r}")
         build = self._builders.get(op)
         if build is None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 import signal as signals
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from cotenant import names
 from cotenant_worker.supervision.traceback_excerpt import LINES, error_line, excerpt
@@ -79,13 +78,6 @@ class RankExit:
     def conclusive(self) -> bool:
         """Nothing that others say can change the verdict."""
         return self.signal is not None and not self.collateral
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, raw: dict[str, Any]) -> RankExit:
-        return cls(**{**raw, "tail": tuple(raw["tail"]), "home": tuple(raw["home"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ class Heartbeat:
                 sequence = self._sequence() if self.collectives and not self.in_rendezvous else -1
                 if sequence >= 0:
                     launcher.set_counter("sequence", sequence)
-                launcher.send({"op": "beat", "beat": self._beat(sequence)})
+                launcher.send({"op": "heartbeat", **self._beat(sequence)})
                 self._report_memory()
 
     def _sequence(self):
@@ -119,7 +119,7 @@ class Heartbeat:
     def _report_steps(self, reported=-1, final=False):
         step = launcher.get_counter("step")
         if step > 0 and (final or step != reported):
-            launcher.send({"op": "report", "step": step, "counted": True, "at": time.time()})
+            launcher.send({"op": "report", "step": step, "counted": True, "at_unix_s": time.time()})
         return step
 
     def _beat(self, sequence):

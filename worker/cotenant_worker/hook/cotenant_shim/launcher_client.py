@@ -50,7 +50,7 @@ class LauncherClient:
 
     def report_gpus(self, uuids):
         """The GPUs that this process sees, and the contract's rank that they were granted to: worlds shrink."""
-        self.send({"op": "sees", "uuids": uuids, "grant": int(os.environ.get("COTENANT_GRANT", rank()))})
+        self.send({"op": "visible-gpus", "uuids": uuids, "grant": int(os.environ.get("COTENANT_GRANT", rank()))})
 
     def _connect(self):
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -75,7 +75,7 @@ class LauncherClient:
     def _shared(self):
         """The memory-mapped counters; None outside a rank."""
         if self._counters is None:
-            path = os.path.join(os.environ.get("COTENANT_STATE_DIR", "/nowhere"), f"rank-{rank()}.cell")
+            path = os.path.join(os.environ.get("COTENANT_STATE_DIR", "/nowhere"), f"rank-{rank()}.counters")
             with contextlib.suppress(OSError, ValueError), open(path, "r+b") as file:
                 self._counters = mmap.mmap(file.fileno(), _COUNTERS_BYTES)
         return self._counters

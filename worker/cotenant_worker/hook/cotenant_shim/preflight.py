@@ -36,7 +36,7 @@ def preflight(c10d, *, cuda):
     ones = torch.ones(1 << (22 if cuda else 18), dtype=torch.float32, device=device)
     c10d.all_reduce(ones)  # the first one also makes the connections
     wait()
-    launcher.send({"op": "mark", "what": f"first all-reduce of rank {rank()}"})
+    launcher.send({"op": "phase", "phase": f"first all-reduce of rank {rank()}"})
     best = None
     for _ in range(3):
         ones.fill_(1.0)
@@ -53,7 +53,15 @@ def preflight(c10d, *, cuda):
     quickest = torch.full((1,), own, dtype=torch.float64, device=device)
     c10d.all_reduce(quickest, op=c10d.ReduceOp.MIN)
     own = _remeasured(own, float(quickest), lambda: _own_speed(torch, device, wait))
-    launcher.send({"op": "preflight", "ms": best * 1e3, "bytes": ones.numel() * 4, "own_ms": own * 1e3, "device": kind})
+    launcher.send(
+        {
+            "op": "preflight",
+            "all_reduce_ms": best * 1e3,
+            "all_reduce_bytes": ones.numel() * 4,
+            "own_ms": own * 1e3,
+            "device": kind,
+        }
+    )
 
 
 def _own_speed(torch, device, wait):

@@ -84,7 +84,7 @@ class StepCounter:
             if self._source == _NO_SOURCE:
                 return False
             self._before = max(0, launcher.get_counter("step"))
-            launcher.send({"op": "mark", "what": f"first step of rank {rank()}", "stepped": True})
+            launcher.send({"op": "phase", "phase": f"first step of rank {rank()}", "first_step": True})
             heartbeat.activity["steps"] = lambda: self.other_steps
             heartbeat.start()
         if self._source == source:
@@ -141,7 +141,7 @@ def _report_epoch(logs):
     numbers = {name: float(value) for name, value in (logs or {}).items() if getattr(value, "ndim", 0) == 0}
     if numbers and step_counter.total and is_training_process():
         launcher.send(
-            {"op": "report", "step": step_counter.total, "counted": True, "metrics": numbers, "at": time.time()}
+            {"op": "report", "step": step_counter.total, "counted": True, "metrics": numbers, "at_unix_s": time.time()}
         )
 
 

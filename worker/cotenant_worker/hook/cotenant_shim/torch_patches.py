@@ -51,7 +51,7 @@ def after_distributed(c10d):
         with heartbeat.rendezvous():
             result = original(chosen, *args, **kwargs)
         with contextlib.suppress(Exception):
-            launcher.send({"op": "mark", "what": f"process group of rank {rank()}"})
+            launcher.send({"op": "phase", "phase": f"process group of rank {rank()}"})
             heartbeat.rendezvoused = c10d.get_world_size() == world_size()
             if heartbeat.rendezvoused:
                 launcher.send({"op": "collective", "name": transport(c10d)})
