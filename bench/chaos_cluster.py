@@ -34,7 +34,7 @@ from bench.parts.chaos.violation import InvariantViolationError
 from cotenant_local.cluster import lifecycle, spec
 from cotenant_local.cluster.lifecycle import Cluster
 from cotenant_local.host.api_client import Api
-from cotenant_local.host.cluster_folder import ClusterPlan
+from cotenant_local.host.cluster_plan import ClusterPlan
 from cotenant_local.host.errors import LocalError
 
 CHART = Path(__file__).resolve().parents[1] / "charts" / "cotenant"
@@ -193,7 +193,7 @@ def _list(documents: list[dict[str, Any]]) -> str:
 
 def run(cluster: Cluster, minutes: float, seed: int, wanted: list[ClusterFault]) -> FaultRun:
     port = ClusterPlan.load(cluster.state.plan).api_port
-    monitor = ClusterMonitor(Api("127.0.0.1", port, cluster.state.pki))
+    monitor = ClusterMonitor(Api.from_pki("127.0.0.1", port, cluster.state.pki))
     threading.Thread(target=monitor.run, daemon=True).start()
     faults = FaultRun(ClusterAccess(cluster, random.Random(seed)), monitor)
     end = time.monotonic() + minutes * 60

@@ -30,7 +30,7 @@ from typing import Any
 from cotenant_local.cluster import lifecycle, spec
 from cotenant_local.cluster.lifecycle import Cluster
 from cotenant_local.controlplane import control_socket
-from cotenant_local.controlplane.node_machines import descendants
+from cotenant_local.host.procfs import descendants
 from cotenant_local.programs import build
 
 NAME = "bench"

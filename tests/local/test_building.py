@@ -11,7 +11,7 @@ import pytest
 from cotenant_local.host import folders
 from cotenant_local.host.errors import LocalError
 from cotenant_local.host.progress import Progress
-from cotenant_local.programs import build
+from cotenant_local.programs import build, build_cache
 
 
 @pytest.fixture(autouse=True)
@@ -26,16 +26,16 @@ def test_a_build_that_fails_leaves_nothing_and_the_next_one_succeeds(cache: Path
         raise LocalError("the compiler is unhappy")
 
     with pytest.raises(LocalError, match="the compiler is unhappy"):
-        build._once("thing", "key", broken)
+        build_cache.once("thing", "key", broken)
     assert [entry.name for entry in cache.iterdir()] == ["thing.lock"]
-    made = build._once("thing", "key", lambda folder, _: (folder / "whole").touch())
+    made = build_cache.once("thing", "key", lambda folder, _: (folder / "whole").touch())
     assert [entry.name for entry in made.iterdir()] == ["whole"]
 
 
 BUILDER = """
     import sys, time
     from pathlib import Path
-    from cotenant_local.programs import build
+    from cotenant_local.programs import build, build_cache
 
     def make(folder, progress):
         (folder / "made-by").write_text(sys.argv[1])
@@ -44,7 +44,7 @@ BUILDER = """
         print("building", flush=True)
         sys.stdin.read()
 
-    print((build._once("thing", "key", make) / "made-by").read_text(), flush=True)
+    print((build_cache.once("thing", "key", make) / "made-by").read_text(), flush=True)
 """
 
 
@@ -73,7 +73,7 @@ def test_a_builder_that_is_killed_leaves_nothing_that_looks_done(tmp_path: Path,
         assert killed.stdout.readline() == "building\n"
         killed.kill()
     assert not (cache / "thing-key").exists()
-    made = build._once("thing", "key", lambda folder, _: (folder / "whole").touch())
+    made = build_cache.once("thing", "key", lambda folder, _: (folder / "whole").touch())
     assert sorted(entry.name for entry in cache.iterdir()) == ["thing-key", "thing.lock"]
     assert (made / "whole").exists()
 
@@ -84,7 +84,7 @@ def test_a_full_disk_is_named_and_nothing_half_made_stays(cache: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(LocalError, match=rf"a disk is full \({cache} has (.|\n)*or set XDG_CACHE_HOME"):
-        build._once("thing", "key", fill)
+        build_cache.once("thing", "key", fill)
     assert [entry.name for entry in cache.iterdir()] == ["thing.lock"]
 
 
@@ -95,7 +95,7 @@ def test_a_full_disk_that_a_program_met_is_named_with_its_words(cache: Path) -> 
         build._run(["sh", "-c", f"echo 'write half: {full.value.strerror.lower()}' >&2; exit 1"], folder, {})
 
     with pytest.raises(LocalError, match=r"a disk is full (.|\n)*write half: no space left on device"):
-        build._once("thing", "key", fill)
+        build_cache.once("thing", "key", fill)
     assert [entry.name for entry in cache.iterdir()] == ["thing.lock"]
 
 
@@ -103,12 +103,12 @@ def test_a_cache_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(LocalError, match=r"cannot be written .*; set XDG_CACHE_HOME"):
-        build._once("thing", "key", lambda folder, _: None)
+        build_cache.once("thing", "key", lambda folder, _: None)
 
 
 def test_the_key_changes_with_every_source_of_the_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     keys = []
-    monkeypatch.setattr(build, "_once", lambda kind, key, make: keys.append(key))
+    monkeypatch.setattr(build_cache, "once", lambda kind, key, make: keys.append(key))
     source = tmp_path / "source"
     source.mkdir()
     for name, text in (("go.mod", "\tk8s.io/kubernetes v1.36.3\n"), ("main.go", "package main\n")):

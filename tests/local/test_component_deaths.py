@@ -14,8 +14,8 @@ import pytest
 
 from cotenant_local.cluster import lifecycle, reports
 from cotenant_local.controlplane import components, control_socket
-from cotenant_local.controlplane.node_machines import descendants
 from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.procfs import descendants
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster

@@ -12,10 +12,9 @@ import pytest
 
 from cotenant_local.cluster import lifecycle, ownership, spec
 from cotenant_local.controlplane import control_socket
-from cotenant_local.controlplane.node_machines import descendants
 from cotenant_local.host import cgroup_claims
 from cotenant_local.host.cluster_folder import ClusterFolder
-from cotenant_local.host.processes import is_stopped
+from cotenant_local.host.procfs import descendants, is_stopped
 
 pytestmark = pytest.mark.cluster
 SECONDS = 90.0

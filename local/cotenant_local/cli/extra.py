@@ -9,7 +9,6 @@ MODULES = (
     "cryptography",
     "grpc",
     "grpc_tools",
-    "kubernetes",
     "prometheus_client",
     "psutil",
     "rich",

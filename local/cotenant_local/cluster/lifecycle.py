@@ -1,4 +1,4 @@
-"""A cluster from outside: up, down, status. Used by `cotenant local`, by the demo and by the tests' fixture.
+"""A cluster from outside: up, down, status.
 
 `up` returns a `Cluster`. With `attached=True` the cluster ends with this process, however that ends: the supervisor
 holds the other end of a socket that only this process has.
@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,8 +23,9 @@ from cotenant_local.cluster import identities, ownership, planner, sandbox
 from cotenant_local.cluster.api_faults import ApiFaults
 from cotenant_local.cluster.spec import ClusterSpec
 from cotenant_local.controlplane import components, control_socket
-from cotenant_local.host import cgroup_claims, folders, user_ids
-from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan
+from cotenant_local.host import cgroup_claims, folders, json_lines, user_ids
+from cotenant_local.host.cluster_folder import ClusterFolder
+from cotenant_local.host.cluster_plan import ClusterPlan
 from cotenant_local.host.errors import LocalError
 from cotenant_local.host.progress import Progress
 from cotenant_local.programs import build
@@ -49,7 +51,7 @@ class Cluster:
         return [str(self.programs / "controlplane"), program, f"{flag}={self.kubeconfig}", *arguments]
 
     def kubectl(self, *arguments: str, stdin: str | None = None, expect: int = 0) -> str:
-        """What it printed, errors last; anything but the expected exit code is raised."""
+        """Runs kubectl and returns its output, errors last; raises LocalError for any other exit code than `expect`."""
         done = subprocess.run(
             self.command("kubectl", *arguments), input=stdin, capture_output=True, text=True, check=False
         )
@@ -58,12 +60,12 @@ class Cluster:
         return done.stdout if expect == 0 else done.stdout + done.stderr
 
     def api_faults(self, **faults: Any) -> None:
-        """What clients outside and pods meet from now on; no arguments: no faults. `ApiFaults` has the names."""
+        """Makes the API server fail for clients outside and for pods, as `ApiFaults` says; no arguments: no faults."""
         try:
             wanted = ApiFaults(**faults).model_dump(by_alias=True) if faults else None
         except ValidationError as error:
-            said = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-            raise LocalError(f"faults of the API server: {'; '.join(said)}") from error
+            problems = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+            raise LocalError(f"faults of the API server: {'; '.join(problems)}") from error
         control_socket.request(self.state.control, do="faults", faults=wanted)
 
     def node(self, action: str, name: str) -> None:
@@ -73,54 +75,64 @@ class Cluster:
 def up(
     name: str, spec: ClusterSpec, *, keep_in: Path | None = None, attached: bool = False, out: TextIO = sys.stderr
 ) -> Cluster:
+    """Returns when every node is ready; raises LocalError, and then nothing is left of the cluster."""
     progress = Progress(out)
-    sandbox.check()
-    _check_images(spec)
-    if os.geteuid() and (why := user_ids.why_one()):
-        progress.log(f"all containers run as one user: {why}")
+    # 1. What this machine must have, and what is built once.
+    _check_machine(spec, progress)
     programs, stubs = build.programs(), build.stubs_path()
     oldest = build.oldest() if spec.oldest else None
+    # 2. The folder: claimed by name, locked, emptied of what an earlier life left.
     cgroup_claims.sweep()
     state = ownership.claim(name, keep_in)
-    with ownership.locked(state, name) as lock, contextlib.ExitStack() as on_failure, _claimed_cgroup(name) as group:
+    with ownership.locked(state, name) as lock, ExitStack() as on_failure, _claimed_cgroup(name) as cgroup:
         if keep_in is None:
             on_failure.callback(ownership.forget, name, state)
         ownership.clear(state, kept=keep_in is not None)
         ownership.check_disk_space(state)
-        places = planner.Prerequisites(state, programs, stubs, oldest, group.parent if group else None)
-        if group is None:
+        if cgroup is None:
             progress.log(f"limits of CPU and memory are not enforced: {cgroup_claims.why_none()}")
-        plan, listeners = planner.plan(name, spec, places)
-        identities.create(state, plan)
-        components.write_configuration(state)
-        more = {name: image.model_dump() for name, image in spec.images.items()}
-        catalogue = images.default_catalogue(folders.checkout(), Path(sys.prefix), more=more)
-        state.catalogue.write_text(json.dumps(catalogue, indent=1))
-        plan.save(state.plan)
-        here, there = socket.socketpair()
-        fds = [there.fileno(), *(listener.fileno() for listener in listeners)]
-        locks = [lock, *([group.descriptor] if group else [])]
+        # 3. The plan, certificates and configuration: everything that the supervisor reads.
+        ready = planner.Prerequisites(state, programs, stubs, oldest, cgroup.parent if cgroup else None)
+        plan, listeners = planner.plan(name, spec, ready)
+        _write_folder(state, plan, spec)
+        # 4. The sandbox, with the supervisor as its first process.
+        lifeline, far_end = socket.socketpair()
+        fds = [far_end.fileno(), *(listener.fileno() for listener in listeners)]
+        locks = [lock, *([cgroup.descriptor] if cgroup else [])]
         process = sandbox.start(state, fds, state.logs / "supervisor.log", locks)
         on_failure.callback(_kill, process)
-        for finished in (there, *listeners):
-            finished.close()
-        _wait_ready(here, process, state, progress)
+        for handed_over in (far_end, *listeners):
+            handed_over.close()
+        # 5. Ready, or the reason why not; from now on the cluster stands alone, unless this process holds its lifeline.
+        _wait_ready(lifeline, process, state, progress)
         if not attached:
-            here.sendall(b'{"detach": true}\n')
-            here.close()
+            lifeline.sendall(json_lines.encode(detach=True))
+            lifeline.close()
         on_failure.pop_all()
-    return Cluster(name, state, programs, here if attached else None)
+    return Cluster(name, state, programs, lifeline if attached else None)
 
 
-def _check_images(spec: ClusterSpec) -> None:
+def _check_machine(spec: ClusterSpec, progress: Progress) -> None:
+    sandbox.check()
     for name, image in spec.images.items():
         if absent := [path for path in image.paths if not Path(path).exists()]:
             raise LocalError(f"image {name}: {', '.join(absent)} is not on this machine")
+    if os.geteuid() and (why := user_ids.why_one()):
+        progress.log(f"all containers run as one user: {why}")
+
+
+def _write_folder(state: ClusterFolder, plan: ClusterPlan, spec: ClusterSpec) -> None:
+    identities.create(state, plan)
+    components.write_configuration(state)
+    more = {name: image.model_dump() for name, image in spec.images.items()}
+    catalogue = images.default_catalogue(folders.checkout(), Path(sys.prefix), more=more)
+    state.catalogue.write_text(json.dumps(catalogue, indent=1))
+    plan.save(state.plan)
 
 
 @contextlib.contextmanager
 def _claimed_cgroup(name: str) -> Iterator[cgroup_claims.CgroupClaim | None]:
-    """The claim on a cgroup goes to the sandbox, as the folder's lock does."""
+    """None without the right. The sandbox inherits the claim, as it does the folder's lock; ours is closed here."""
     claim = cgroup_claims.claim(name)
     try:
         yield claim
@@ -130,7 +142,7 @@ def _claimed_cgroup(name: str) -> Iterator[cgroup_claims.CgroupClaim | None]:
 
 
 def find(name: str) -> Cluster:
-    """A cluster that is up."""
+    """The cluster of that name; raises LocalError unless it is up."""
     state = ClusterFolder(folders.cluster(name))
     if not ownership.is_up(state):
         others = ", ".join(running()) or "none"
@@ -146,7 +158,7 @@ def running() -> list[str]:
 
 
 def known() -> list[str]:
-    """Up or not: every name with something on disk."""
+    """Every name with something on disk, up or not."""
     home = folders.clusters()
     return sorted(f.name for f in home.iterdir()) if home.is_dir() else []
 
@@ -182,7 +194,7 @@ def _stop_sandbox(state: ClusterFolder) -> None:
 
 
 def _first_pid(state: ClusterFolder) -> int | None:
-    """The sandbox's first process, in this PID namespace: the kernel says who listens on the control socket."""
+    """The first process of the sandbox, in this PID namespace: the one that listens on the control socket."""
     with contextlib.suppress(OSError):
         return control_socket.peer(state.control)
     return None
@@ -213,7 +225,7 @@ def _wait_ready(
 
 
 def tools_folder(cluster: Cluster) -> Path:
-    """For a PATH: `kubectl` and `helm` of the cluster's own version, as far as the user has none of their own."""
+    """A folder for PATH: `kubectl` and `helm` of the cluster's own version, for users who have none of their own."""
     folder = cluster.state.path / "bin"
     folder.mkdir(exist_ok=True)
     for program in ("kubectl", "helm"):

@@ -16,7 +16,8 @@ from typing import Any
 from cotenant_local.cluster import quantities
 from cotenant_local.cluster.spec import TAINT, ClusterSpec, NodeSpec
 from cotenant_local.host.addresses import Addresses
-from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan, NodePlan
+from cotenant_local.host.cluster_folder import ClusterFolder
+from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 from cotenant_local.host.errors import LocalError
 
 SIMULATED_GPUS = "cotenant.dev/simulated-gpus"

@@ -11,7 +11,7 @@ from typing import Any
 from cotenant_local.controlplane.volume_provisioner import CLASS, PROVISIONER
 from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.api_client import MERGE, Api
-from cotenant_local.host.cluster_folder import NodePlan
+from cotenant_local.host.cluster_plan import NodePlan
 from cotenant_local.metrics import server as metrics
 
 RBAC_V1 = "rbac.authorization.k8s.io/v1"

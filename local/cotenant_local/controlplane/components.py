@@ -7,7 +7,8 @@ leader election among one, no root rights, several kubelets on one machine. Each
 import json
 
 from cotenant_local.host.addresses import Addresses
-from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan
+from cotenant_local.host.cluster_folder import ClusterFolder
+from cotenant_local.host.cluster_plan import ClusterPlan
 from cotenant_local.host.private_files import write_secret
 
 API_PORT, FAULTY_PORT = 6443, 6444

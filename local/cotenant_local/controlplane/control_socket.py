@@ -16,8 +16,9 @@ from typing import Any, Protocol
 
 from cotenant_local.controlplane.network import ClusterNetworkError
 from cotenant_local.controlplane.node_machines import NodeError
+from cotenant_local.host import json_lines, procfs
 from cotenant_local.host.errors import LocalError
-from cotenant_local.host.processes import is_stopped
+from cotenant_local.host.json_lines import JsonLines
 
 NODE_ACTIONS = ("stop", "freeze", "isolate", "restore")
 
@@ -49,14 +50,14 @@ class ControlServer:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            try:
-                answer = await self._answer(json.loads(await reader.readline()))
-            except (NodeError, ClusterNetworkError, ValueError, KeyError) as error:
-                answer = {"error": str(error)}
-            writer.write(json.dumps(answer).encode() + b"\n")
-            await writer.drain()
-        writer.close()
+        peer = JsonLines(reader, writer)
+        try:
+            message = await peer.receive()
+            answer = await self._answer(message or {})
+        except (NodeError, ClusterNetworkError, ValueError, KeyError) as error:
+            answer = {"error": str(error)}
+        peer.send(**answer)
+        await peer.close()
 
     async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         match request.get("do"):
@@ -75,7 +76,7 @@ class ControlServer:
                 raise ValueError(f"unknown request {other!r}")
 
 
-def request(path: Path, timeout: float = 60.0, **request: Any) -> dict[str, Any]:
+def request(path: Path, timeout: float = 60.0, **message: Any) -> dict[str, Any]:
     """Raises OSError where nobody listens, LocalError where the cluster refuses or is silent."""
     with socket.socket(socket.AF_UNIX) as client, _short_address(path) as address:
         client.settimeout(timeout)
@@ -83,7 +84,7 @@ def request(path: Path, timeout: float = 60.0, **request: Any) -> dict[str, Any]
         first = _other_end(client)
         _refuse_stopped(first)
         try:
-            client.sendall(json.dumps(request).encode() + b"\n")
+            client.sendall(json_lines.encode(**message))
             with client.makefile("rb") as answers:
                 line = answers.readline()
         except TimeoutError as error:
@@ -100,7 +101,7 @@ def request(path: Path, timeout: float = 60.0, **request: Any) -> dict[str, Any]
 
 
 def _refuse_stopped(first: int) -> None:
-    if is_stopped(first):
+    if procfs.is_stopped(first):
         raise LocalError(f"the cluster's first process is stopped by a signal; it goes on with: kill -CONT {first}")
 
 

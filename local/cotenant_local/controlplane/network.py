@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from cotenant_local.host.addresses import Addresses
-from cotenant_local.host.cluster_folder import NodePlan
+from cotenant_local.host.cluster_plan import NodePlan
 
 BRIDGE = "lan0"
 MTU = 65520

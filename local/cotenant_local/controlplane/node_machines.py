@@ -9,13 +9,14 @@ import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from cotenant_local.controlplane import network
-from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan, NodePlan
+from cotenant_local.host import procfs
+from cotenant_local.host.cluster_folder import ClusterFolder
+from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 from cotenant_local.host.json_lines import JsonLines
-from cotenant_local.host.processes import Death, Processes, Service, any_stopped
+from cotenant_local.host.processes import Death, Processes, Service
 
 HELLO_DEADLINE_S = 30.0
 RESTART_PAUSE_S = 1.0
@@ -150,7 +151,7 @@ class NodeMachines:
 
     def _is_stopped(self, name: str) -> bool:
         pid = self._processes.pid(name)
-        return pid is not None and any_stopped(pid)
+        return pid is not None and procfs.any_stopped(pid)
 
     def _draw_boundary(self) -> None:
         network.isolate([machine.plan for machine in self._machines.values() if machine.isolated])
@@ -165,26 +166,10 @@ class NodeMachines:
         """Again until no process is new: one that forks while this runs must not get away."""
         root = self._processes.pid(name)
         done: set[int] = set()
-        while root is not None and (found := set(descendants(root)) - done):
+        while root is not None and (found := set(procfs.descendants(root)) - done):
             for pid in found:
                 try:
                     os.kill(pid, number)
                 except ProcessLookupError:
                     continue
             done |= found
-
-
-def descendants(root: int) -> list[int]:
-    """The process and all below it. Orphans of a node become children of its init, so none is missed."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                after_name = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            children.setdefault(int(after_name[1]), []).append(int(folder.name))
-    found = [root]
-    for pid in found:
-        found += children.get(pid, [])
-    return found

@@ -22,7 +22,8 @@ from cotenant_local.controlplane.connection_hold import ConnectionHold
 from cotenant_local.controlplane.control_socket import ControlServer
 from cotenant_local.controlplane.node_machines import NodeMachines
 from cotenant_local.host.api_client import Api, ApiError
-from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan, NodePlan
+from cotenant_local.host.cluster_folder import ClusterFolder
+from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 from cotenant_local.host.json_lines import JsonLines
 from cotenant_local.host.processes import Death, Processes, Service
 
@@ -39,7 +40,7 @@ class Supervisor:
         self.state, self.plan = state, ClusterPlan.load(state.plan)
         self.lifeline, self.listeners = lifeline, listeners
         self.processes = Processes(self.on_death)
-        self.api = Api("127.0.0.1", components.API_PORT, state.pki)
+        self.api = Api.from_pki("127.0.0.1", components.API_PORT, state.pki)
         self.connection_hold = ConnectionHold(self.api, self.log)
         self.machines = NodeMachines(
             self.state, self.plan, self.processes, log=self.log, on_start=self.forward_services
@@ -62,27 +63,33 @@ class Supervisor:
             self.failure.set_exception(StartError(death.describe()))
 
     async def up(self) -> None:
+        """Starts everything in order; raises StartError where something does not come up in time."""
         begun = time.monotonic()
+        # 1. The LAN, the store, the API server.
         network.control_plane()
         self.start("etcd", components.etcd(self.plan, self.state))
         self.start("kube-apiserver", components.apiserver(self.plan, self.state))
         self.lifeline.send(progress="starting etcd and the API server")
         await self.wait_until(self.api.ready, API_DEADLINE_S, "the API server to be ready")
         self.lifeline.send(progress=f"API server ready after {time.monotonic() - begun:.1f} s")
+        # 2. What works through the API server: controllers, scheduler, the way in from outside, metrics.
         self.start("kube-controller-manager", components.controller_manager(self.plan, self.state))
         self.start("kube-scheduler", components.scheduler(self.plan, self.state))
         self.forward_api(components.API_PORT)
         measured = not self.plan.oldest  # it has no nodes, and looks for the API in Endpoints instead of slices of them
         if measured:
             self.start("metrics", components.metrics(self.plan, self.state))
+        # 3. Rights, Services and the storage class, and the processes that need them.
         await asyncio.to_thread(bootstrap.create_system_objects, self.api, self.state.pki, with_metrics=measured)
         self.start("coredns", components.dns(self.plan, self.state))
         self.start("volumes", components.volumes(self.plan, self.state))
+        # 4. The nodes, all at once, each until its kubelet is ready.
         await asyncio.gather(*(self.start_node(node) for node in self.plan.nodes))
         for node in self.plan.nodes:
             ready = functools.partial(bootstrap.node_ready, self.api, node.name)
             await self.wait_until(ready, NODE_DEADLINE_S, f"node {node.name} to be ready")
             await asyncio.to_thread(bootstrap.set_extended_resources, self.api, node)
+        # 5. What a client finds missing otherwise: the default account, the metrics API.
         await self.wait_until(self.has_default_account, API_DEADLINE_S, "service accounts")
         # An API group that is announced and does not answer disturbs kubectl and the deletion of namespaces.
         if measured:

@@ -16,7 +16,7 @@ from typing import Any
 from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.api_client import Api, ApiError
 from cotenant_local.host.cluster_folder import VOLUMES, ClusterFolder
-from cotenant_local.host.informer import Informer, Server
+from cotenant_local.host.informer import Informer
 
 PROVISIONER, CLASS = "cotenant.dev/folder", "standard"
 REQUESTED_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
@@ -95,9 +95,8 @@ class Provisioner:
     def __init__(self, state: ClusterFolder, api: Api) -> None:
         self._folder, self._api = state.volumes, api
         self._woken = threading.Event()
-        server = Server(state.config / "volumes.kubeconfig")
-        self._claims = Informer(server, "/api/v1/persistentvolumeclaims", self._woken.set)
-        self._volumes = Informer(server, "/api/v1/persistentvolumes", self._woken.set)
+        self._claims = Informer(api, "/api/v1/persistentvolumeclaims", self._woken.set)
+        self._volumes = Informer(api, "/api/v1/persistentvolumes", self._woken.set)
 
     def run(self) -> None:
         for informer in (self._claims, self._volumes):
@@ -149,7 +148,7 @@ def event(claim: Document, reason: str) -> Document:
 
 def main() -> None:
     state = ClusterFolder(Path(sys.argv[1]))
-    Provisioner(state, Api(Addresses.CONTROL_PLANE, 6443, state.pki, "volumes")).run()
+    Provisioner(state, Api.from_pki(Addresses.CONTROL_PLANE, 6443, state.pki, "volumes")).run()
 
 
 if __name__ == "__main__":

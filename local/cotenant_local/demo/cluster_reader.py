@@ -1,44 +1,38 @@
-"""Reads the cluster for the demo: GPUNodes and TrainingJobs, with the kubeconfig that a person would use."""
+"""Reads the cluster for the demo: GPUNodes, TrainingJobs and events, with the kubeconfig that a person would use."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from cotenant_local.demo.scenes import Scene, scene_of
+from cotenant_local.host.api_client import Api
+
+PREFIX = "/apis/cotenant.dev/v1alpha1"
 
 
 class ClusterReader:
-    """A reader of one cluster. Raises what the Kubernetes client raises when the API server is gone."""
+    """One cluster. Raises ApiError, or OSError when the API server is gone."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        from kubernetes import client, config
-
-        self._objects = client.CustomObjectsApi(config.new_client_from_config(str(kubeconfig)))
-        self._events = client.CoreV1Api(self._objects.api_client)
+        self._api = Api.from_kubeconfig(kubeconfig)
 
     def scene(self) -> Scene:
         return scene_of(self._list("gpunodes"), self._list("trainingjobs"))
 
     def describe(self, job: str) -> str:
-        """What `kubectl describe` would show of a job that waits: its verdict and its events."""
+        """The part of `kubectl describe` that shows why a job waits: its verdict and its events."""
         namespace, name = job.split("/")
-        document = self._objects.get_namespaced_custom_object(
-            "cotenant.dev", "v1alpha1", namespace, "trainingjobs", name
-        )
+        document = self._api.call("GET", f"{PREFIX}/namespaces/{namespace}/trainingjobs/{name}")
         pending = document.get("status", {}).get("pending") or {}
         lines = [f"$ kubectl -n {namespace} describe tj {name}   # the part that says why it waits"]
         lines += [f"  {key}: {value}" for key, value in pending.items()]
-        events = json.loads(
-            self._events.list_namespaced_event(
-                namespace, field_selector=f"involvedObject.name={name}", _preload_content=False
-            ).data
-        )
+        about = quote(f"involvedObject.name={name}")
+        events = self._api.call("GET", f"/api/v1/namespaces/{namespace}/events?fieldSelector={about}")
         lines += [f"  event {item.get('reason')}: {item.get('message')}" for item in events["items"]]
         return "\n".join(lines)
 
     def _list(self, plural: str) -> list[dict[str, Any]]:
-        raw = self._objects.list_cluster_custom_object("cotenant.dev", "v1alpha1", plural, _preload_content=False)
-        items: list[dict[str, Any]] = json.loads(raw.data)["items"]
+        items: list[dict[str, Any]] = self._api.call("GET", f"{PREFIX}/{plural}")["items"]
         return items

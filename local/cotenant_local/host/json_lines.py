@@ -1,6 +1,7 @@
-"""JSON lines over a socket between the processes of a cluster: `up` and its supervisor, the supervisor and its nodes.
+"""JSON lines between the processes of a cluster: one document a line, one peer class for sockets and pipes.
 
-Either end sees the other's death as the end of the stream; that is what a lifeline is.
+Either end sees the other's death as the end of the stream; a lifeline is nothing more. What runs between a fork and the
+user's program has a writer of its own (`reports`), because it imports nothing of this tree.
 """
 
 import asyncio
@@ -9,8 +10,24 @@ import socket
 from typing import Any, Self
 
 
+def encode(**message: Any) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+async def receive(reader: asyncio.StreamReader) -> dict[str, Any] | None:
+    """The next document; None at the end of the stream. Raises ValueError for a line that is not JSON."""
+    try:
+        line = await reader.readline()
+    except ConnectionError:
+        return None
+    if not line.endswith(b"\n"):
+        return None
+    message: dict[str, Any] = json.loads(line)
+    return message
+
+
 class JsonLines:
-    """One end, for asyncio."""
+    """One end of a connection, for asyncio."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -21,18 +38,11 @@ class JsonLines:
 
     def send(self, **message: Any) -> None:
         if not self._writer.is_closing():
-            self._writer.write(json.dumps(message).encode() + b"\n")
+            self._writer.write(encode(**message))
 
     async def receive(self) -> dict[str, Any] | None:
-        """None at the end of the stream."""
-        try:
-            line = await self._reader.readline()
-        except ConnectionError:
-            return None
-        if not line.endswith(b"\n"):
-            return None
-        message: dict[str, Any] = json.loads(line)
-        return message
+        """The next document; None at the end of the stream."""
+        return await receive(self._reader)
 
     async def close(self) -> None:
         try:

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from cotenant_local.host import procfs
+
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10.0
 STEADY_S = 30.0
 """A process that ran this long is started again without a pause."""
@@ -89,7 +91,7 @@ class Processes:
         return {
             name: {
                 "pid": running.process.pid if running.process else None,
-                "stopped": running.process is not None and any_stopped(running.process.pid),
+                "stopped": running.process is not None and procfs.any_stopped(running.process.pid),
                 "restarts": running.deaths,
                 "since": running.started,
                 "lastDeath": asdict(running.last) if running.last else None,
@@ -171,23 +173,6 @@ def _how(status: int) -> str:
         number = os.WTERMSIG(status)
         return f"signal {number} ({signal.Signals(number).name})"
     return f"exit code {os.WEXITSTATUS(status)}"
-
-
-def is_stopped(pid: int) -> bool:
-    """By SIGSTOP or a debugger: it is there, and does nothing."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in {"T", "t"}
-    except OSError:
-        return False
-
-
-def any_stopped(pid: int) -> bool:
-    """It is stopped, or a process that it started to work for it: nothing comes of either."""
-    try:
-        helpers = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        helpers = []
-    return any(is_stopped(each) for each in (pid, *map(int, helpers)))
 
 
 def tail(log: Path, lines: int = TAIL_LINES) -> str:

@@ -6,7 +6,8 @@ import sys
 import threading
 import time
 
-from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan
+from cotenant_local.host.cluster_folder import ClusterFolder
+from cotenant_local.host.cluster_plan import ClusterPlan
 from cotenant_local.metrics import rates
 from cotenant_local.metrics.rates import Key, Sample, UsageRate
 
@@ -32,7 +33,7 @@ class MetricsCollector:
         while True:
             try:
                 self._record(name, rates.parse(self._scrape(name)))
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, ValueError, http.client.HTTPException) as error:
                 print(f"metrics of {name}: {error}", file=sys.stderr, flush=True)
                 self.nodes.pop(name, None)
                 self._last.pop(name, None)

@@ -3,12 +3,11 @@
 CPU is the time that was used between the looks over the time between them; memory is the later working set.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-LINE = re.compile(r"^(?P<name>\w+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)(?: (?P<at>\d+))?$")
-LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+from prometheus_client.parser import text_string_to_metric_families
+
 NODE = ("node_cpu_usage_seconds_total", "node_memory_working_set_bytes")
 CONTAINER = ("container_cpu_usage_seconds_total", "container_memory_working_set_bytes")
 Key = tuple[str, ...]
@@ -35,16 +34,19 @@ class UsageRate:
 
 
 def parse(text: str) -> dict[Key, Sample]:
-    """A kubelet's answer in the text format of Prometheus; what lacks CPU or memory or a time is left out."""
+    """A kubelet's answer in the text format of Prometheus; what lacks CPU or memory or a time is left out.
+
+    Raises ValueError for what is not in that format.
+    """
     found: dict[Key, dict[str, tuple[float, float]]] = {}
-    for line in text.splitlines():
-        match = LINE.match(line)
-        if match is None or match["at"] is None or match["name"] not in (*NODE, *CONTAINER):
-            continue
-        labels = dict(LABEL.findall(match["labels"] or ""))
-        key = () if match["name"] in NODE else (labels["namespace"], labels["pod"], labels["container"])
-        kind = "cpu" if "cpu" in match["name"] else "memory"
-        found.setdefault(key, {})[kind] = (float(match["value"]), int(match["at"]) / 1000)
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.timestamp is None or sample.name not in (*NODE, *CONTAINER):
+                continue
+            labels = sample.labels
+            key = () if sample.name in NODE else (labels["namespace"], labels["pod"], labels["container"])
+            kind = "cpu" if "cpu" in sample.name else "memory"
+            found.setdefault(key, {})[kind] = (sample.value, float(sample.timestamp))
     return {
         key: Sample(values["cpu"][0], int(values["memory"][0]), values["cpu"][1])
         for key, values in found.items()

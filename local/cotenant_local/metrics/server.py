@@ -16,7 +16,8 @@ from typing import Any
 
 from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.api_client import Api, ApiError
-from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan
+from cotenant_local.host.cluster_folder import ClusterFolder
+from cotenant_local.host.cluster_plan import ClusterPlan
 from cotenant_local.metrics.collector import MetricsCollector
 from cotenant_local.metrics.rates import Key, UsageRate
 
@@ -131,7 +132,7 @@ def main() -> None:
     state = ClusterFolder(Path(sys.argv[1]))
     collector = MetricsCollector(state, ClusterPlan.load(state.plan))
     collector.start()
-    answers = MetricsApi(Api(Addresses.CONTROL_PLANE, 6443, state.pki, "metrics"), collector)
+    answers = MetricsApi(Api.from_pki(Addresses.CONTROL_PLANE, 6443, state.pki, "metrics"), collector)
     listen((Addresses.CONTROL_PLANE, PORT), state.pki, answers).serve_forever()
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from cotenant_local.controlplane.components import DOMAIN, program
 from cotenant_local.host.addresses import Addresses
-from cotenant_local.host.cluster_folder import ClusterFolder, ClusterPlan, NodePlan
+from cotenant_local.host.cluster_folder import ClusterFolder
+from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 
 CRI_SOCKET = "/run/cotenant/cri.sock"
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from cotenant_local.controlplane import network
 from cotenant_local.host.addresses import Addresses
-from cotenant_local.host.cluster_folder import VOLUMES, ClusterFolder, ClusterPlan, NodePlan
+from cotenant_local.host.cluster_folder import VOLUMES, ClusterFolder
+from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 from cotenant_local.host.json_lines import JsonLines
 from cotenant_local.host.mounts import bind, overlay_folder, share
 from cotenant_local.host.processes import Death, Processes, Service

@@ -7,7 +7,7 @@ what the cluster's file said, as LXCFS does for containers. Containers do not se
 import sys
 from pathlib import Path
 
-from cotenant_local.host.cluster_folder import NodePlan
+from cotenant_local.host.cluster_plan import NodePlan
 from cotenant_local.host.mounts import bind, mount
 
 STAGE = Path("/run/cotenant/machine")

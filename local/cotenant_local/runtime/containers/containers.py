@@ -5,11 +5,11 @@ import contextlib
 import logging
 import signal
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cotenant_local.runtime.containers import container_spec, disk_records
+from cotenant_local.runtime.containers.container import RECORDED, Container, StateError
 from cotenant_local.runtime.containers.container_environment import ContainerEnvironment
 from cotenant_local.runtime.containers.images import Image
 from cotenant_local.runtime.containers.sandboxes import Sandbox
@@ -24,51 +24,6 @@ from cotenant_local.runtime.shim.zygote_client import LaunchError, ZygoteClient
 
 log = logging.getLogger(__name__)
 KILL_DEADLINE_S = 10.0
-
-
-class StateError(Exception):
-    """The container is not in a state in which this can be done."""
-
-
-@dataclass
-class Container:
-    """One container. `started` and `exit` are the shim's records."""
-
-    id: str
-    folder: Path
-    config: Any
-    sandbox_id: str
-    image_id: str
-    created_at: int
-    uid: int
-    gid: int
-    groups: list[int]
-    log_path: str
-    notes: list[str]
-    cgroup: ContainerCgroup | None = None
-    started: dict[str, Any] | None = None
-    exit: dict[str, Any] | None = None
-    watcher: "asyncio.Task[None] | None" = None
-
-    @property
-    def state(self) -> int:
-        if self.exit:
-            return int(proto.pb.CONTAINER_EXITED)
-        return int(proto.pb.CONTAINER_RUNNING if self.started else proto.pb.CONTAINER_CREATED)
-
-    @property
-    def running(self) -> bool:
-        return self.started is not None and self.exit is None
-
-    @property
-    def pid(self) -> int:
-        if not self.running:
-            raise StateError(f"container {self.config.metadata.name} ({self.id}) is not running")
-        assert self.started is not None
-        return int(self.started["pid"])
-
-
-META = ("sandbox_id", "image_id", "created_at", "uid", "gid", "groups", "log_path", "notes")
 
 
 class Containers:
@@ -86,7 +41,7 @@ class Containers:
     def recover(self) -> None:
         """After a start: takes up what an earlier runtime left. Call inside the event loop."""
         for folder, message, meta in disk_records.each(self.folder, proto.pb.ContainerConfig):
-            container = Container(folder.name, folder, message, **{name: meta[name] for name in META})
+            container = Container(folder.name, folder, message, **{name: meta[name] for name in RECORDED})
             if meta["cgroup"]:
                 folders = {name: Path(path) for name, path in meta["cgroup"].items()}
                 container.cgroup = ContainerCgroup(folders, self.cgroups.unified)

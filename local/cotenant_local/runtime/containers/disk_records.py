@@ -59,12 +59,3 @@ def remove(folder: Path) -> None:
         function(path)
 
     shutil.rmtree(folder, onerror=make_writable)
-
-
-def start_time(pid: int) -> int | None:
-    """When a process began, in ticks: with the id it names a process for ever. None when it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return None if fields[0] in {"Z", "X"} else int(fields[19])

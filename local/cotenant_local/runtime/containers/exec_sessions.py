@@ -10,8 +10,9 @@ import termios
 from typing import Any
 
 from cotenant_local.runtime.containers import disk_records
-from cotenant_local.runtime.containers.containers import Container
-from cotenant_local.runtime.shim.zygote_client import ZygoteClient, first_report, receive_descriptor
+from cotenant_local.runtime.containers.container import Container
+from cotenant_local.runtime.shim import pipes
+from cotenant_local.runtime.shim.zygote_client import ZygoteClient, read_report, receive_descriptor
 
 ExitCode = int
 
@@ -29,19 +30,16 @@ class ExecSession:
 
     async def started(self) -> None:
         """Raises LaunchError when the program cannot run."""
-        reader = asyncio.StreamReader()
-        pipe = os.fdopen(self._reports, "rb", buffering=0)
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        reader, transport = await pipes.open_reader(self._reports)
         try:
-            first_report(await reader.readline())
+            await read_report(reader)
         except BaseException:
             transport.close()
             raise
 
         async def code() -> ExitCode:
             try:
-                return int(first_report(await reader.readline())["exit_code"])
+                return int((await read_report(reader))["exit_code"])
             finally:
                 transport.close()
 
@@ -141,14 +139,8 @@ async def run(
 
 
 async def _collect(fd: int, limit: int) -> bytes:
-    reader = asyncio.StreamReader()
-    pipe = os.fdopen(fd, "rb", buffering=0)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     kept = bytearray()
-    try:
+    async with pipes.reading(fd) as reader:
         while data := await reader.read(1 << 16):
             kept += data[: limit - len(kept)]
-    finally:
-        transport.close()
     return bytes(kept)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant_local.host import procfs
 from cotenant_local.runtime.containers import disk_records
 from cotenant_local.runtime.inside import syscalls
 from cotenant_local.runtime.interface import field_support, proto
@@ -39,7 +40,7 @@ class Sandbox:
 
     @property
     def ready(self) -> bool:
-        return self.pid != 0 and disk_records.start_time(self.pid) == self.pid_started
+        return self.pid != 0 and procfs.start_time(self.pid) == self.pid_started
 
     @property
     def options(self) -> Any:
@@ -148,7 +149,7 @@ class Sandboxes:
             os.close(confirms)
 
     async def _set_up(self, sandbox: Sandbox) -> None:
-        sandbox.pid_started = disk_records.start_time(sandbox.pid) or 0
+        sandbox.pid_started = procfs.start_time(sandbox.pid) or 0
         if "ipc" in sandbox.private_namespaces:
             sandbox.shm.mkdir()
             syscalls.mount(

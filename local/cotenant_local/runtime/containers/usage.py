@@ -10,11 +10,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant_local.runtime.containers.containers import Container
+from cotenant_local.runtime.containers.container import Container
 from cotenant_local.runtime.containers.sandboxes import Sandbox
 from cotenant_local.runtime.isolation import container_cgroups
-
-TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -65,21 +63,23 @@ class UsageMeter:
 
 
 def _cpu(pid: int) -> int:
-    """User and system time, its own and that of the children that it waited for."""
+    """User and system time in nanoseconds, of the process and of the children that it waited for; 0 when it is gone."""
+    import psutil  # 20 ms, and not needed where there are cgroups
+
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
+        return round(sum(psutil.Process(pid).cpu_times()[:4]) * 1e9)
+    except psutil.Error:
         return 0
-    return sum(map(int, fields[11:15])) * TICK
 
 
 def _memory(pid: int) -> int:
-    """Resident memory, what is shared counted in proportion."""
+    """Resident bytes, what is shared counted in proportion; 0 when the process is gone."""
+    import psutil
+
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
+        return int(psutil.Process(pid).memory_full_info().pss)
+    except psutil.Error:
         return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
 def _own_files(container: Container) -> tuple[int, int]:

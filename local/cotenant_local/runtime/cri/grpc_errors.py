@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from cotenant_local.runtime.containers.containers import StateError
+from cotenant_local.runtime.containers.container import StateError
 from cotenant_local.runtime.interface.unsupported import UnsupportedError
 from cotenant_local.runtime.isolation.cdi import CdiError
 from cotenant_local.runtime.isolation.cgroup_settings import LimitError

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from cotenant_local.runtime.containers import host_ports, images
-from cotenant_local.runtime.containers.containers import Container, Containers, StateError
+from cotenant_local.runtime.containers.container import Container, StateError
+from cotenant_local.runtime.containers.containers import Containers
 from cotenant_local.runtime.containers.sandboxes import Sandbox, Sandboxes
 from cotenant_local.runtime.containers.usage import UsageMeter
 from cotenant_local.runtime.interface.config import RuntimeConfig

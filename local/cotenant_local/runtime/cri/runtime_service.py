@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from cotenant_local.runtime.containers import exec_sessions
-from cotenant_local.runtime.containers.containers import StateError
+from cotenant_local.runtime.containers.container import StateError
 from cotenant_local.runtime.containers.sandboxes import HANDLERS
 from cotenant_local.runtime.cri import messages
 from cotenant_local.runtime.cri.grpc_errors import with_status_codes

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cotenant_local.runtime.containers import usage
-from cotenant_local.runtime.containers.containers import Container
+from cotenant_local.runtime.containers.container import Container
 from cotenant_local.runtime.containers.sandboxes import Sandbox
 from cotenant_local.runtime.containers.usage import ContainerUsage
 from cotenant_local.runtime.interface import proto

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-from cotenant_local.runtime.containers.containers import StateError
+from cotenant_local.runtime.containers.container import StateError
 from cotenant_local.runtime.cri import messages, stats_messages
 from cotenant_local.runtime.cri.grpc_errors import with_status_codes
 from cotenant_local.runtime.cri.node_runtime import NodeRuntime

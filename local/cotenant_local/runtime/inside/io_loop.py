@@ -14,6 +14,7 @@ import socket
 import struct
 from typing import Any
 
+from cotenant_local.runtime.inside import reports
 from cotenant_local.runtime.inside.logs import LogFile
 from cotenant_local.runtime.inside.start import StartedProgram
 
@@ -166,7 +167,7 @@ class IoLoop:
                     self.attached.add(fd)
         except OSError as error:
             answer = {"ok": False, "error": error.strerror}
-        self._send(fd, json.dumps(answer).encode() + b"\n")
+        self._send(fd, reports.encode(**answer))
 
     def _read_frames(self, fd: int, buffer: bytes) -> None:
         while len(buffer) >= HEADER.size:

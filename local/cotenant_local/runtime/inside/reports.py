@@ -9,8 +9,12 @@ class SetupError(Exception):
     """A container cannot be set up as asked; the message is for the person who wrote the pod."""
 
 
+def encode(**document: Any) -> bytes:
+    return json.dumps(document).encode() + b"\n"
+
+
 def send(fd: int, **document: Any) -> None:
-    os.write(fd, json.dumps(document).encode() + b"\n")
+    os.write(fd, encode(**document))
 
 
 def describe(error: BaseException) -> str:

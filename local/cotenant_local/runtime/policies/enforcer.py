@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from cotenant_local.host.informer import Informer, Server
+from cotenant_local.host.api_client import Api
+from cotenant_local.host.informer import Informer
 from cotenant_local.runtime.containers.sandboxes import Sandbox
 from cotenant_local.runtime.isolation.pod_network import PodNetworkError, run_script
 from cotenant_local.runtime.policies import rules
@@ -27,16 +28,16 @@ class PolicyEnforcer:
     """Of one node. `dns` is the name server's address: it is not a pod here, but policies name it as one."""
 
     def __init__(self, kubeconfig: Path, dns: str, sandboxes: Callable[[], Iterable[Sandbox]]) -> None:
-        server = Server(kubeconfig)
+        api = Api.from_kubeconfig(kubeconfig)
         self.loop = asyncio.get_running_loop()
         self.sandboxes = sandboxes
         self.dns = PolicyPod(
             "kube-system", "kube-dns", "", dns, DNS_LABELS, {("dns", "UDP"): 53, ("dns-tcp", "TCP"): 53}
         )
         self.wake = asyncio.Event()
-        self.policies = Informer(server, "/apis/networking.k8s.io/v1/networkpolicies", self._changed)
-        self.namespaces = Informer(server, "/api/v1/namespaces", self._changed)
-        self.pods = Informer(server, "/api/v1/pods", self._changed)
+        self.policies = Informer(api, "/apis/networking.k8s.io/v1/networkpolicies", self._changed)
+        self.namespaces = Informer(api, "/api/v1/namespaces", self._changed)
+        self.pods = Informer(api, "/api/v1/pods", self._changed)
         self.written = ""
         self.lock = asyncio.Lock()
         self.task: asyncio.Task[None] | None = None

@@ -1,32 +1,35 @@
 """The runtime's side of a shim's control socket: one request per connection, or a watch that lasts until the end."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
+from cotenant_local.host import json_lines
+from cotenant_local.host.json_lines import JsonLines
+
 
 class ShimError(Exception):
-    """The shim refused or is gone."""
+    """The shim refused the request, or is gone."""
 
 
 async def connect(folder: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_unix_connection(str(folder / "ctl.sock"))
 
 
-async def request(folder: Path, **request: Any) -> None:
-    """One request, one answer."""
+async def request(folder: Path, **message: Any) -> None:
+    """One request, one answer; raises ShimError."""
     try:
         reader, writer = await connect(folder)
     except OSError as error:
         raise ShimError(f"the container's shim is gone: {error.strerror}") from error
+    peer = JsonLines(reader, writer)
     try:
-        writer.write(json.dumps(request).encode() + b"\n")
-        answer = json.loads(await reader.readline() or b'{"ok": false, "error": "the container has ended"}')
-    except ConnectionError as error:
-        raise ShimError("the container has ended") from error
+        peer.send(**message)
+        answer = await peer.receive()
     finally:
         writer.close()
+    if answer is None:
+        raise ShimError("the container has ended")
     if not answer["ok"]:
         raise ShimError(answer["error"])
 
@@ -34,7 +37,7 @@ async def request(folder: Path, **request: Any) -> None:
 async def attach(folder: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection on which both sides send frames from now on."""
     reader, writer = await connect(folder)
-    writer.write(b'{"op": "attach"}\n')
+    writer.write(json_lines.encode(op="attach"))
     await reader.readline()
     return reader, writer
 
@@ -46,7 +49,7 @@ async def wait_ended(folder: Path) -> None:
     except OSError:
         return
     try:
-        writer.write(b'{"op": "watch"}\n')
+        writer.write(json_lines.encode(op="watch"))
         while await reader.read(4096):
             pass
     except ConnectionError:

@@ -4,7 +4,6 @@ The zygote is started again when it died; what it forked earlier is not touched 
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import socket
@@ -12,6 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from cotenant_local.host import json_lines
+from cotenant_local.runtime.shim import pipes
 
 SOURCE_ROOT = str(Path(__file__).resolve().parents[3])
 BOOT = "import sys; sys.path.insert(0, sys.argv[2]); from cotenant_local.runtime.inside.zygote import main; main()"
@@ -57,17 +59,18 @@ class ZygoteClient:
             self.send(request, [theirs, *(fds or ())])
         finally:
             os.close(theirs)
-        async with lines_of(mine) as reader:
-            return int(first_report(await reader.readline())["pid"])
+        async with pipes.reading(mine) as reader:
+            return int((await read_report(reader))["pid"])
 
 
-def first_report(line: bytes) -> dict[str, Any]:
-    if not line:
+async def read_report(reader: asyncio.StreamReader) -> dict[str, Any]:
+    """The next report of a forked child; raises LaunchError for an error, or where there is none."""
+    report = await json_lines.receive(reader)
+    if report is None:
         raise LaunchError("the process ended before it said why; the runtime's log has its traceback")
-    document: dict[str, Any] = json.loads(line)
-    if "error" in document:
-        raise LaunchError(document["error"])
-    return document
+    if "error" in report:
+        raise LaunchError(report["error"])
+    return report
 
 
 async def receive_descriptor(ours: socket.socket) -> tuple[bytes, int]:
@@ -81,17 +84,3 @@ async def receive_descriptor(ours: socket.socket) -> tuple[bytes, int]:
         loop.remove_reader(ours)
     said, fds, _, _ = socket.recv_fds(ours, 4096, 1)
     return said, fds[0] if fds else -1
-
-
-@contextlib.asynccontextmanager
-async def lines_of(fd: int) -> Any:
-    """The read end of a pipe as a stream reader; closes it."""
-    reader = asyncio.StreamReader()
-    pipe = os.fdopen(fd, "rb", buffering=0)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), pipe
-    )
-    try:
-        yield reader
-    finally:
-        transport.close()

@@ -7,10 +7,10 @@ import os
 from typing import Any
 
 from cotenant_local.runtime.containers import exec_sessions
-from cotenant_local.runtime.containers.containers import Container
+from cotenant_local.runtime.containers.container import Container
 from cotenant_local.runtime.containers.exec_sessions import ExecSession
 from cotenant_local.runtime.inside import io_loop
-from cotenant_local.runtime.shim import shim_client
+from cotenant_local.runtime.shim import pipes, shim_client
 from cotenant_local.runtime.shim.zygote_client import LaunchError, ZygoteClient
 from cotenant_local.runtime.streaming.channels import Channels
 
@@ -68,16 +68,10 @@ async def run_exec(
 
 
 async def _copy(channels: Channels, stream: str, fd: int) -> None:
-    reader = asyncio.StreamReader()
-    pipe = os.fdopen(fd, "rb", buffering=0)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-    try:
+    async with pipes.reading(fd) as reader:
         with contextlib.suppress(OSError):  # a terminal ends with EIO
             while data := await reader.read(1 << 15):
                 await channels.send(stream, data)
-    finally:
-        transport.close()
 
 
 async def _listen(channels: Channels, session: ExecSession) -> None:
