@@ -15,7 +15,7 @@ import pytest
 from cotenant_local.cluster import lifecycle, reports
 from cotenant_local.controlplane import components, control_socket
 from cotenant_local.host.addresses import Addresses
-from cotenant_local.host.procfs import descendants
+from cotenant_local.host.procfs import descendants, is_stopped
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -129,6 +129,7 @@ def test_a_node_whose_first_process_is_stopped_by_a_signal_is_told(local_cluster
     everything = descendants(control_socket.peer(local_cluster.state.control))
     *_, first = (pid for pid in everything if is_first_of(pid, "node-2"))  # before it comes its `unshare`
     os.kill(first, signal.SIGSTOP)
+    wait_until(lambda: is_stopped(first), "the first process to stop")
     try:
         said = reports.as_text(lifecycle.status(local_cluster.name))
     finally:
