@@ -72,7 +72,8 @@ def exceeds_cluster(cycle: Cycle, request: Request) -> Refusal | None:
             reason=Reason.NODES_NOT_READY,
             message=(
                 f"Needs {describe_request(job)}; the nodes that are ready hold {fits} of "
-                f"{counted(request.workers, 'worker')}. Not ready: {', '.join(down[:5])}{' …' if len(down) > 5 else ''}."
+                f"{counted(request.workers, 'worker')}. "
+                f"Not ready: {', '.join(down[:5])}{' …' if len(down) > 5 else ''}."
             ),
             evidence=(("asked", request.workers), ("available", fits), ("nodes_not_ready", len(down))),
         )
