@@ -1,9 +1,8 @@
 """API server in memory, the one double of `Kube`: the rules that the operator relies on, and faults on demand.
 
 resourceVersions grow with every change and guard patches; a name is taken until its object is gone; a subresource alone
-writes the status; a pod that runs is removed by its kubelet, all else at once. The watch hands on every change in
-order, when a test calls `deliver`. `tests/controller/client/test_kube.py` holds the real API
-server to the same promises.
+writes the status; a pod that runs is removed by its kubelet, all else at once. The watch hands on each change in order,
+when a test calls `deliver`. `tests/controller/client/test_kube.py` holds the real API server to the same promises.
 """
 
 from __future__ import annotations

@@ -10,12 +10,12 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from cotenant.controller.client.fence import Fence
-from cotenant.controller.client.kube import Document, Resource, UnreachableError
+from cotenant.controller.client.kube import Document, Kube, Resource, UnreachableError
 from cotenant.controller.client.rest import RestKube, RetryPolicy
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.cluster.cluster_view import ClusterView
@@ -45,37 +45,16 @@ STUCK_S = 60.0
 
 
 class Operator:
-    """One replica."""
+    """One replica: observes, decides and writes. `kube` holds back its writes unless `is_leader`."""
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
-        home = asyncio.get_running_loop()
-
-        def tell(leads: bool) -> None:
-            """From the thread of the Lease."""
-            if not home.is_closed():
-                home.call_soon_threadsafe(self._on_leadership, leads)
-
+    def __init__(self, kube: Kube, is_leader: Callable[[], bool], settings: Settings, metrics: Metrics) -> None:
+        self.kube = kube
+        self.is_leader = is_leader
         self.settings = settings
         self.metrics = metrics
         self.synced_at: float | None = None
         self._wake_up = asyncio.Event()
         self.cache = ObjectCache(self._wake_up.set)
-        lease_kube = RestKube(
-            in_flight=2, on_call=metrics.count_call, retry=RetryPolicy(attempts=2, call_timeout_s=3.0)
-        )
-        self.elector = LeaderElector(
-            lease_kube,
-            namespace=settings.namespace,
-            name=settings.lease_name,
-            identity=settings.identity,
-            on_change=tell,
-        )
-        self.lease = LeaseThread(lease_kube, self.elector)
-        self.kube = RestKube(
-            in_flight=settings.writes_in_flight,
-            on_call=metrics.count_call,
-            before_write=Fence(lambda: self.elector.is_leader).check,
-        )
         self.budgets = Budgets()
         self.cluster = ClusterView(self.cache, settings, self.budgets)
         self.event_recorder = EventRecorder(
@@ -110,7 +89,7 @@ class Operator:
             schedule=partial(schedule, policy=self.settings.policy),
             metrics=self.metrics,
             settings=self.settings,
-            is_leader=lambda: self.elector.is_leader,
+            is_leader=self.is_leader,
             resync=self.resync,
             verdict_throttle=VerdictThrottle(reword_s=self.settings.verdict_s),
             on_plan=self.queue_status_writer.on_plan,
@@ -146,7 +125,6 @@ class Operator:
     def tasks(self) -> dict[str, Coroutine[Any, Any, None]]:
         return {
             "feed": kopf_feed.run(self.on_event),
-            "lease": self.lease.run(),
             "loop": self.loop.run(),
             "resync": self.keep_in_sync(),
             "events": self.event_recorder.run(),
@@ -154,7 +132,7 @@ class Operator:
             "progress": self.progress_poller.run(),
         }
 
-    def _on_leadership(self, leads: bool) -> None:
+    def on_leadership(self, leads: bool) -> None:
         self.metrics.leader.set(int(leads))
         if not leads:
             self.queue_status_writer.forget_plan()
@@ -164,8 +142,15 @@ class Operator:
 async def run(settings: Settings) -> int:
     """Run until a signal (0) or until a part fails (1)."""
     metrics = Metrics()
-    operator = Operator(settings, metrics)
-    async with operator.kube:
+    lease_kube = RestKube(in_flight=2, on_call=metrics.count_call, retry=RetryPolicy(attempts=2, call_timeout_s=3.0))
+    elector = LeaderElector(
+        lease_kube, namespace=settings.namespace, name=settings.lease_name, identity=settings.identity
+    )
+    fence = Fence(lambda: elector.is_leader)
+    async with RestKube(
+        in_flight=settings.writes_in_flight, on_call=metrics.count_call, before_write=fence.check
+    ) as kube:
+        operator = Operator(kube, fence.is_leader, settings, metrics)
         operator.loop.last_alive = time.monotonic()
         server = await probes.serve(
             settings.host, settings.port, alive=operator.alive, ready=operator.ready, metrics=metrics
@@ -174,13 +159,14 @@ async def run(settings: Settings) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         try:
-            return await _supervise(operator, stopped)
+            return await _supervise(operator, LeaseThread(lease_kube, elector), stopped)
         finally:
             await server.cleanup()
 
 
-async def _supervise(operator: Operator, stopped: asyncio.Event) -> int:
-    parts = {asyncio.create_task(part, name=name): name for name, part in operator.tasks().items()}
+async def _supervise(operator: Operator, lease: LeaseThread, stopped: asyncio.Event) -> int:
+    coroutines = operator.tasks() | {"lease": lease.run(operator.on_leadership)}
+    parts = {asyncio.create_task(part, name=name): name for name, part in coroutines.items()}
     asked = asyncio.create_task(stopped.wait(), name="signal")
     done, _ = await asyncio.wait({asked, *parts}, return_when=asyncio.FIRST_COMPLETED)
     failed = [task for task in parts if task in done]
@@ -191,5 +177,5 @@ async def _supervise(operator: Operator, stopped: asyncio.Event) -> int:
         task.cancel()
     await asyncio.wait(parts, timeout=STOP_S)
     await operator.loop.stop()  # the Lease is still held and renewed while the last writes end
-    await operator.lease.stop()
+    await lease.stop()
     return 1 if failed else 0

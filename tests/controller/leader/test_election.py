@@ -171,5 +171,5 @@ async def test_a_lease_that_nobody_answers_for_is_told_with_the_reason(caplog: p
             times = LeaseTimes(renew_deadline_s=0.05)
             lease = LeaderElector(kube, namespace="a", name="b", identity="c", times=times)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(lease.run(), timeout=0.5)
+                await asyncio.wait_for(lease.run(lambda is_leader: None), timeout=0.5)
     assert caplog.messages[0] == "lease a/b cannot be renewed: no answer within 0.05 s"

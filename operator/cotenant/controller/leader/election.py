@@ -55,7 +55,6 @@ class LeaderElector:
         identity: str,  # of the process, not of the pod: what a killed process sent may still be on its way
         times: LeaseTimes = LeaseTimes(),
         clock: Clock = time.monotonic,
-        on_change: Callable[[bool], None] = lambda leads: None,
     ) -> None:
         self._kube = kube
         self._namespace = namespace
@@ -63,7 +62,7 @@ class LeaderElector:
         self._identity = identity
         self._times = times
         self._clock = clock
-        self._on_change = on_change
+        self._on_change: Callable[[bool], None] = lambda is_leader: None
         self._leads_until = 0.0
         self._was_leader = False
         self._observed = _Observed()
@@ -75,8 +74,12 @@ class LeaderElector:
         """True only while no other replica can have taken over. Cheap enough for every write."""
         return self._clock() < self._leads_until
 
-    async def run(self) -> None:
-        """Acquire and renew until cancelled. An unreachable server costs leadership, never the process."""
+    async def run(self, on_change: Callable[[bool], None]) -> None:
+        """Acquire and renew until cancelled; `on_change` gets every change of `is_leader`.
+
+        An unreachable server costs leadership, never the process.
+        """
+        self._on_change = on_change
         while True:
             try:
                 async with asyncio.timeout(self._times.renew_deadline_s):

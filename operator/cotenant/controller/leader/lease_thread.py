@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
 
 from cotenant.controller.client.kube import UnreachableError
 from cotenant.controller.client.rest import RestKube
@@ -26,10 +27,17 @@ class LeaseThread:
         self._stop: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
 
-    async def run(self) -> None:
-        """Raise the error that ended the thread. Cancelling leaves the thread running: `stop` ends it."""
+    async def run(self, on_change: Callable[[bool], None]) -> None:
+        """Raise the error that ended the thread. Cancelling leaves the thread running: `stop` ends it.
+
+        `on_change` is called in the loop of the caller, with each change of `LeaderElector.is_leader`.
+        """
         home = asyncio.get_running_loop()
         ended: asyncio.Future[BaseException | None] = home.create_future()
+
+        def notify(is_leader: bool) -> None:
+            if not home.is_closed():
+                home.call_soon_threadsafe(on_change, is_leader)
 
         def finish(error: BaseException | None) -> None:
             if not ended.done():
@@ -38,7 +46,7 @@ class LeaseThread:
         def body() -> None:
             error: BaseException | None = None
             try:
-                asyncio.run(self._hold_lease())
+                asyncio.run(self._hold_lease(notify))
             except BaseException as raised:
                 error = raised
             if not home.is_closed():
@@ -56,10 +64,10 @@ class LeaseThread:
             self._loop.call_soon_threadsafe(self._stop.set)
             await asyncio.to_thread(self._thread.join, RELEASE_S + 1.0)
 
-    async def _hold_lease(self) -> None:
+    async def _hold_lease(self, notify: Callable[[bool], None]) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         async with self._kube:
-            renewing = asyncio.create_task(self._elector.run())
+            renewing = asyncio.create_task(self._elector.run(notify))
             stopping = asyncio.create_task(self._stop.wait())
             await asyncio.wait({renewing, stopping}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
