@@ -1,114 +1,189 @@
 """`schedule(snapshot, policy) -> Plan`: the table of contents of a decision. Pure: same value in, same plan out.
 
-The controller, the simulator, the what-if and the explanation all call this one function. Kueue takes the head of each
-queue and leaves placement to the kube-scheduler; KAI-Scheduler runs allocate, reclaim and preempt one after the other
-over all jobs. Here every job has one turn, in which it starts, has room made for it, or is told why not.
+Kueue takes the head of each queue and leaves placement to the kube-scheduler; KAI-Scheduler runs allocate, reclaim and
+preempt one after the other over all jobs. Here every job has one turn, in which it is admitted, is nominated for a
+place that becomes free, or gets the reason why it waits.
 """
 
 from __future__ import annotations
 
-from cotenant.core.actions.backfill import backfill, release_reservations, reserve
-from cotenant.core.actions.consolidate import consolidate
-from cotenant.core.actions.elastic import grow
-from cotenant.core.actions.evict import find_victims
-from cotenant.core.actions.nominations import evict_lost, inventory_incomplete, keep_nominations, renominate
+from collections.abc import Iterable, Iterator
+
+from cotenant.core.actions import elastic
+from cotenant.core.actions.consolidate import Consolidation, beneficiaries, evictions_of
+from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.nominations import (
+    KeptPlace,
+    inventory_incomplete,
+    kept_move,
+    kept_place,
+    lost_jobs,
+    new_place,
+)
+from cotenant.core.admission import Admission
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
-from cotenant.core.cycle.search import PlacementResult
-from cotenant.core.explain.forecast import forecast
-from cotenant.core.explain.inadmissible import resolve
-from cotenant.core.explain.pending_reason import explain, waiting_for_eviction
-from cotenant.core.model.objects import Job
+from cotenant.core.cycle.entry import Entry
+from cotenant.core.cycle.outcome import Departures
+from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.explain.pending_reason import waiting_for_eviction
+from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import Plan, Refusal
 from cotenant.core.policy import DEFAULT, Policy
-from cotenant.core.queueing.fair_share import within_guarantee
-from cotenant.core.queueing.order import QueueOrder
+from cotenant.core.queueing.fair_share import DominantShares, past_shares, within_guarantee
+from cotenant.core.queueing.order import QueueOrder, order_in_queue
 from cotenant.core.snapshot.snapshot import Snapshot
 
 
 def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
-    """Decide one cycle: who starts where, who leaves for whom, and why everybody else waits."""
+    """Decide one cycle: who starts where, who leaves for whom, and why every other job waits."""
+    # 1. Count who holds what. Right after a start, decide nothing before all that running jobs hold is observed.
     cycle = Cycle.open(snapshot, policy)
-    if (unseen := inventory_incomplete(cycle)) is not None:
-        return hold_cycle(cycle, unseen)
+    requests = RequestResolver(cycle.inventory, cycle.tree)
+    if (incomplete := inventory_incomplete(snapshot, policy, cycle.running)) is not None:
+        return hold_cycle(cycle, requests, incomplete)
 
+    # 2. Requeue gangs that lost a node or a GPU; keep the places that earlier cycles are making free.
     evict_lost(cycle)
-    waiting = keep_nominations(cycle)
-    waiting = renominate(cycle, waiting)
-    waiting = reject_infeasible(cycle, waiting)
+    entries = keep_nominations(cycle, requests)
+    entries = renominate(cycle, requests, entries)
 
-    for job in order(cycle, waiting):
-        try_admit(cycle, job)
+    # 3. Reject what can never start as things are, once per kind of request.
+    feasible = reject_infeasible(requests, entries)
 
-    release_reservations(cycle)
-    forecast(cycle)
-    consolidate(cycle)
-    grow(cycle)
+    # 4. Give every entry its turn, in the order of guarantees and shares as they stand after the turn before.
+    admission = Admission(cycle)
+    for entry, request in order(cycle, feasible):
+        admission.try_admit(entry, request)
+
+    # 5. Lift reservations; estimate when waiting entries start, and what would start them now.
+    admission.release_reservations()
+    waiting = admission.forecast()
+
+    # 6. Use what is left over: move jobs aside where that is allowed, then let elastic jobs grow.
+    consolidate(cycle, requests, waiting)
+    grow(cycle, requests)
     return cycle.plan()
 
 
-def hold_cycle(cycle: Cycle, why: Refusal) -> Plan:
-    """Nobody starts or leaves, and what was promised stays promised."""
-    for job in reject_infeasible(cycle, list(cycle.pending)):
-        cycle.verdicts[job.key] = why.verdict(job.key)
-    cycle.nominations |= dict(cycle.snapshot.nominations)
+def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan:
+    """No job starts or leaves, and every nomination stays."""
+    for entry, _ in reject_infeasible(requests, cycle.entries):
+        entry.wait(reason)
+    cycle.outcome.moves.update(cycle.snapshot.nominations)
     return cycle.plan()
 
 
-def reject_infeasible(cycle: Cycle, jobs: list[Job]) -> list[Job]:
-    """Who can never start as things are is told so, exactly and once; returns the others."""
-    able = []
-    for job in jobs:
-        request = resolve(cycle, job)
-        if isinstance(request, Refusal):
-            cycle.verdicts[job.key] = request.verdict(job.key)
-        else:
-            cycle.asked[job.key] = request
-            able.append(job)
-    return able
+def evict_lost(cycle: Cycle) -> None:
+    lost = lost_jobs(cycle.running, cycle.inventory, cycle.now - cycle.policy.missing_grace_s)
+    cycle.outcome.add(Departures(tuple(lost)))
+    cycle.accounts.expect_to_leave(cycle.running.by_key[eviction.job] for eviction in lost)
 
 
-def order(cycle: Cycle, jobs: list[Job]) -> QueueOrder:
-    """Guarantee → share → priority → age → key, as the books stand at each turn."""
-    usage, asked = cycle.current.usage, cycle.asked
-    return QueueOrder(
-        cycle.tree, usage, cycle.shares, lambda queue, job: within_guarantee(usage, asked[job.key], queue), jobs
-    )
+def keep_nominations(cycle: Cycle, requests: RequestResolver) -> list[Entry]:
+    """Admit or nominate again where a place is kept; returns the entries that take an ordinary turn, by key."""
+    nominated = dict(cycle.snapshot.nominations)
+    for key in sorted(nominated):
+        job = cycle.running.by_key.get(key)
+        if job is not None and job.evicting:
+            move = kept_move(cycle.accounts, job, requests.resolve(job), nominated[key])
+            if move is not None:
+                cycle.nominate_move(job, move)
+
+    def keeps(entry: Entry) -> bool:
+        job, placement = entry.job, nominated.get(entry.job.key)
+        if placement is None:
+            return False
+        return settle(cycle, entry, kept_place(cycle.accounts, job, requests.resolve(job), placement))
+
+    return [entry for entry in sorted(cycle.entries, key=lambda entry: entry.job.key) if not keeps(entry)]
 
 
-def try_admit(cycle: Cycle, job: Job) -> None:
-    """One turn: a place now, a place soon, or a reason."""
-    request = cycle.asked[job.key]
-    if (found := fit_now(cycle, job, request)) is not None:
-        cycle.admit(job, found)
-    elif (found := fit_after_evictions(cycle, job, request)) is not None:
-        cycle.verdicts[job.key] = waiting_for_eviction(found.placement).verdict(job.key)
+def renominate(cycle: Cycle, requests: RequestResolver, entries: list[Entry]) -> list[Entry]:
+    """New places for jobs that an earlier leader had nominated, by priority and age; returns the other entries."""
+    nominated = [entry for entry in entries if entry.job.key in cycle.snapshot.nominated_earlier]
+    settled = set()
+    for entry in sorted(nominated, key=lambda entry: order_in_queue(entry.job)):
+        request = requests.resolve(entry.job)
+        if not isinstance(request, Refusal) and settle(cycle, entry, new_place(cycle.accounts, request)):
+            settled.add(entry.job.key)
+    return [entry for entry in entries if entry.job.key not in settled]
+
+
+def settle(cycle: Cycle, entry: Entry, place: KeptPlace | None) -> bool:
+    """Give the entry the place, if there is one."""
+    if place is None:
+        return False
+    if place.free:
+        cycle.admit(entry, place.result)
     else:
-        refuse(cycle, job, request)
+        cycle.nominate(entry, place.result, waiting_for_eviction(place.result.placement))
+    return True
 
 
-def fit_now(cycle: Cycle, job: Job, request: Request) -> PlacementResult | None:
-    """Room that is free, or that is kept for somebody until after this job has ended. A request that was refused stays
-    refused, because room only becomes less within a cycle; but not all jobs that ask for the same end by then."""
-    found = None if request in cycle.refused else cycle.find(cycle.current, request, request.workers)
-    return found or backfill(cycle, job, request)
+def reject_infeasible(requests: RequestResolver, entries: Iterable[Entry]) -> list[tuple[Entry, Request]]:
+    """Entries that could ever start, with their requests; the others are rejected with the reason."""
+    feasible = []
+    for entry in entries:
+        resolved = requests.resolve(entry.job)
+        if isinstance(resolved, Refusal):
+            entry.reject(resolved)
+        else:
+            entry.request = resolved
+            feasible.append((entry, resolved))
+    return feasible
 
 
-def fit_after_evictions(cycle: Cycle, job: Job, request: Request) -> PlacementResult | None:
-    """Room that those give back who are leaving anyway, or who are asked to leave now. It is held for the job."""
-    if request in cycle.refused:
-        return None
-    found = cycle.find_later(request)
-    if found is None:
-        return find_victims(cycle, job, request)
-    cycle.nominate(job.key, found)
-    return found
+def order(cycle: Cycle, feasible: list[tuple[Entry, Request]]) -> Iterator[tuple[Entry, Request]]:
+    """Guarantee → share → priority → age → key, as usage stands at each turn."""
+    by_key = {entry.job.key: (entry, request) for entry, request in feasible}
+    usage = cycle.accounts.current.usage
+    shares = DominantShares(cycle.tree, past_shares(cycle.snapshot, cycle.policy))
+
+    def is_within_guarantee(queue: int, job: Job) -> bool:
+        return within_guarantee(usage, by_key[job.key][1], queue)
+
+    jobs = [entry.job for entry, _ in feasible]
+    for job in QueueOrder(cycle.tree, usage, shares, is_within_guarantee, jobs):
+        yield by_key[job.key]
 
 
-def refuse(cycle: Cycle, job: Job, request: Request) -> None:
-    """Equal requests share one reason, worked out for the first of them; its coming place may be kept for it."""
-    if request not in cycle.refused:
-        cycle.entitled_waits = cycle.entitled_waits or within_guarantee(cycle.current.usage, request, request.queue)
-        cycle.refused[request] = explain(cycle, request)
-        reserve(cycle, job, request)
-    cycle.waiting.append(job)
+def consolidate(cycle: Cycle, requests: RequestResolver, waiting: Iterable[Entry]) -> None:
+    """Move jobs aside for the first waiting entries for which that is enough and worth it."""
+    rules = EvictionRules(cycle.tree, cycle.policy, cycle.now)
+    consolidation = Consolidation(cycle.running, cycle.outcome, rules, requests.resolve)
+    for entry, request in beneficiaries(waiting, cycle.policy.forecasts):
+        move = consolidation.find_move(entry, request, cycle.accounts.open_after_evictions)
+        if move is None:
+            continue
+        for job in move.jobs:
+            cycle.accounts.open_after_evictions().release(cycle.running.allocations[job.key])
+        cycle.outcome.add(Departures(evictions_of(move, entry.job)))
+        cycle.nominate(entry, move.result, waiting_for_eviction(move.result.placement))
+        for job, place in zip(move.jobs, move.places, strict=True):
+            cycle.nominate_move(job, place)
+
+
+def grow(cycle: Cycle, requests: RequestResolver) -> None:
+    """Elastic jobs take what is left: highest priority first, then the oldest, each as much as it may."""
+    entries = {entry.job.key: entry for entry in cycle.entries if entry.job.workers_max > entry.job.workers_min}
+    for job in elastic.growth_order((*cycle.running.by_key.values(), *(entry.job for entry in entries.values()))):
+        entry = entries.get(job.key)
+        placement = undisturbed(cycle, job) if entry is None else entry.admitted_to
+        if placement is None or placement.workers >= job.workers_max:
+            continue
+        request = requests.resolve(job)
+        growth = None if isinstance(request, Refusal) else elastic.grow(job, placement, request, cycle.accounts.current)
+        if growth is None:
+            continue
+        cycle.accounts.allocate(growth.allocation)
+        if entry is not None:
+            entry.admit(growth.placement)
+        else:
+            cycle.outcome.add(Departures((), (elastic.resize(job.key, growth),)))
+
+
+def undisturbed(cycle: Cycle, job: Job) -> Placement | None:
+    """The placement of a running job that is not leaving, resizing or shrinking."""
+    disturbed = job.key in cycle.outcome.evictions or job.key in cycle.outcome.shrunk
+    return None if job.evicting or job.resizing_from is not None or disturbed else job.placement

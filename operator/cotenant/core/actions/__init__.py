@@ -1,1 +1,4 @@
-"""TODO door."""
+"""What a cycle can do beyond placing a job where it fits: keep, evict, reserve, move and grow.
+
+Open to `scheduler` alone. Each action returns what it decided as a value; `scheduler` applies it.
+"""

@@ -3,122 +3,137 @@
 Only jobs of queues that opted in move, at most `Policy.moves` per cycle, only from one node per beneficiary, and only
 if every one of them has a new place in the same trial and the work that they lose is less than the wait that it saves:
     Σ lost work of the moved  <  milli-GPU of the beneficiary × (estimated start − now)
-Where no start can be estimated the wait has no bound, and the move is worth it. Nobody loses a place for good.
+Where no start can be estimated the wait has no bound, and the move is worth it. No job loses a place for good.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from cotenant.core.actions.victims import lost_work, protected
+from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
-from cotenant.core.cycle.cycle import Cycle
-from cotenant.core.cycle.search import PlacementResult
-from cotenant.core.explain.inadmissible import resolve
-from cotenant.core.explain.pending_reason import waiting_for_eviction
-from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.model.plan import Evict, EvictionKind, Reason, Refusal
-
-_FOR_ROOM = frozenset({Reason.WAITING_FOR_GPUS, Reason.WAITING_FOR_CPU_OR_MEMORY})
+from cotenant.core.cycle.entry import Entry
+from cotenant.core.cycle.outcome import Outcome
+from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.cycle.search import PlacementResult, find
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import HELPED_BY_MOVES, Evict, EvictionKind, Refusal
 
 
-def consolidate(cycle: Cycle) -> None:
-    """The first waiting jobs for which moving others is enough and worth it."""
-    left = cycle.policy.moves
-    movable = _movable(cycle) if left else {}
-    if not movable:
-        return
-    for job in _waiting_for_room(cycle):
-        if not left:
-            return
-        moved = _make_way(cycle, job, movable, left)
-        left -= len(moved)
-        for row in movable:
-            movable[row] = [other for other in movable[row] if other.key not in moved]
+@dataclass(frozen=True, slots=True, eq=False)
+class Move:
+    """Jobs that move, with their new places, and the place that they make for the beneficiary."""
+
+    jobs: tuple[Job, ...]
+    places: tuple[PlacementResult, ...]
+    """Parallel to `jobs`."""
+    result: PlacementResult
 
 
-def _waiting_for_room(cycle: Cycle) -> list[Job]:
-    """One waiting job per kind of request, in the order of the line."""
-    first: dict[Request, Job] = {}
-    for job in cycle.waiting:
-        request = cycle.asked[job.key]
-        if cycle.refused[request].reason in _FOR_ROOM:
-            first.setdefault(request, job)
-    return list(first.values())[: cycle.policy.forecasts]
+class Consolidation:
+    """Moves of one cycle; every job moves at most once."""
+
+    __slots__ = ("_left", "_movable", "_resolve", "_rules", "_running")
+
+    def __init__(
+        self,
+        running: RunningJobs,
+        outcome: Outcome,
+        rules: EvictionRules,
+        resolve: Callable[[Job], Request | Refusal],
+    ) -> None:
+        self._running = running
+        self._rules = rules
+        self._resolve = resolve
+        self._left = rules.policy.moves
+        self._movable = self._by_row(outcome) if self._left else {}
+        """Row → jobs that lie on it alone and may move, least lost work first."""
+
+    def find_move(self, entry: Entry, request: Request, after_evictions: Callable[[], Occupancy]) -> Move | None:
+        """Fewest jobs of the cheapest node whose move lets the entry start; None where that is not worth it."""
+        if not self._left:
+            return None
+        cheapest = sorted(self._movable, key=lambda row: (self._cost(self._movable[row][: self._left]), row))
+        for row in cheapest:
+            for count in range(1, min(self._left, len(self._movable[row])) + 1):
+                moving = self._movable[row][:count]
+                if not self._is_worth(entry, request, moving):
+                    break
+                move = self._try(request, moving, after_evictions())
+                if move is not None:
+                    self._spend(moving)
+                    return move
+        return None
+
+    def _by_row(self, outcome: Outcome) -> dict[int, list[Job]]:
+        rows: dict[int, list[Job]] = {}
+        tree = self._running.tree
+        for job in self._running.by_key.values():
+            index = tree.index.get(job.queue)
+            if index is None or not tree.queues[index].consolidation or not job.preemptible:
+                continue
+            stays = not job.evicting and job.resizing_from is None and not outcome.touches(job.key)
+            nodes = self._running.allocations[job.key].nodes
+            if stays and len(nodes) == 1 and not self._rules.is_protected(job):
+                rows.setdefault(nodes[0].row, []).append(job)
+        for jobs in rows.values():
+            jobs.sort(key=lambda job: (self._lost_work(job), job.key))
+        return rows
+
+    def _lost_work(self, job: Job) -> int:
+        return self._rules.lost_work(job, self._running.allocations[job.key].charge.milli)
+
+    def _cost(self, jobs: Iterable[Job]) -> int:
+        return sum(self._lost_work(job) for job in jobs)
+
+    def _is_worth(self, entry: Entry, request: Request, moving: Sequence[Job]) -> bool:
+        start = None if entry.reason is None else entry.reason.estimated_start_at
+        if start is None:
+            return True
+        milli = request.workers * request.options[0].milli
+        return self._cost(moving) < milli * int(start - self._rules.now)
+
+    def _try(self, request: Request, moving: Sequence[Job], occupancy: Occupancy) -> Move | None:
+        """Places for the beneficiary and for every job that moves; the occupancy is left as it was."""
+        places: list[PlacementResult] = []
+        with occupancy.trial():
+            for job in moving:
+                occupancy.release(self._running.allocations[job.key])
+            wanted: list[tuple[Request | Refusal, int]] = [(request, request.workers)]
+            wanted += [(self._resolve(job), job.placement.workers) for job in moving if job.placement is not None]
+            for resolved, workers in wanted:
+                place = None if isinstance(resolved, Refusal) else find(occupancy, resolved, workers)
+                if place is None:
+                    return None
+                occupancy.allocate(place.allocation)
+                places.append(place)
+        return Move(tuple(moving), tuple(places[1:]), places[0])
+
+    def _spend(self, moved: Sequence[Job]) -> None:
+        self._left -= len(moved)
+        keys = {job.key for job in moved}
+        for row in self._movable:
+            self._movable[row] = [job for job in self._movable[row] if job.key not in keys]
 
 
-def _movable(cycle: Cycle) -> dict[int, list[Job]]:
-    """Row → jobs that lie on it alone and may move, least lost work first."""
-    rows: dict[int, list[Job]] = {}
-    for job in cycle.running.values():
-        number = cycle.tree.index.get(job.queue)
-        if number is None or not cycle.tree.queues[number].consolidation or not job.preemptible:
-            continue
-        untouched = not job.evicting and job.resizing_from is None and job.key not in cycle.evicted
-        takes = cycle.allocation_of(job).nodes
-        if untouched and job.key not in cycle.resized and len(takes) == 1 and not protected(cycle, job):
-            rows.setdefault(takes[0].row, []).append(job)
-    for jobs in rows.values():
-        jobs.sort(key=lambda job: (_lost(cycle, job), job.key))
-    return rows
+def beneficiaries(waiting: Iterable[Entry], most: int) -> list[tuple[Entry, Request]]:
+    """One waiting entry per kind of request that a move can help, in order, at most `most`."""
+    first: dict[Request, Entry] = {}
+    for entry in waiting:
+        if entry.request is not None and entry.reason is not None and entry.reason.reason in HELPED_BY_MOVES:
+            first.setdefault(entry.request, entry)
+    return [(entry, request) for request, entry in first.items()][:most]
 
 
-def _lost(cycle: Cycle, job: Job) -> int:
-    return lost_work(cycle, job, cycle.allocation_of(job).charge.milli)
-
-
-def _make_way(cycle: Cycle, job: Job, movable: dict[int, list[Job]], most: int) -> set[JobKey]:
-    request = cycle.asked[job.key]
-    ordered = sorted(movable, key=lambda row: (sum(_lost(cycle, other) for other in movable[row][:most]), row))
-    for row in ordered:
-        for count in range(1, min(most, len(movable[row])) + 1):
-            moving = movable[row][:count]
-            if not _worth(cycle, job, moving):
-                break
-            places = _places(cycle, request, moving)
-            if places is not None:
-                _carry_out(cycle, job, moving, places)
-                return {other.key for other in moving}
-    return set()
-
-
-def _worth(cycle: Cycle, job: Job, moving: Sequence[Job]) -> bool:
-    request = cycle.asked[job.key]
-    start = cycle.refused[request].estimated_start_at
-    if start is None:
-        return True
-    milli = request.workers * request.options[0].milli
-    return sum(_lost(cycle, other) for other in moving) < milli * int(start - cycle.snapshot.now)
-
-
-def _places(cycle: Cycle, request: Request, moving: Sequence[Job]) -> list[PlacementResult] | None:
-    """Places for the beneficiary and for everybody who moves, or None; nothing is kept."""
-    books = cycle.open_later()
-    found: list[PlacementResult] = []
-    with books.trial():
-        for other in moving:
-            books.release(cycle.allocation_of(other))
-        wanted: list[tuple[Request | Refusal, int]] = [(request, request.workers)]
-        wanted += [(resolve(cycle, other), other.placement.workers) for other in moving if other.placement is not None]
-        for asked, workers in wanted:
-            place = None if isinstance(asked, Refusal) else cycle.find(books, asked, workers)
-            if place is None:
-                return None
-            books.allocate(place.allocation)
-            found.append(place)
-    return found
-
-
-def _carry_out(cycle: Cycle, job: Job, moving: Sequence[Job], places: Sequence[PlacementResult]) -> None:
-    books = cycle.open_later()
-    for other in moving:
-        books.release(cycle.allocation_of(other))
-        cycle.evicted[other.key] = Evict(
-            job=other.key,
+def evictions_of(move: Move, beneficiary: Job) -> tuple[Evict, ...]:
+    return tuple(
+        Evict(
+            job=job.key,
             kind=EvictionKind.MOVED,
-            in_favour_of=job.key,
-            message=f"Moves to another place, which is kept for it, so that {job.key} can start.",
+            in_favour_of=beneficiary.key,
+            message=f"Moves to another place, which is kept for it, so that {beneficiary.key} can start.",
         )
-    for key, place in zip((job.key, *(other.key for other in moving)), places, strict=True):
-        cycle.nominate(key, place)
-    cycle.verdicts[job.key] = waiting_for_eviction(places[0].placement).verdict(job.key)
+        for job in move.jobs
+    )

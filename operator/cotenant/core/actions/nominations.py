@@ -1,145 +1,133 @@
-"""What earlier cycles left to do first: jobs whose node is lost, and places that were promised.
+"""What earlier cycles left to do first: jobs whose node or GPU is lost, and places that were nominated.
 
-Runs before the line-up. A promise is kept as long as its place can still become free; the job is admitted there the
-moment it is. Otherwise the promise lapses and the job takes its turn like everybody else. A job that an earlier leader
-was making room for finds a place again in that room, before anybody else is given what was evicted for it.
+A *nominated* place is becoming free for one job, as `nominatedNodeName` of the kube-scheduler keeps a node. The
+nomination is kept as long as its place can still become free; the job is admitted there the moment it is. Otherwise it
+lapses and the job takes its turn like every other. A job that was nominated by an earlier leader finds a place again
+before any other job is given what was evicted for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from cotenant.core.allocation.allocation import Allocation, allocation_of
-from cotenant.core.cycle.cycle import Cycle
-from cotenant.core.cycle.search import PlacementResult
-from cotenant.core.explain.inadmissible import resolve
-from cotenant.core.explain.pending_reason import waiting_for_eviction
+from cotenant.core.allocation.occupancy import Occupancy
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.accounts import Accounts
+from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.cycle.search import PlacementResult, find
+from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import Evict, EvictionKind, Reason, Refusal
-from cotenant.core.queueing.order import order_in_queue
+from cotenant.core.policy import Policy
+from cotenant.core.snapshot.snapshot import Snapshot
 
 
-def inventory_incomplete(cycle: Cycle) -> Refusal | None:
-    """Why nothing may start now: the operator has just started and does not see all that running jobs hold.
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptPlace:
+    result: PlacementResult
+    free: bool
+    """Free currently; else after the evictions that are under way."""
 
-    What it does not see it cannot count, so a queue would get over its limit. For `unseen_s` at most; then whoever
-    holds what is missing is asked to leave (`evict_the_lost`).
+
+def inventory_incomplete(snapshot: Snapshot, policy: Policy, running: RunningJobs) -> Refusal | None:
+    """Why nothing may start now: the operator has just started and does not observe all that running jobs hold.
+
+    What is not observed is not counted, so a queue would get over its limit. For `missing_grace_s` at most; then jobs
+    that hold what is missing are evicted (`lost_jobs`).
     """
-    if cycle.snapshot.now - cycle.snapshot.watched_since >= cycle.policy.missing_grace_s:
+    if snapshot.now - snapshot.watched_since >= policy.missing_grace_s:
         return None
-    missing = min((holding.missing for holding in cycle.allocations.values() if holding.missing), default="")
+    missing = min((held.missing for held in running.allocations.values() if held.missing), default="")
     if not missing:
         return None
     return Refusal(
         reason=Reason.NODES_NOT_READY,
         message=f"The operator has just started and does not see {missing} yet, which a running job holds; "
-        f"nothing starts until it does, or until {cycle.policy.missing_grace_s:.0f} s have passed.",
+        f"nothing starts until it does, or until {policy.missing_grace_s:.0f} s have passed.",
         evidence=(("missing", missing),),
     )
 
 
-def evict_lost(cycle: Cycle) -> None:
-    """A gang that lost a node or a GPU cannot go on; it leaves whole and is requeued.
+def lost_jobs(running: RunningJobs, inventory: Inventory, last_seen_before: float) -> list[Evict]:
+    """Evictions of gangs that lost a node or a GPU: such a gang cannot go on; it leaves whole and is requeued.
 
-    Lost is what has been out of sight for `unseen_s`, and a node that is gone. What nobody has seen at all is lost too:
-    after a restart it has had that long to appear, because nothing is decided before (`not_seen_yet`).
+    Lost is what was last listed before that moment, and a node that is deleted. What was never observed at all is lost
+    too: after a restart it had its time to appear, because nothing is decided before (`inventory_incomplete`).
     """
-    given_up = _lost_slots(cycle, cycle.snapshot.now - cycle.policy.missing_grace_s)
-    for key, holding in cycle.allocations.items():
-        job = cycle.running[key]
-        lost = holding.missing or _first_of(holding, given_up)
-        if lost and not job.evicting:
+    lost_slots = _lost_slots(inventory, last_seen_before)
+    evictions = []
+    for key, allocation in running.allocations.items():
+        lost = allocation.missing or _first_of(allocation, lost_slots)
+        if lost and not running.by_key[key].evicting:
             why = f"Lost {lost}; the job is requeued."
-            cycle.evicted[key] = Evict(job=key, kind=EvictionKind.NODE_LOST, in_favour_of=None, message=why)
-            cycle.leaving.append(job)
+            evictions.append(Evict(job=key, kind=EvictionKind.NODE_LOST, in_favour_of=None, message=why))
+    return evictions
 
 
-def _lost_slots(cycle: Cycle, before: float) -> dict[tuple[int, int], str]:
-    """(row, column) → in words, of GPUs that were last listed before then, or whose node is gone."""
-    inventory = cycle.inventory
+def kept_place(accounts: Accounts, job: Job, request: Request | Refusal, placement: Placement) -> KeptPlace | None:
+    """The nominated place of a pending job, if it is free or can still become free."""
+    result = _as_nominated(accounts.current, job, request, placement)
+    if result is None:
+        return None
+    if _is_free(accounts.current, job, result):
+        return KeptPlace(result, free=True)
+    after = accounts.after_evictions
+    if after is not None and _is_free(after, job, result):
+        return KeptPlace(result, free=False)
+    return None
+
+
+def kept_move(accounts: Accounts, job: Job, request: Request | Refusal, placement: Placement) -> PlacementResult | None:
+    """The place that is held for a job which moves and is still leaving its old one."""
+    result = _as_nominated(accounts.current, job, request, placement)
+    if result is None or not _is_free(accounts.open_after_evictions(), job, result):
+        return None
+    return result
+
+
+def new_place(accounts: Accounts, request: Request) -> KeptPlace | None:
+    """A place for a job that an earlier leader had nominated; where its old place was is not known any more."""
+    result = find(accounts.current, request, request.workers)
+    if result is not None:
+        return KeptPlace(result, free=True)
+    after = accounts.after_evictions
+    result = None if after is None else find(after, request, request.workers)
+    return None if result is None else KeptPlace(result, free=False)
+
+
+def _as_nominated(
+    current: Occupancy, job: Job, request: Request | Refusal, placement: Placement
+) -> PlacementResult | None:
+    allocation = allocation_of(job, placement, current.inventory, current.tree)
+    if isinstance(request, Refusal) or allocation.missing:
+        return None
+    return PlacementResult(placement, allocation)
+
+
+def _is_free(occupancy: Occupancy, job: Job, result: PlacementResult) -> bool:
+    allocation = result.allocation
+    return occupancy.fits(allocation, whole=not job.gpu.is_share) and occupancy.within_lending_limits(allocation)
+
+
+def _lost_slots(inventory: Inventory, last_seen_before: float) -> dict[tuple[int, int], str]:
+    """(row, column) → in words, of GPUs that were last listed before then, or whose node is deleted."""
     found = {}
     for row in np.flatnonzero(((inventory.kind >= 0) & ~inventory.usable).any(axis=1)).tolist():
         node = inventory.nodes[row]
         for gpu in node.gpus:
             if node.deleted:
                 found[inventory.slot_of[gpu.uuid]] = f"node {node.name}"
-            elif gpu.missing_since is not None and gpu.missing_since <= before:
+            elif gpu.missing_since is not None and gpu.missing_since <= last_seen_before:
                 found[inventory.slot_of[gpu.uuid]] = f"GPU {gpu.uuid}, which node {node.name} does not list any more"
     return found
 
 
-def _first_of(holding: Allocation, given_up: Mapping[tuple[int, int], str]) -> str:
-    if not given_up:
+def _first_of(allocation: Allocation, lost_slots: Mapping[tuple[int, int], str]) -> str:
+    if not lost_slots:
         return ""
-    held = ((take.row, column) for take in holding.nodes for column in take.columns)
-    return next((given_up[slot] for slot in held if slot in given_up), "")
-
-
-def _keep(cycle: Cycle, job: Job, placement: Placement) -> bool:
-    request = resolve(cycle, job)
-    holding = allocation_of(job, placement, cycle.inventory, cycle.tree)
-    if isinstance(request, Refusal) or holding.missing:
-        return False
-    found = PlacementResult(request.options[0], placement, holding)
-    whole = not job.gpu.is_share
-    if cycle.current.fits(holding, whole=whole) and cycle.current.within_lending_limits(holding):
-        cycle.admit(job, found)
-        return True
-    if (
-        cycle.after_evictions is not None
-        and cycle.after_evictions.fits(holding, whole=whole)
-        and cycle.after_evictions.within_lending_limits(holding)
-    ):
-        cycle.nominate(job.key, found)
-        cycle.verdicts[job.key] = waiting_for_eviction(placement).verdict(job.key)
-        return True
-    return False
-
-
-def keep_nominations(cycle: Cycle) -> list[Job]:
-    """Admit or hold again what was promised; returns the jobs that take an ordinary turn."""
-    promised = dict(cycle.snapshot.nominations)
-    for key in sorted(promised):
-        job = cycle.running.get(key)
-        if job is not None and job.evicting:
-            _keep_for_moving(cycle, job, promised[key])
-    return [
-        job
-        for job in sorted(cycle.pending, key=lambda job: job.key)
-        if job.key not in promised or not _keep(cycle, job, promised[job.key])
-    ]
-
-
-def renominate(cycle: Cycle, jobs: list[Job]) -> list[Job]:
-    """Places for the jobs that are owed one, by priority and age; returns the jobs that take an ordinary turn."""
-    owed = [job for job in jobs if job.key in cycle.snapshot.nominated_earlier]
-    settled = {job.key for job in sorted(owed, key=order_in_queue) if _renominated(cycle, job)}
-    return [job for job in jobs if job.key not in settled]
-
-
-def _renominated(cycle: Cycle, job: Job) -> bool:
-    request = resolve(cycle, job)
-    if isinstance(request, Refusal):
-        return False
-    found = cycle.find(cycle.current, request, request.workers)
-    if found is not None:
-        cycle.admit(job, found)
-        return True
-    coming = cycle.find_later(request)
-    if coming is not None:
-        cycle.nominate(job.key, coming)
-        cycle.verdicts[job.key] = waiting_for_eviction(coming.placement).verdict(job.key)
-    return coming is not None
-
-
-def _keep_for_moving(cycle: Cycle, job: Job, placement: Placement) -> None:
-    """A job that is still on its way out, to a place that is kept for it."""
-    holding = allocation_of(job, placement, cycle.inventory, cycle.tree)
-    request = resolve(cycle, job)
-    if isinstance(request, Refusal) or holding.missing:
-        return
-    later = cycle.open_later()
-    if later.fits(holding, whole=not job.gpu.is_share) and later.within_lending_limits(holding):
-        cycle.nominate(job.key, PlacementResult(request.options[0], placement, holding))
+    held = ((node.row, column) for node in allocation.nodes for column in node.columns)
+    return next((lost_slots[slot] for slot in held if slot in lost_slots), "")

@@ -1,7 +1,4 @@
-"""What can be asked to leave, as values: a whole job, or one surplus worker; and the list of them for one request.
-
-`victims` draws the lists up and says who may be on them; `eviction` goes through them; a cycle keeps them.
-"""
+"""What can be evicted, as values: a whole job or one surplus worker, and the ordered list of them for one request."""
 
 from __future__ import annotations
 
@@ -15,15 +12,19 @@ from cotenant.core.model.plan import EvictionKind
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvictionCandidate:
-    """One thing that can leave: a whole job, or one surplus worker of an elastic one."""
+    """A whole job, without its surplus workers, or one surplus worker of an elastic job."""
 
     job: Job
     allocation: Allocation
     kind: EvictionKind
     lost_work: int
-    """Milli-GPU-seconds of work."""
+    """Milli-GPU-seconds."""
     rank: int | None = None
     """Of the surplus worker; None for the whole job."""
+
+    @property
+    def is_job(self) -> bool:
+        return self.rank is None
 
     @property
     def order(self) -> tuple[int, bool, int, float, str, int]:
@@ -35,13 +36,13 @@ class EvictionCandidate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidateList:
-    """Who may leave for requests of one kind, in order. May name some that were asked in the meantime."""
+    """Candidates for requests of one kind, in order. Some may have been asked to leave since the list was made."""
 
     surplus: Sequence[EvictionCandidate]
-    whole: Sequence[EvictionCandidate]
+    jobs: Sequence[EvictionCandidate]
     """Minimum parts of jobs; one that leaves takes its job's surplus with it."""
-    asked: int
-    """How many had been asked to leave when this was drawn up."""
+    departures: int
+    """Jobs that were leaving when the list was made."""
 
-    def stale(self, asked: int) -> bool:
-        return (asked - self.asked) * 16 > len(self.surplus) + len(self.whole)
+    def is_stale(self, departures: int) -> bool:
+        return (departures - self.departures) * 16 > len(self.surplus) + len(self.jobs)

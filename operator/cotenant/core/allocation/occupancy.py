@@ -1,24 +1,26 @@
 """Ledger and quota usage together: what a placement takes is taken from both, or from neither.
 
-`Books` is the mutable world of one cycle. Everything that holds or releases goes through it, is logged, and can be
-undone exactly: `with books.trial() as trial: … trial.keep()`; leaving without `keep` rolls back (KAI-Scheduler's
-Statement, as a context manager).
+Every change goes through `Occupancy`, is logged, and can be undone exactly: `with occupancy.trial() as trial: …
+trial.commit()`; leaving without `commit` rolls back (KAI-Scheduler's Statement, as a context manager).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation, AllocationBatch
+from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.placement import Scorer
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import fits_exactly
+from cotenant.core.quota.tree import Bucket, QueueTree
 from cotenant.core.quota.usage import Usage
 
-_Entry: TypeAlias = tuple[Allocation | tuple[AllocationBatch, int, int], int]
-"""(what, 1 held or -1 released)."""
+_Change: TypeAlias = tuple[Allocation | tuple[AllocationBatch, int, int], int]
+"""(an allocation or a stretch of a batch, 1 allocated or -1 released)."""
 
 
 class Occupancy:
@@ -28,53 +30,65 @@ class Occupancy:
         self.ledger = ledger
         self.usage = usage
         self.fit_cache = FitCache(ledger, scorer)
-        self._log: list[_Entry] = []
+        self._log: list[_Change] = []
+
+    @property
+    def inventory(self) -> Inventory:
+        return self.ledger.inventory
+
+    @property
+    def tree(self) -> QueueTree:
+        return self.usage.tree
 
     def copy(self) -> Occupancy:
         return Occupancy(self.ledger.copy(), self.usage.copy(), self.fit_cache.scorer)
 
-    def allocate(self, holding: Allocation) -> None:
-        self._move((holding, 1))
+    def allocate(self, allocation: Allocation) -> None:
+        self._apply((allocation, 1))
 
-    def release(self, holding: Allocation) -> None:
-        self._move((holding, -1))
+    def release(self, allocation: Allocation) -> None:
+        self._apply((allocation, -1))
 
-    def release_batch(self, bulk: AllocationBatch, start: int, stop: int) -> None:
+    def release_batch(self, batch: AllocationBatch, start: int, stop: int) -> None:
+        """Release the stretch [start, stop) of the batch."""
         if start < stop:
-            self._move(((bulk, start, stop), -1))
+            self._apply(((batch, start, stop), -1))
 
-    def _move(self, entry: _Entry) -> None:
-        what, sign = entry
+    def _apply(self, change: _Change) -> None:
+        what, sign = change
         if isinstance(what, Allocation):
-            for take in what.nodes:
-                (self.ledger.allocate if sign > 0 else self.ledger.release)(take)
+            for node in what.nodes:
+                (self.ledger.allocate if sign > 0 else self.ledger.release)(node)
             self.usage.add(what.charge, sign)
         else:
-            bulk, start, stop = what
-            bulk.apply(self.ledger, start, stop, sign)
-            for charge in bulk.charges(start, stop):
+            batch, start, stop = what
+            batch.apply(self.ledger, start, stop, sign)
+            for charge in batch.charges(start, stop):
                 self.usage.add(charge, sign)
-        self._log.append(entry)
+        self._log.append(change)
 
-    def fits(self, holding: Allocation, *, whole: bool) -> bool:
-        """Exactly this holding, on top of what is held: room on every GPU and no limit broken."""
-        return all(fits_exactly(self.ledger, take, whole=whole) for take in holding.nodes) and (
-            self.usage.within_limits(holding.charge)
+    def fits(self, allocation: Allocation, *, whole: bool) -> bool:
+        """Exactly these GPUs are free for it, on top of what is held, and no limit is broken."""
+        return all(fits_exactly(self.ledger, node, whole=whole) for node in allocation.nodes) and (
+            self.usage.within_limits(allocation.charge)
         )
 
-    def within_lending_limits(self, holding: Allocation) -> bool:
-        """This holding, not yet held, leaves other queues what they do not lend."""
-        return not self.usage.tree.limits_lending or self.usage.within_lending_limits(
-            holding.charge, self.ledger.idle()
-        )
+    def lendable_idle(self) -> Mapping[Bucket, int] | None:
+        """Idle milli-GPU per bucket; None where every queue lends all that it is guaranteed, and it does not matter."""
+        return self.ledger.idle() if self.tree.limits_lending else None
+
+    def within_lending_limits(self, allocation: Allocation) -> bool:
+        """The allocation, not yet held, leaves other queues what they do not lend."""
+        return not self.tree.limits_lending or self.usage.within_lending_limits(allocation.charge, self.ledger.idle())
 
     def trial(self) -> Trial:
         return Trial(self, len(self._log))
 
     def roll_back(self, mark: int) -> None:
+        """Undo every change since `mark` was read."""
         while len(self._log) > mark:
             what, sign = self._log[-1]
-            self._move((what, -sign))
+            self._apply((what, -sign))
             del self._log[-2:]
 
     @property
@@ -83,12 +97,12 @@ class Occupancy:
 
 
 class Trial:
-    """Tentative work on the books: kept only if somebody says so."""
+    """Changes that are undone on exit unless they were committed."""
 
     __slots__ = ("_committed", "_mark", "_occupancy")
 
-    def __init__(self, books: Occupancy, mark: int) -> None:
-        self._occupancy, self._mark, self._committed = books, mark, False
+    def __init__(self, occupancy: Occupancy, mark: int) -> None:
+        self._occupancy, self._mark, self._committed = occupancy, mark, False
 
     def __enter__(self) -> Trial:
         return self

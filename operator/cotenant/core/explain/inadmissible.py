@@ -1,51 +1,72 @@
-"""Why a job can never start as written: found before anything is tried, exactly, once per kind of request.
+"""Requests of pending jobs, or why a job can never start as written: found before anything is tried, exactly.
 
-`resolve` turns a job into a `Request` or says no. Every no names what was asked, which rule or fact stands against it,
-and what would change it. What only has to wait is said in `waiting`.
+Every refusal names what was asked, which rule or fact stands against it, and what would change it. What only has to
+wait is explained by `pending_reason`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from cotenant.core.allocation.request import Option, Request, options_of, request_key
-from cotenant.core.cycle.cycle import Cycle
-from cotenant.core.explain import unsatisfiable
+from cotenant.core.allocation.request import Option, Request, RequestKey, options_of, request_key
+from cotenant.core.explain.unsatisfiable import exceeds_cluster, no_such_gpus
+from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import describe_request, format_gpus, format_mib, join_or
-from cotenant.core.model.objects import Job, TenantQueue
+from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason, Refusal
+from cotenant.core.placement import BestFit
+from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.queueing.fair_share import within_guarantee
+from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import UNLIMITED, BindingLimit, Usage
 
 
-def resolve(cycle: Cycle, job: Job) -> Request | Refusal:
-    """The request behind a job, or the reason why it can never start; judged once for equal jobs."""
-    key = request_key(job)
-    known = cycle.requests.get(key)
-    if known is None:
-        known = cycle.requests[key] = _resolve(cycle, job)
-    return known
+class RequestResolver:
+    """Resolves jobs once per kind of request: equal jobs share one `Request`, or one refusal."""
 
+    __slots__ = ("_empty", "_inventory", "_known", "_tree")
 
-def _resolve(cycle: Cycle, job: Job) -> Request | Refusal:
-    for check in _CHECKS:
-        refusal = check(cycle, job)
+    def __init__(self, inventory: Inventory, tree: QueueTree) -> None:
+        self._inventory = inventory
+        self._tree = tree
+        self._known: dict[RequestKey, Request | Refusal] = {}
+        self._empty: FitCache | None = None
+
+    def resolve(self, job: Job) -> Request | Refusal:
+        """The request behind a job, or the reason why it can never start."""
+        key = request_key(job)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._resolve(job)
+        return known
+
+    def _resolve(self, job: Job) -> Request | Refusal:
+        tree, inventory = self._tree, self._inventory
+        refusal = (
+            _no_queue(job, tree) or _not_served(job, tree) or no_such_gpus(job, inventory) or _budget_spent(job, tree)
+        )
         if refusal is not None:
             return refusal
-    options = options_of(job, cycle.inventory, cycle.tree)
-    if not options:
-        return _no_quota(cycle, job)
-    request = Request(job, cycle.tree.index[job.queue], options, ranked=bool(job.gpu.classes))
-    never = (
-        _exceeds_limit(cycle, request)
-        or _exceeds_guarantee(cycle, request)
-        or unsatisfiable.exceeds_cluster(cycle, request)
-    )
-    return never or request
+        options = options_of(job, inventory, tree)
+        if not options:
+            return _no_quota(job, tree)
+        request = Request(job, tree.index[job.queue], options, ranked=bool(job.gpu.classes))
+        never = (
+            _exceeds_limit(request, tree)
+            or _exceeds_guarantee(request, tree)
+            or exceeds_cluster(request, self._empty_nodes(), tree)
+        )
+        return never or request
+
+    def _empty_nodes(self) -> FitCache:
+        """The nodes as they would be if no job held anything."""
+        if self._empty is None:
+            self._empty = FitCache(Ledger(self._inventory), BestFit())
+        return self._empty
 
 
-def _queue(cycle: Cycle, job: Job) -> Refusal | None:
-    tree = cycle.tree
+def _no_queue(job: Job, tree: QueueTree) -> Refusal | None:
     if job.queue in tree.broken:
         return Refusal(
             reason=Reason.QUEUE_NOT_FOUND, message=f"Queue {job.queue} cannot be used: {tree.broken[job.queue]}."
@@ -53,7 +74,7 @@ def _queue(cycle: Cycle, job: Job) -> Refusal | None:
     if job.queue in tree.index:
         return None
     serving = [queue.name for queue in tree.queues if job.namespace in queue.namespaces]
-    hint = f"namespace {job.namespace} is served by {join_or(serving)}" if serving else _nobody(job.namespace)
+    hint = f"namespace {job.namespace} is served by {join_or(serving)}" if serving else _unserved(job.namespace)
     return Refusal(
         reason=Reason.QUEUE_NOT_FOUND,
         message=f"There is no queue {job.queue or '(none named)'}; {hint}.",
@@ -61,16 +82,15 @@ def _queue(cycle: Cycle, job: Job) -> Refusal | None:
     )
 
 
-def _nobody(namespace: str) -> str:
+def _unserved(namespace: str) -> str:
     return f"no queue serves namespace {namespace}, ask an administrator to add it to one"
 
 
-def _namespace(cycle: Cycle, job: Job) -> Refusal | None:
-    tree = cycle.tree
+def _not_served(job: Job, tree: QueueTree) -> Refusal | None:
     if job.namespace in tree.queues[tree.index[job.queue]].namespaces:
         return None
     serving = [queue.name for queue in tree.queues if job.namespace in queue.namespaces]
-    hint = f"it is served by {join_or(serving)}" if serving else _nobody(job.namespace)
+    hint = f"it is served by {join_or(serving)}" if serving else _unserved(job.namespace)
     return Refusal(
         reason=Reason.NAMESPACE_NOT_SERVED,
         message=f"Queue {job.queue} does not serve namespace {job.namespace}; {hint}.",
@@ -78,9 +98,9 @@ def _namespace(cycle: Cycle, job: Job) -> Refusal | None:
     )
 
 
-def _budget(cycle: Cycle, job: Job) -> Refusal | None:
-    for step in cycle.tree.paths[cycle.tree.index[job.queue]]:
-        queue: TenantQueue = cycle.tree.queues[step]
+def _budget_spent(job: Job, tree: QueueTree) -> Refusal | None:
+    for ancestor in tree.paths[tree.index[job.queue]]:
+        queue = tree.queues[ancestor]
         if queue.budget_left is not None and queue.budget_left <= 0:
             return Refusal(
                 reason=Reason.BUDGET_SPENT,
@@ -90,21 +110,14 @@ def _budget(cycle: Cycle, job: Job) -> Refusal | None:
     return None
 
 
-_CHECKS: tuple[Callable[[Cycle, Job], Refusal | None], ...] = (_queue, _namespace, unsatisfiable.no_such_gpus, _budget)
-
-
-def _no_quota(cycle: Cycle, job: Job) -> Refusal:
-    tree = cycle.tree
+def _no_quota(job: Job, tree: QueueTree) -> Refusal:
     queue = tree.index[job.queue]
-    without = next(
-        (tree.queues[step].name for step in tree.paths[queue] if not tree.quotas_of[step] and step == queue), None
-    )
     wanted = f"class {join_or(job.gpu.classes)}" if job.gpu.classes else "any class"
     zones = f" in zone {join_or(job.gpu.zones)}" if job.gpu.zones else ""
-    why = f"queue {without} has no quota line at all" if without else f"no quota line of queue {job.queue} covers it"
-    granted = sorted(
-        {line.quota.gpu_class or "any class" for step in tree.paths[queue] for line in tree.quotas_of[step]}
-    )
+    covered = tree.quotas_of[queue]
+    why = f"no quota line of queue {job.queue} covers it" if covered else f"queue {job.queue} has no quota line at all"
+    path = tree.paths[queue]
+    granted = sorted({line.quota.gpu_class or "any class" for ancestor in path for line in tree.quotas_of[ancestor]})
     covers = f"; its lines cover {', '.join(granted)}" if granted else ""
     return Refusal(
         reason=Reason.NO_QUOTA,
@@ -113,33 +126,33 @@ def _no_quota(cycle: Cycle, job: Job) -> Refusal:
     )
 
 
-def _exceeds_limit(cycle: Cycle, request: Request) -> Refusal | None:
-    """No line moves by waiting: a gang above an empty queue's limit never starts."""
-    unused = Usage(cycle.tree)
+def _exceeds_limit(request: Request, tree: QueueTree) -> Refusal | None:
+    """No limit moves by waiting: a gang above an empty queue's limit never starts."""
+    unused = Usage(tree)
     tightest: tuple[int, Option, BindingLimit] | None = None
     for option in request.options:
-        room = unused.headroom(request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib)
+        allowed = unused.headroom(request.queue, request.job.user, option.gpu_class, milli=option.milli, mib=option.mib)
         zones = sorted({zone for _, zone in option.buckets})
-        by_zone = sum(room.zone_workers.get(zone, UNLIMITED) for zone in zones)
-        workers = min(room.workers, by_zone)
+        by_zone = sum(allowed.zone_workers.get(zone, UNLIMITED) for zone in zones)
+        workers = min(allowed.workers, by_zone)
         if workers >= request.workers:
             return None
-        bound = room.binding if room.workers <= by_zone else room.zone_binding[zones[0]]
-        if bound is not None and (tightest is None or workers > tightest[0]):
-            tightest = workers, option, bound
+        limit = allowed.binding if allowed.workers <= by_zone else allowed.zone_binding[zones[0]]
+        if limit is not None and (tightest is None or workers > tightest[0]):
+            tightest = workers, option, limit
     if tightest is None:
         return None
     return exceeded(Reason.EXCEEDS_LIMIT, request, tightest[1], tightest[2])
 
 
-def _exceeds_guarantee(cycle: Cycle, request: Request) -> Refusal | None:
+def _exceeds_guarantee(request: Request, tree: QueueTree) -> Refusal | None:
     """A job that cannot be evicted never borrows, so it must fit into what is guaranteed, all the way up."""
     if request.job.preemptible:
         return None
-    unused = Usage(cycle.tree)
-    for step in cycle.tree.paths[request.queue]:
-        if not within_guarantee(unused, request, step):
-            name = cycle.tree.queues[step].name
+    unused = Usage(tree)
+    for ancestor in tree.paths[request.queue]:
+        if not within_guarantee(unused, request, ancestor):
+            name = tree.queues[ancestor].name
             need = request.workers * min(option.milli for option in request.options)
             return Refusal(
                 reason=Reason.EXCEEDS_LIMIT,
@@ -152,24 +165,25 @@ def _exceeds_guarantee(cycle: Cycle, request: Request) -> Refusal | None:
     return None
 
 
-def exceeded(reason: Reason, request: Request, option: Option, bound: BindingLimit) -> Refusal:
-    """A quota says no: metric, scope, limit, used, asked, available."""
-    memory = bound.metric == "GPU memory"
-    need = request.workers * (option.mib if memory else option.milli)
-    say: Callable[[int], str] = format_mib if memory else lambda milli: f"{format_gpus(milli)} GPU"
+def exceeded(reason: Reason, request: Request, option: Option, limit: BindingLimit) -> Refusal:
+    """The refusal of a quota, with metric, scope, limit, used, asked and available."""
+    of_memory = limit.metric == "GPU memory"
+    asked = request.workers * (option.mib if of_memory else option.milli)
+    amount: Callable[[int], str] = format_mib if of_memory else lambda milli: f"{format_gpus(milli)} GPU"
     if reason is Reason.EXCEEDS_LIMIT:
-        rule = f"{bound.scope} allows at most {say(bound.limit)} at any time"
+        rule = f"{limit.scope} allows at most {amount(limit.limit)} at any time"
     else:
-        rule = f"{bound.scope}: limit {say(bound.limit)}, used {say(bound.used)}, available {say(bound.available)}"
+        numbers = f"limit {amount(limit.limit)}, used {amount(limit.used)}, available {amount(limit.available)}"
+        rule = f"{limit.scope}: {numbers}"
     return Refusal(
         reason=reason,
-        message=f"Needs {describe_request(request.job)}, together {say(need)}; {rule}.",
+        message=f"Needs {describe_request(request.job)}, together {amount(asked)}; {rule}.",
         evidence=(
-            ("metric", bound.metric),
-            ("scope", bound.scope),
-            ("limit", bound.limit),
-            ("used", bound.used),
-            ("asked", need),
-            ("available", bound.available),
+            ("metric", limit.metric),
+            ("scope", limit.scope),
+            ("limit", limit.limit),
+            ("used", limit.used),
+            ("asked", asked),
+            ("available", limit.available),
         ),
     )

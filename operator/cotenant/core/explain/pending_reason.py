@@ -1,49 +1,52 @@
-"""Why a job that could start has to wait now: quota, GPUs, CPU or memory, topology, in that order of what is nearest.
+"""Why a job that could start has to wait now: quota, GPUs, CPU or memory, topology; the one that is nearest.
 
-Called once per kind of request, after placement and eviction both said no. Says how the GPUs in question stand, so that
-a tenant sees the same world as the scheduler.
+Says how the GPUs in question stand, so that a tenant sees the same cluster as the scheduler.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
 
+from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Option, Request
-from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.search import headroom
 from cotenant.core.explain.inadmissible import exceeded
 from cotenant.core.model.formatting import counted, describe_request, format_gpus
-from cotenant.core.model.objects import WHOLE, Placement
+from cotenant.core.model.objects import WHOLE, JobKey, Placement
 from cotenant.core.model.plan import Reason, Refusal
-from cotenant.core.placement.gang import max_workers
+from cotenant.core.placement.gang import PlacementRequest, max_workers
 from cotenant.core.quota.usage import BindingLimit
 
 
-def explain(cycle: Cycle, request: Request) -> Refusal:
-    """The dominant reason: the rule or resource that is nearest to letting the job start."""
-    idle = cycle.current.ledger.idle() if cycle.tree.limits_lending else None
+def explain(current: Occupancy, request: Request, reserved_for: Collection[JobKey]) -> Refusal:
+    """The dominant reason: the rule or resource that is nearest to letting the job start.
+
+    `reserved_for`: jobs ahead for which places are kept.
+    """
+    idle = current.lendable_idle()
     blocked: tuple[int, Option, BindingLimit] | None = None
     for option in request.options:
-        room = headroom(cycle.current.usage, request, option, idle)
-        if room.workers < request.workers and room.binding is not None:
-            if blocked is None or room.workers > blocked[0]:
-                blocked = room.workers, option, room.binding
+        allowed = headroom(current.usage, request, option, idle)
+        if allowed.workers < request.workers and allowed.binding is not None:
+            if blocked is None or allowed.workers > blocked[0]:
+                blocked = allowed.workers, option, allowed.binding
             continue
-        zone_bound = _zones_short(request, room.zone_workers, option)
-        if zone_bound is not None:
-            blocked = blocked or (0, option, room.zone_binding[zone_bound])
+        short_zone = _short_zone(request, allowed.zone_workers, option)
+        if short_zone is not None:
+            blocked = blocked or (0, option, allowed.zone_binding[short_zone])
             continue
-        return _no_space(cycle, request, option)
+        return _no_space(current, request, option, reserved_for)
     if blocked is None:
-        return _no_space(cycle, request, request.options[0])
+        return _no_space(current, request, request.options[0], reserved_for)
     return exceeded(Reason.WAITING_FOR_QUOTA, request, blocked[1], blocked[2])
 
 
 def waiting_for_eviction(placement: Placement) -> Refusal:
-    """A place is promised, and those who hold it were asked to leave."""
+    """The place is becoming free, and jobs that hold it were asked to leave."""
     nodes = ", ".join(part.node for part in placement.nodes[:3])
     more = f" and {len(placement.nodes) - 3} more" if len(placement.nodes) > 3 else ""
     return Refusal(
@@ -53,28 +56,28 @@ def waiting_for_eviction(placement: Placement) -> Refusal:
     )
 
 
-def _zones_short(request: Request, zones: dict[str, int], option: Option) -> str | None:
+def _short_zone(request: Request, zone_workers: Mapping[str, int], option: Option) -> str | None:
+    """The zone with most left, where quotas of all zones together allow too few workers."""
     names = sorted({zone for _, zone in option.buckets})
-    if all(zone in zones for zone in names) and sum(zones[zone] for zone in names) < request.workers:
-        return max(names, key=lambda zone: zones[zone])
+    if all(zone in zone_workers for zone in names) and sum(zone_workers[zone] for zone in names) < request.workers:
+        return max(names, key=lambda zone: zone_workers[zone])
     return None
 
 
-def _no_space(cycle: Cycle, request: Request, option: Option) -> Refusal:
-    room, ask = cycle.current.fit_cache, option.placement_request
-    fits = max_workers(room, ask)
-    bare = replace(ask, shape=replace(ask.shape, cpu_milli=0, host_mib=0))
-    anywhere = replace(ask, topology=None)
+def _no_space(current: Occupancy, request: Request, option: Option, reserved_for: Collection[JobKey]) -> Refusal:
+    nodes, wanted = current.fit_cache, option.placement_request
+    fits = max_workers(nodes, wanted)
+    without_cpu = replace(wanted, shape=replace(wanted.shape, cpu_milli=0, host_mib=0))
     job = request.job
-    start = f"Needs {describe_request(job)}. Queue {job.queue} allows it, but {_only(fits, request.workers)}"
+    start = f"Needs {describe_request(job)}. Queue {job.queue} allows it, but {_fitting(fits, request.workers)}"
     evidence: tuple[tuple[str, str | int], ...] = (("asked", request.workers), ("available", fits))
-    if ask.topology is not None and max_workers(room, anywhere) >= request.workers:
+    if wanted.topology is not None and max_workers(nodes, replace(wanted, topology=None)) >= request.workers:
         return Refusal(
             reason=Reason.WAITING_FOR_TOPOLOGY,
-            message=f"{start} inside one {ask.topology.level}; spread over several there would be room.",
-            evidence=(*evidence, ("level", ask.topology.level)),
+            message=f"{start} inside one {wanted.topology.level}; spread over several there would be room.",
+            evidence=(*evidence, ("level", wanted.topology.level)),
         )
-    if max_workers(room, bare) >= request.workers:
+    if max_workers(nodes, without_cpu) >= request.workers:
         return Refusal(
             reason=Reason.WAITING_FOR_CPU_OR_MEMORY,
             message=(
@@ -83,38 +86,38 @@ def _no_space(cycle: Cycle, request: Request, option: Option) -> Refusal:
             ),
             evidence=(*evidence, ("cpu_milli", job.cpu_milli), ("memory_mib", job.memory_mib)),
         )
-    kept = sorted({kept.job for kept in cycle.reservations.values() if kept is not None})
-    ahead = f"; places are kept for {', '.join(kept)}, which comes first" if kept else ""
+    names = ", ".join(sorted(reserved_for))
+    ahead = f"; places are kept for {names}, which comes first" if names else ""
     return Refusal(
         reason=Reason.WAITING_FOR_GPUS,
-        message=f"{start}: {_standing(cycle, option)}{ahead}.",
+        message=f"{start}: {_gpus_in_question(current, wanted)}{ahead}.",
         evidence=evidence,
     )
 
 
-def _only(fits: int, workers: int) -> str:
+def _fitting(fits: int, workers: int) -> str:
     if workers == 1:
         return "it does not fit now"
     return f"only {fits} of {workers} workers fit now" if fits else f"none of {workers} workers fits now"
 
 
-def _standing(cycle: Cycle, option: Option) -> str:
+def _gpus_in_question(current: Occupancy, wanted: PlacementRequest) -> str:
     """How the GPUs that could serve stand: `on 2 GPUs 0.8 is taken and 0.2 left`."""
-    ledger, inventory, ask = cycle.current.ledger, cycle.inventory, option.placement_request
-    memory, compute, allowed = ask.shape.per_kind(inventory)
+    ledger, inventory = current.ledger, current.inventory
+    memory, compute, allowed = wanted.shape.per_kind(inventory)
     kind = inventory.kind
-    serve = inventory.usable & allowed[kind] & (kind >= 0) & ask.allowed[:, None]
+    serve = inventory.usable & allowed[kind] & (kind >= 0) & wanted.allowed[:, None]
     left = np.minimum(ledger.free_compute, ledger.free_memory * WHOLE // np.maximum(inventory.memory_mib, 1)).clip(
         min=0
     )
     total = int(serve.sum())
-    if ask.shape.whole:
+    if wanted.shape.whole:
         free = serve & (ledger.holders == 0)
         best = int(free.sum(axis=1).max(initial=0))
-        together = f", at most {best} of them on one node" if ask.shape.count > 1 else ""
+        together = f", at most {best} of them on one node" if wanted.shape.count > 1 else ""
         return f"{int(free.sum())} of {counted(total, 'GPU')} are free{together}"
     enough = (ledger.free_memory >= memory[kind]) & (ledger.free_compute >= compute[kind])
-    fits = cycle.current.fit_cache.shape_fit(ask.shape, ask.tenancy, distinct=ask.distinct).all_fits()
+    fits = current.fit_cache.shape_fit(wanted.shape, wanted.tenancy, distinct=wanted.distinct).all_fits()
     parts = []
     foreign = int((serve & enough & ~fits).sum())
     for amount, number in sorted(Counter(left[serve & ~enough].tolist()).items(), reverse=True)[:3]:

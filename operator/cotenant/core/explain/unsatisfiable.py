@@ -1,4 +1,4 @@
-"""What the GPUs that exist could never hold, however long a job waits: class, zone and size. Asked by `refusals`."""
+"""What the GPUs that exist could never hold, however long a job waits: class, zone and size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cotenant.core.allocation.request import Request, options_of
-from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import counted, describe_request, describe_worker, format_gpus, format_mib, join_or
@@ -16,11 +15,11 @@ from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.gang import max_workers
 from cotenant.core.placement.shapes import worker_shape
+from cotenant.core.quota.tree import QueueTree
 
 
-def no_such_gpus(cycle: Cycle, job: Job) -> Refusal | None:
+def no_such_gpus(job: Job, inventory: Inventory) -> Refusal | None:
     """No GPU, no such class, no such zone, or none that is large enough for the share: whatever the quota says."""
-    inventory = cycle.inventory
     present = sorted({kind.gpu_class for kind in inventory.kinds})
     if not present:
         return Refusal(reason=Reason.NODES_NOT_READY, message="No node with GPUs is known yet.")
@@ -37,14 +36,14 @@ def no_such_gpus(cycle: Cycle, job: Job) -> Refusal | None:
             message=f"No node is in zone {join_or(job.gpu.zones)}; there is {', '.join(zones) or 'no zone at all'}.",
             evidence=(("asked", join_or(job.gpu.zones)), ("available", ", ".join(zones))),
         )
-    return _too_large(cycle, job)
+    return _too_large(job, inventory)
 
 
-def _too_large(cycle: Cycle, job: Job) -> Refusal | None:
+def _too_large(job: Job, inventory: Inventory) -> Refusal | None:
     shape = worker_shape(job)
-    if any(shape.allows(kind) for kind in cycle.inventory.kinds):
+    if any(shape.allows(kind) for kind in inventory.kinds):
         return None
-    largest = max(kind for kind in cycle.inventory.kinds if not job.gpu.classes or kind.gpu_class in job.gpu.classes)
+    largest = max(kind for kind in inventory.kinds if not job.gpu.classes or kind.gpu_class in job.gpu.classes)
     return Refusal(
         reason=Reason.EXCEEDS_CLUSTER,
         message=(
@@ -55,19 +54,23 @@ def _too_large(cycle: Cycle, job: Job) -> Refusal | None:
     )
 
 
-def exceeds_cluster(cycle: Cycle, request: Request) -> Refusal | None:
-    """Exact: on empty nodes, capacities of equal workers simply add up."""
-    fits = _on_empty(cycle.empty, request)
+def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refusal | None:
+    """The gang does not fit on empty nodes. Exact: capacities of equal workers simply add up.
+
+    `empty`: the nodes as they would be if no job held anything.
+    """
+    fits = _largest_gang(empty, request)
     if fits >= request.workers:
         return None
     job = request.job
-    everything = cycle.inventory
+    inventory = empty.ledger.inventory
+    everything = inventory
     if not everything.ready.all():
         everything = everything.patched(replace(node, ready=True) for node in everything.nodes)
-    room = FitCache(Ledger(everything), BestFit())
-    with_all = _on_empty(room, replace(request, options=options_of(job, everything, cycle.tree)))
+    all_ready = FitCache(Ledger(everything), BestFit())
+    with_all = _largest_gang(all_ready, replace(request, options=options_of(job, everything, tree)))
     if with_all >= request.workers:
-        down = [node.name for node in cycle.inventory.nodes if not node.ready]
+        down = [node.name for node in inventory.nodes if not node.ready]
         return Refusal(
             reason=Reason.NODES_NOT_READY,
             message=(
@@ -93,20 +96,20 @@ def exceeds_cluster(cycle: Cycle, request: Request) -> Refusal | None:
     )
 
 
-def _on_empty(room: FitCache, request: Request) -> int:
-    return max((max_workers(room, option.placement_request) for option in request.options), default=0)
+def _largest_gang(nodes: FitCache, request: Request) -> int:
+    return max((max_workers(nodes, option.placement_request) for option in request.options), default=0)
 
 
 def _bottleneck(inventory: Inventory, job: Job) -> str:
-    """Which need of one worker no node could ever meet; nothing where it is only their combination."""
+    """The need of one worker that no node could ever meet; empty where it is only their combination."""
     nodes = [node for node in inventory.nodes if node.gpus]
-    gpus_needed = job.gpu.count if not job.gpu.is_share else 1
+    gpus = job.gpu.count if not job.gpu.is_share else 1
     needs: tuple[tuple[int, int, Callable[[int], str]], ...] = (
-        (gpus_needed, max(len(node.gpus) for node in nodes), lambda number: counted(number, "GPU")),
+        (gpus, max(len(node.gpus) for node in nodes), lambda number: counted(number, "GPU")),
         (job.cpu_milli, max(node.cpu_milli for node in nodes), lambda milli: f"{format_gpus(milli)} CPU"),
         (job.memory_mib, max(node.memory_mib for node in nodes), lambda mib: f"{format_mib(mib)} of memory"),
     )
-    for need, there, say in needs:
-        if need > there:
-            return f": a worker is on one node and asks for {say(need)}, and no node has more than {say(there)}"
+    for need, largest, amount in needs:
+        if need > largest:
+            return f": a worker is on one node and asks for {amount(need)}, and no node has more than {amount(largest)}"
     return ""

@@ -35,10 +35,10 @@ class Reason(StrEnum):
     @property
     def needs_change(self) -> bool:
         """Waiting alone does not help: the job, its queue or the cluster has to be changed."""
-        return self in _NOT_BY_WAITING
+        return self in _NEEDS_CHANGE
 
 
-_NOT_BY_WAITING = frozenset(
+_NEEDS_CHANGE = frozenset(
     {
         Reason.QUEUE_NOT_FOUND,
         Reason.NAMESPACE_NOT_SERVED,
@@ -49,6 +49,16 @@ _NOT_BY_WAITING = frozenset(
         Reason.EXCEEDS_CLUSTER,
     }
 )
+
+
+WAITING_FOR_SPACE = frozenset({Reason.WAITING_FOR_GPUS, Reason.WAITING_FOR_CPU_OR_MEMORY, Reason.WAITING_FOR_TOPOLOGY})
+"""The queue allows the job; nodes have no place for it now."""
+
+HELPED_BY_MOVES = WAITING_FOR_SPACE - {Reason.WAITING_FOR_TOPOLOGY}
+"""What moving other jobs aside can help."""
+
+WAITING_FOR_ENDINGS = WAITING_FOR_SPACE | {Reason.WAITING_FOR_QUOTA}
+"""What passes when jobs that run come to their end."""
 
 
 class EvictionKind(StrEnum):

@@ -1,0 +1,30 @@
+"""What an eviction costs, and which jobs are protected from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.core.model.objects import Job
+from cotenant.core.policy import Policy
+from cotenant.core.quota.tree import QueueTree
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvictionRules:
+    tree: QueueTree
+    policy: Policy
+    now: float
+
+    def is_protected(self, job: Job) -> bool:
+        """The job has not yet run for as long as the policy or its queue lets every job run."""
+        queue = self.tree.queues[self.tree.index[job.queue]]
+        least = max(self.policy.protected_runtime_s, queue.protected_runtime_s)
+        return least > 0 and job.admitted_at is not None and self.now - job.admitted_at < least
+
+    def lost_work(self, job: Job, milli: int) -> int:
+        """Milli-GPU-seconds: what `milli` of the job has not saved, and one restart.
+
+        Example: 2 GPUs, checkpoint 300 s ago, restart 60 s → 720 GPU-seconds.
+        """
+        since = max(job.admitted_at or job.submitted_at, job.last_checkpoint_at or 0.0)
+        return milli * (max(0, int(self.now - since)) + self.policy.restart_cost_s)

@@ -1,0 +1,125 @@
+"""One turn of a pending job: admitted where it fits now, nominated where it fits after evictions, or refused.
+
+Equal requests share one search and one refusal in a cycle (Kueue calls this equivalence hashing): space only becomes
+less while turns are taken, so a request that found no place finds none later either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.core.actions.backfill import Reservations
+from cotenant.core.actions.evict import departures, find_victims
+from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.victims import CandidateFinder
+from cotenant.core.allocation.allocation import AllocationBatch
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.entry import Entry
+from cotenant.core.cycle.search import PlacementResult, find
+from cotenant.core.explain.forecast import Forecast, endings_of
+from cotenant.core.explain.pending_reason import explain, waiting_for_eviction
+from cotenant.core.explain.smallest_change import smallest_change
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Refusal
+from cotenant.core.queueing.fair_share import within_guarantee
+
+
+class Admission:
+    """The turns of one cycle."""
+
+    __slots__ = ("_candidates", "_cycle", "_guarantee_waits", "_refusals", "_reservations", "_waiting")
+
+    def __init__(self, cycle: Cycle) -> None:
+        rules = EvictionRules(cycle.tree, cycle.policy, cycle.now)
+        self._cycle = cycle
+        self._candidates = CandidateFinder(cycle.running, cycle.inventory, rules)
+        self._reservations = Reservations()
+        self._refusals: dict[Request, Refusal] = {}
+        """Requests that found no place, in the order of their first turn."""
+        self._waiting: list[Entry] = []
+        self._guarantee_waits = False
+        """A job inside its guarantee found no place in this cycle."""
+
+    def try_admit(self, entry: Entry, request: Request) -> None:
+        """One turn. Changes the cycle: what the entry takes is taken, who leaves for it leaves."""
+        if (result := self._fit_now(entry.job, request)) is not None:
+            self._cycle.admit(entry, result)
+        elif (result := self._fit_after_evictions(entry.job, request)) is not None:
+            self._cycle.nominate(entry, result, waiting_for_eviction(result.placement))
+        else:
+            self._refuse(entry, request)
+
+    def release_reservations(self) -> None:
+        """End all reservations: what comes after the turns takes nothing that cannot be taken back."""
+        for reservation in self._reservations.all():
+            self._cycle.accounts.release(reservation.allocation)
+        self._reservations.clear()
+
+    def forecast(self) -> list[Entry]:
+        """Waiting entries in the order of their turns; the first kinds of request with estimated start and change."""
+        wanted = [request for request, refusal in self._refusals.items() if refusal.reason in WAITING_FOR_ENDINGS]
+        wanted = wanted[: self._cycle.policy.forecasts]
+        if wanted:
+            forecast = self._new_forecast()
+            for request in wanted:
+                start = forecast.start_of(request)
+                refusal = self._refusals[request]
+                self._refusals[request] = replace(
+                    refusal,
+                    estimated_start_at=None if start is None else start.at,
+                    would_start_if=smallest_change(self._cycle.accounts.current, request, refusal),
+                )
+        for entry in self._waiting:
+            if entry.request is not None:
+                entry.wait(self._refusals[entry.request])
+        return self._waiting
+
+    def _fit_now(self, job: Job, request: Request) -> PlacementResult | None:
+        """A place that is free, or that is reserved until after this job will have ended: of jobs with the same
+        request, not all may run so long."""
+        current = self._cycle.accounts.current
+        result = None if request in self._refusals else find(current, request, request.workers)
+        return result or self._reservations.backfill(job, request, current, self._cycle.now)
+
+    def _fit_after_evictions(self, job: Job, request: Request) -> PlacementResult | None:
+        """A place that jobs give back which are leaving anyway, or which are now asked to leave."""
+        if request in self._refusals:
+            return None
+        after = self._cycle.accounts.after_evictions
+        result = None if after is None else find(after, request, request.workers)
+        return result or self._evict_for(job, request)
+
+    def _evict_for(self, job: Job, request: Request) -> PlacementResult | None:
+        outcome, after = self._cycle.outcome, self._cycle.accounts.open_after_evictions()
+        candidates = self._candidates.candidates(request, after.usage, outcome, guarantee_waits=self._guarantee_waits)
+        found = find_victims(after, request, candidates, outcome)
+        if found is None:
+            return None
+        batch = AllocationBatch(victim.allocation for victim in found.victims)
+        after.release_batch(batch, 0, len(batch))
+        outcome.add(departures(found, job, outcome.shrunk))
+        return found.result
+
+    def _refuse(self, entry: Entry, request: Request) -> None:
+        """Equal requests share one reason, worked out for the first of them; its coming place may be kept for it."""
+        if request not in self._refusals:
+            current = self._cycle.accounts.current
+            self._guarantee_waits |= within_guarantee(current.usage, request, request.queue)
+            reserved_for = [reservation.job for reservation in self._reservations.all()]
+            refusal = self._refusals[request] = explain(current, request, reserved_for)
+            if self._reservations.claims_classes(request, refusal):
+                self._reserve(entry.job, request)
+        entry.wait(self._refusals[request])
+        self._waiting.append(entry)
+
+    def _reserve(self, job: Job, request: Request) -> None:
+        latest = self._cycle.now + self._cycle.policy.reserve_within_s
+        reservation = self._reservations.reserve(job, request, self._new_forecast(), latest)
+        if reservation is not None:
+            self._cycle.accounts.allocate(reservation.allocation)
+
+    def _new_forecast(self) -> Forecast:
+        cycle = self._cycle
+        endings = endings_of(cycle.running, cycle.outcome, cycle.started, cycle.now)
+        return Forecast(cycle.accounts.after_evictions or cycle.accounts.current, endings, cycle.now)
