@@ -11,12 +11,11 @@ from types import TracebackType
 from typing import TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation, AllocationBatch
-from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.placement import Scorer
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.placement.fitting import fits_exactly
-from cotenant.core.quota.tree import Bucket, QueueTree
+from cotenant.core.quota.tree import Bucket
 from cotenant.core.quota.usage import Usage
 
 _Change: TypeAlias = tuple[Allocation | tuple[AllocationBatch, int, int], int]
@@ -24,21 +23,15 @@ _Change: TypeAlias = tuple[Allocation | tuple[AllocationBatch, int, int], int]
 
 
 class Occupancy:
-    __slots__ = ("_log", "fit_cache", "ledger", "usage")
+    __slots__ = ("_log", "fit_cache", "inventory", "ledger", "tree", "usage")
 
     def __init__(self, ledger: Ledger, usage: Usage, scorer: Scorer) -> None:
         self.ledger = ledger
         self.usage = usage
+        self.inventory = ledger.inventory
+        self.tree = usage.tree
         self.fit_cache = FitCache(ledger, scorer)
         self._log: list[_Change] = []
-
-    @property
-    def inventory(self) -> Inventory:
-        return self.ledger.inventory
-
-    @property
-    def tree(self) -> QueueTree:
-        return self.usage.tree
 
     def copy(self) -> Occupancy:
         return Occupancy(self.ledger.copy(), self.usage.copy(), self.fit_cache.scorer)

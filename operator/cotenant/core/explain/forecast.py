@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation, AllocationBatch
@@ -87,21 +87,21 @@ def endings_of(
     for job in running.by_key.values():
         if job.evicting or job.resizing_from is not None or outcome.touches(job.key):
             continue
-        end = ends_at(job, now)
+        end = ends_at(job, job.admitted_at, now)
         if end is not None:
             found.append((end, job.key, running.allocations[job.key]))
     for job, allocation in started:
-        end = ends_at(replace(job, admitted_at=now), now)
+        end = ends_at(job, now, now)
         if end is not None:
             found.append((end, job.key, allocation))
     return sorted(found, key=lambda ending: ending[:2])[:_HORIZON]
 
 
-def ends_at(job: Job, now: float) -> float | None:
+def ends_at(job: Job, admitted_at: float | None, now: float) -> float | None:
     """The expected end; the latest possible one when the job is already over its expectation."""
-    if job.admitted_at is None:
+    if admitted_at is None:
         return None
     for seconds in (job.expected_runtime_s, job.max_runtime_s):
-        if seconds is not None and job.admitted_at + seconds > now:
-            return job.admitted_at + seconds
+        if seconds is not None and admitted_at + seconds > now:
+            return admitted_at + seconds
     return None
