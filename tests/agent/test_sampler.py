@@ -108,6 +108,11 @@ def test_events_are_handed_over_in_order_and_once(world: tuple[ScriptedSource, t
     listener.start()
     wait_until(lambda: not source.xids, "all events taken from the driver")
     heard: list[Xid] = []
-    wait_until(lambda: heard.extend(listener.taken()) or len(heard) == 2, "both events handed over")
+
+    def both_taken() -> bool:
+        heard.extend(listener.taken())
+        return len(heard) == 2
+
+    wait_until(both_taken, "both events handed over")
     assert heard == [Xid("a", 13, 1.0), Xid("b", 79, 2.0)]
     assert listener.taken() == []

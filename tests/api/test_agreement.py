@@ -15,7 +15,7 @@ from cotenant.api.conversion.decode import check
 from cotenant.api.conversion.yaml_text import read_documents
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from tests.api.conftest import Server
 
 pytestmark = pytest.mark.cluster
 

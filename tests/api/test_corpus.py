@@ -18,7 +18,7 @@ from cotenant.api.conversion.yaml_text import read_documents
 from cotenant.api.validation.errors import DocumentError
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from tests.api.conftest import Server
 
 HERE = Path(__file__).parent
 

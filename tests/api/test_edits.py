@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Answer, Server
+    from tests.api.conftest import Answer, Server
 
 pytestmark = pytest.mark.cluster
 

@@ -13,7 +13,7 @@ from cotenant.api.conversion.decode import PARSERS, check
 from cotenant.api.conversion.yaml_text import read_documents
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from tests.api.conftest import Server
 
 ROOT = Path(__file__).parents[2]
 CORE = {"Namespace": "namespaces", "ConfigMap": "namespaces/default/configmaps", "Secret": "namespaces/default/secrets"}

@@ -51,7 +51,7 @@ def calls_in(path: Path) -> Iterator[tuple[ast.Call, str]]:
 def handed_around_in(path: Path) -> set[str]:
     """Resources that the module passes to its own functions: those that a parameter `resource` can be."""
     source = path.read_text()
-    if "in feed.WATCHED" in source:
+    if "in kopf_feed.WATCHED" in source:
         return {name for name, value in RESOURCES.items() if value in kopf_feed.WATCHED}
     firsts = [n.args[0] for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call) and n.args]
     return {first.id for first in firsts if isinstance(first, ast.Name) and first.id in RESOURCES}
@@ -61,8 +61,8 @@ def operator_uses() -> Iterator[Right]:
     for resource in kopf_feed.WATCHED:
         yield Right(resource.group, resource.plural, "list")
         yield Right(resource.group, resource.plural, "watch")
-    for path in sorted((ROOT / "operator" / "cotenant" / "controller").glob("*.py")):
-        if path.name in {"kube.py", "rest.py"}:
+    for path in sorted((ROOT / "operator" / "cotenant" / "controller").rglob("*.py")):
+        if path.parent.name == "client":
             continue
         for call, verb in calls_in(path):
             first = call.args[0]
@@ -70,7 +70,9 @@ def operator_uses() -> Iterator[Right]:
             candidates = {first.id} if first.id in RESOURCES else handed_around_in(path)
             assert candidates, f"{path.name}:{call.lineno}: which resource is {first.id}?"
             sub = next((k.value for k in call.keywords if k.arg == "subresource"), None)
-            suffix = f"/{sub.value}" if isinstance(sub, ast.Constant) and sub.value else ""
+            suffix = (
+                f"/{sub.value}" if isinstance(sub, ast.Constant) and isinstance(sub.value, str) and sub.value else ""
+            )
             for resource in (RESOURCES[name] for name in candidates):
                 yield Right(resource.group, resource.plural + suffix, verb)
 

@@ -55,7 +55,7 @@ def packages_in(requirements: str) -> set[str]:
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_every_module_of_a_room_imports_with_the_packages_of_its_extra_alone(extra: str) -> None:
     child = Path(__file__).parent / "extra_child.py"
-    command = [sys.executable, child, ROOT / "requirements" / f"{extra}.txt", *EXTRAS[extra]]
+    command = [sys.executable, str(child), str(ROOT / "requirements" / f"{extra}.txt"), *EXTRAS[extra]]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {}
@@ -65,8 +65,8 @@ def test_the_check_above_would_notice_a_foreign_import() -> None:
     child = Path(__file__).parent / "extra_child.py"
     command = [
         sys.executable,
-        child,
-        ROOT / "requirements" / "agent.txt",
+        str(child),
+        str(ROOT / "requirements" / "agent.txt"),
         "cotenant.controller.informers.kopf_feed",
         "cotenant.names",
     ]

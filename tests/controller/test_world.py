@@ -161,7 +161,7 @@ NODE = {
         "conditions": [{"type": "Ready", "status": "True"}],
     },
 }
-GPU_NODE = {
+GPU_NODE: dict[str, Any] = {
     "apiVersion": names.API_VERSION,
     "kind": "GPUNode",
     "metadata": {"name": "n1", "uid": "g", "resourceVersion": "1"},

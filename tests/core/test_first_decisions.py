@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ class Case:
 
 
 RED = make_queue("red", guaranteed=8, limit=8)
-ANY = {"sharing": Sharing.ANY}
+ANY: dict[str, Any] = {"sharing": Sharing.ANY}
 SHARED = make_node("n1", shared_by_queues=True)
 
 CASES = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,7 +83,10 @@ def queues_of(rng: random.Random) -> list[TenantQueue]:
 
 
 def request_of(rng: random.Random) -> GpuRequest:
-    wanted = {"classes": rng.choice(((), (), ("H100",), ("H100", "A100"))), "zones": rng.choice(((), (), ("east",)))}
+    wanted: dict[str, Any] = {
+        "classes": rng.choice(((), (), ("H100",), ("H100", "A100"))),
+        "zones": rng.choice(((), (), ("east",))),
+    }
     sharing = rng.choice(list(Sharing))
     match rng.choice(("whole", "whole", "milli", "mib")):
         case "whole":
@@ -162,7 +166,7 @@ class Story:
             )
         ]
 
-    def changed(self, **changes: bool) -> Node:
+    def changed(self, **changes: Any) -> Node:
         node = self.rng.choice(list(self.all.values()))
         return replace(
             node, gpus=tuple(replace(gpu, **changes) if self.rng.random() < 0.5 else gpu for gpu in node.gpus)
@@ -227,7 +231,7 @@ def test_any_order_of_the_same_facts_gives_the_same_plan_carried_or_counted(seed
         story.toy.cycle()
         story.toy.finish_evictions()
         snapshot = story.toy.snapshot()
-        shuffled = {
+        shuffled: dict[str, Any] = {
             name: tuple(story.rng.sample(getattr(snapshot, name), len(getattr(snapshot, name))))
             for name in ("nodes", "queues", "jobs")
         }

@@ -181,7 +181,8 @@ def check_limits(nodes: list[Node], queues: list[TenantQueue], jobs: list[Job]) 
     for job in jobs:
         if job.placement is None:
             continue
-        path, at = [], job.queue
+        path: list[str] = []
+        at: str | None = job.queue
         while at is not None:
             path.append(at)
             at = parent[at]

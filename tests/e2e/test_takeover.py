@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,10 @@ def holder(tenancy: Tenancy) -> str:
     return str(lease(tenancy).get("holderIdentity") or "")
 
 
+def another_holder(tenancy: Tenancy, former: str) -> bool:
+    return holder(tenancy) not in {"", former}
+
+
 def kill(tenancy: Tenancy, pod: str) -> None:
     """An ordinary user's pods have ids of their own: they are killed from inside the cluster's user namespace."""
     command = [sys.executable, str(Path(__file__).with_name("sigkill.py")), pod]
@@ -53,6 +58,10 @@ def replicas(tenancy: Tenancy) -> tuple[int, int]:
     return sum(state["ready"] for state in states), sum(state["restartCount"] for state in states)
 
 
+def has_replicas(tenancy: Tenancy, wanted: tuple[int, int]) -> bool:
+    return replicas(tenancy) == wanted
+
+
 def test_jobs_outlive_the_death_of_the_leader(tenancy: Tenancy) -> None:
     chance = random.Random(20260101)
     kept = [f"job-{number:02d}" for number in range(JOBS)]
@@ -66,13 +75,12 @@ def test_jobs_outlive_the_death_of_the_leader(tenancy: Tenancy) -> None:
         leader = tenancy.wait(lambda: holder(tenancy), what="a replica leads")
         kill(tenancy, leader.rpartition("_")[0])
         died = time.time()
-        tenancy.wait(lambda leader=leader: holder(tenancy) not in {"", leader}, what="the other replica leads")
+        tenancy.wait(partial(another_holder, tenancy, leader), what="the other replica leads")
         taken = lease(tenancy)
         assert taken["holderIdentity"].rpartition("_")[0] != leader.rpartition("_")[0], "the pod of the dead came back"
         took.append(datetime.fromisoformat(taken["acquireTime"]).timestamp() - died)
         assert overcommitted(tenancy) == []
-        whole = (2, restarts + killed)
-        tenancy.wait(lambda whole=whole: replicas(tenancy) == whole, what="the pod of the dead is back")
+        tenancy.wait(partial(has_replicas, tenancy, (2, restarts + killed)), what="the pod of the dead is back")
     print(f"takeovers: {', '.join(f'{seconds:.1f} s' for seconds in took)}")
     assert max(took) <= TAKEOVER_S
     for name in kept:

@@ -77,9 +77,9 @@ def make_base(buildah: Buildah, storage: Path) -> None:
     unfinished = storage / f"unfinished-{os.getpid()}"
     # debootstrap leaves /proc mounted in what it made; in a mount namespace of its own that ends with it.
     own = ["unshare", "--mount", "--propagation=private"]
-    made = ["debootstrap", "--variant=minbase", "--include=python3,python3-venv,ca-certificates", SUITE, unfinished]
+    made = ["debootstrap", "--variant=minbase", "--include=python3,python3-venv,ca-certificates", SUITE]
     try:
-        subprocess.run([*own, *made], check=True, capture_output=True)
+        subprocess.run([*own, *made, str(unfinished)], check=True, capture_output=True)
         container = buildah("from", "scratch")
         buildah("add", "--quiet", container, str(unfinished), "/")
         buildah("commit", "--quiet", "--rm", container, BASE)

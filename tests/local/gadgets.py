@@ -1,7 +1,6 @@
 """A device plugin with two gadgets, run as a pod: registers with the kubelet and answers Allocate. Needs the stubs."""
 
 import os
-import sys
 import time
 from concurrent import futures
 from typing import Any
@@ -47,4 +46,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,6 +1,7 @@
 """What is asked of the local cluster, and how it says no: cluster files, names, missing programs and rights."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -110,7 +111,7 @@ def test_what_is_no_amount_is_refused(text: str) -> None:
 
 
 def missing(monkeypatch: pytest.MonkeyPatch, *, there: set[str]) -> None:
-    monkeypatch.setattr(sandbox.shutil, "which", lambda name, path: f"/bin/{name}" if name in there else None)
+    monkeypatch.setattr(shutil, "which", lambda name, path: f"/bin/{name}" if name in there else None)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_forbidden_namespaces_are_told_with_the_switch(monkeypatch: pytest.Monke
     switch.write_text("1\n")
     monkeypatch.setattr(sandbox, "SWITCHES", ((str(tmp_path / "absent"), "0", "no"), (str(switch), "1", "the command")))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(sandbox.shutil, "which", lambda name, path: name)
+    monkeypatch.setattr(shutil, "which", lambda name, path: name)
     refused = SimpleNamespace(returncode=1, stderr="unshare: unshare failed: Operation not permitted")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: refused)
     with pytest.raises(LocalError, match=rf"{switch} is 1. Run: the command\nor run the same command as root"):

@@ -92,7 +92,7 @@ def test_a_full_disk_that_a_program_met_is_named_with_its_words(cache: Path) -> 
     def fill(folder: Path, progress: Progress) -> None:
         with pytest.raises(OSError, match="No space left") as full, Path("/dev/full").open("w") as file:
             file.write("more")
-        build._run(["sh", "-c", f"echo 'write half: {full.value.strerror.lower()}' >&2; exit 1"], folder, {})
+        build._run(["sh", "-c", f"echo 'write half: {str(full.value.strerror).lower()}' >&2; exit 1"], folder, {})
 
     with pytest.raises(LocalError, match=r"a disk is full (.|\n)*write half: no space left on device"):
         build_cache.once("thing", "key", fill)

@@ -15,6 +15,7 @@ import pytest
 from cotenant_local.cluster import lifecycle, reports
 from cotenant_local.controlplane import components, control_socket
 from cotenant_local.host.addresses import Addresses
+from cotenant_local.host.errors import LocalError
 from cotenant_local.host.procfs import descendants, is_stopped
 
 if TYPE_CHECKING:
@@ -116,8 +117,8 @@ def test_the_cluster_works_after_all_that(local_cluster: "Cluster") -> None:
                 *("run", "after", "--image=ghcr.io/cotenant/tools", "--restart=Never", "--attach", "--rm", "--quiet"),
                 *("--pod-running-timeout=2m", "--", "getent", "hosts", "kubernetes.default.svc.cluster.local"),
             )
-        except lifecycle.LocalError:
-            with contextlib.suppress(lifecycle.LocalError):
+        except LocalError:
+            with contextlib.suppress(LocalError):
                 local_cluster.kubectl("delete", "pod", "after", "--ignore-not-found", "--wait")
             return False
         return "10.96.0.1" in said

@@ -44,7 +44,9 @@ class Kubelets:
 
     def __init__(self, *names: str) -> None:
         used = UsageRate(250_000_000, 3 << 20, 1.7e9, 10.0)
-        self.nodes = {"node-1": {(): used, **{("default", "web", name): used for name in names}}}
+        self.nodes: dict[str, dict[tuple[str, ...], UsageRate]] = {
+            "node-1": {(): used, **{("default", "web", name): used for name in names}}
+        }
 
 
 def pod(*containers: str) -> dict[str, Any]:
@@ -112,7 +114,7 @@ def test_only_the_api_server_is_answered(pki: Path) -> None:
     def ask(identity: str) -> tuple[int, Any]:
         tls = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         tls.load_cert_chain(pki / f"{identity}.crt", pki / f"{identity}.key")
-        connection = http.client.HTTPSConnection(*server.server_address[:2], context=tls, timeout=60)
+        connection = http.client.HTTPSConnection("127.0.0.1", server.server_port, context=tls, timeout=60)
         connection.request("GET", "/apis/metrics.k8s.io/v1beta1/pods")
         answer = connection.getresponse()
         return answer.status, json.load(answer)

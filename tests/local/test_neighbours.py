@@ -13,8 +13,9 @@ import pytest
 from cotenant_local.cluster import lifecycle, spec
 from cotenant_local.cluster.lifecycle import Cluster
 from cotenant_local.host import cgroup_claims
+from cotenant_local.host.procfs import descendants
 
-from .test_nothing_stays import assert_nothing_stays, descendants, outer_process, wait_until
+from .test_nothing_stays import assert_nothing_stays, outer_process, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 UP = """

@@ -37,7 +37,7 @@ POLICY = {
 
 
 def pod(namespace: str, name: str, node: str) -> dict[str, Any]:
-    container = {"name": "main", "image": "ghcr.io/cotenant/tools", "command": SERVER}
+    container: dict[str, Any] = {"name": "main", "image": "ghcr.io/cotenant/tools", "command": SERVER}
     container["ports"] = [{"name": "http", "containerPort": 8000}]
     meta = {"namespace": namespace, "name": name, "labels": {"role": name}}
     spec = {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 1}

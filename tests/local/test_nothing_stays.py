@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from cotenant_local.cluster import lifecycle, ownership, spec
-from cotenant_local.controlplane import control_socket
+from cotenant_local.controlplane import components, control_socket
 from cotenant_local.host import cgroup_claims
 from cotenant_local.host.cluster_folder import ClusterFolder
+from cotenant_local.host.errors import LocalError
 from cotenant_local.host.procfs import descendants, is_stopped
 
 pytestmark = pytest.mark.cluster
@@ -129,7 +130,7 @@ def test_a_cluster_whose_first_process_is_stopped_says_so_and_can_be_ended(home:
     first = control_socket.peer(cluster.state.control)
     os.kill(first, signal.SIGSTOP)
     wait_until(lambda: is_stopped(first), "the first process to stop")
-    with pytest.raises(lifecycle.LocalError, match=rf"is stopped by a signal; it goes on with: kill -CONT {first}$"):
+    with pytest.raises(LocalError, match=rf"is stopped by a signal; it goes on with: kill -CONT {first}$"):
         lifecycle.status("stopped")
     assert lifecycle.down("stopped")
     assert_nothing_stays(pids, cluster.state)
@@ -138,7 +139,7 @@ def test_a_cluster_whose_first_process_is_stopped_says_so_and_can_be_ended(home:
 
 def test_a_disk_with_no_room_is_told_before_anything_starts(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ownership, "NEEDED_BYTES", 1 << 60)
-    with pytest.raises(lifecycle.LocalError, match=r"MiB left; a cluster needs .* or put its state on another disk"):
+    with pytest.raises(LocalError, match=r"MiB left; a cluster needs .* or put its state on another disk"):
         lifecycle.up("full", spec.uniform(0, 0, "", ""))
     assert lifecycle.known() == []
 
@@ -149,7 +150,7 @@ def test_the_death_of_a_component_while_starting_is_told_with_its_last_words(
     def broken(*_: object) -> None:
         (ClusterFolder(home / "cotenant" / "local" / "broken").config / "audit-policy.json").write_text("nonsense")
 
-    monkeypatch.setattr(lifecycle.components, "write_configuration", broken)
-    with pytest.raises(lifecycle.LocalError, match=r"kube-apiserver died: exit code 1; its log ends:(.|\n)*audit"):
+    monkeypatch.setattr(components, "write_configuration", broken)
+    with pytest.raises(LocalError, match=r"kube-apiserver died: exit code 1; its log ends:(.|\n)*audit"):
         lifecycle.up("broken", spec.uniform(0, 0, "", ""))
     assert lifecycle.known() == []

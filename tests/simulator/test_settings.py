@@ -29,7 +29,7 @@ def world(tmp_path: Path) -> Path:
     """A long job runs when an urgent one comes ten minutes later that may evict it."""
     long, urgent = job("long", gpus=1, runs="3600s"), job("urgent", gpus=1, runs="60s", priority=9)
     urgent["metadata"]["creationTimestamp"] = "2026-01-01T00:01:00Z"
-    placed = {
+    placed: dict[str, Any] = {
         "nodes": [{"node": "node-1", "ranks": [{"rank": 0, "gpus": [{"uuid": "GPU-node-1-0", "memoryMiB": 81920}]}]}]
     }
     placed["nodes"][0]["ranks"][0]["gpus"][0]["computeMilli"] = 1000

@@ -13,6 +13,7 @@ from cotenant_worker.supervision.messages import (
     MemoryPeak,
     PreflightTimes,
     ProgressWarning,
+    RankReport,
     ResultsReport,
     StepReport,
     VisibleGpus,
@@ -116,7 +117,7 @@ def test_what_cannot_be_averaged_is_left_out() -> None:
         ([ProgressWarning("a", "slow"), ProgressWarning("a", "")], {"warnings": ()}),
     ],
 )
-def test_each_message_has_its_place(messages: list[dict[str, Any]], want: dict[str, Any]) -> None:
+def test_each_message_has_its_place(messages: list[RankReport], want: dict[str, Any]) -> None:
     board = ProgressBoard()
     for message in messages:
         board.record(message, 1.0)

@@ -39,7 +39,14 @@ def on_ring(size: int, work: Callable[[Ring], Any]) -> list[Any]:
 @pytest.mark.parametrize("op", ["sum", "mean", "max", "min", "prod"])
 def test_arrays_of_every_length_reduce_to_the_same_on_every_rank(size: int, length: int, op: Op) -> None:
     parts = [np.random.default_rng(rank).uniform(0.5, 1.5, length) for rank in range(size)]
-    want = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "prod": np.prod}[op](parts, axis=0)
+    reduce: dict[str, Callable[..., Any]] = {
+        "sum": np.sum,
+        "mean": np.mean,
+        "max": np.max,
+        "min": np.min,
+        "prod": np.prod,
+    }
+    want = reduce[op](parts, axis=0)
     found = on_ring(size, lambda it: it.all_reduce(parts[it.rank], op))
     for array in found:
         np.testing.assert_allclose(array, want, rtol=1e-12)
@@ -231,7 +238,7 @@ def test_nothing_that_was_said_for_one_ring_opens_another(monkeypatch: pytest.Mo
             said.append(bytes(data))
             super().sendall(data, flags)
 
-    monkeypatch.setattr(ring_rendezvous.socket, "socket", Ear)
+    monkeypatch.setattr(socket, "socket", Ear)
     for _ in range(2):
         on_ring(3, lambda it: it.rank)
     digests = [message for message in said if len(message) in (16, 32)]

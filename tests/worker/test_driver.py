@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import ray
 from ray.exceptions import RayActorError
 
 from cotenant_worker.ray_cluster import driver
@@ -35,7 +36,7 @@ class Remote:
 class Actor:
     """Belongs to a launcher; dies after its events."""
 
-    def __init__(self, launcher: str, *events: dict[str, Any], lives: bool = False, deaf: bool = False) -> None:
+    def __init__(self, launcher: str, *events: PodReady, lives: bool = False, deaf: bool = False) -> None:
         self.told: list[Any] = []
         self._deaf = deaf
         self._events = list(events)
@@ -47,7 +48,7 @@ class Actor:
             await asyncio.sleep(3600)
         return self._launcher
 
-    async def _next(self) -> list[dict[str, Any]]:
+    async def _next(self) -> list[PodReady]:
         if self._events:
             return [self._events.pop(0)]
         if self._lives:
@@ -75,7 +76,7 @@ class Heard(SimpleNamespace):
 async def followed(monkeypatch: pytest.MonkeyPatch, actors: list[Actor], *, node: bool) -> tuple[Any, Any]:
     """The conductor and the pods, once the last actor listens."""
     monkeypatch.setattr(driver, "_node_alive", lambda _pod: node)
-    monkeypatch.setattr(driver.ray, "kill", lambda _actor: None)
+    monkeypatch.setattr(ray, "kill", lambda _actor: None)
     pods: Any = driver.RayPods(None)  # type: ignore[arg-type]
     waiting = list(actors)
 

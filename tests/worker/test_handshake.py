@@ -35,7 +35,7 @@ def test_who_does_not_is_not(theirs: str) -> None:
 
 
 def test_what_was_heard_once_is_of_no_use_later() -> None:
-    answers = []
+    answers: list[bytes] = []
     for _ in range(2):
         left, right = socket.socketpair()
         with left, right:

@@ -12,6 +12,7 @@ import pytest
 
 from cotenant_worker.hook.cotenant_shim import frameworks
 from cotenant_worker.hook.cotenant_shim.heartbeat import Heartbeat
+from cotenant_worker.hook.cotenant_shim.launcher_client import launcher
 from cotenant_worker.host import layout
 
 RANK = {"JAX_PROCESS_ID": "1", "JAX_NUM_PROCESSES": "2", "JAX_COORDINATOR_ADDRESS": "10.0.0.1:24002"}
@@ -211,7 +212,7 @@ def test_a_rank_that_waits_long_at_its_end_says_so_and_takes_it_back(monkeypatch
 
     monkeypatch.setattr(frameworks, "_SHUTDOWN_WARNING_S", 0.0)
     monkeypatch.setattr(frameworks, "is_main_process", lambda: True)
-    monkeypatch.setattr(frameworks.launcher, "send", send)
+    monkeypatch.setattr(launcher, "send", send)
     frameworks.after_jax_state(SimpleNamespace(State=State))
     State().shutdown()
     assert said == ["rank 0 has come to its end and waits for the others in jax.distributed.shutdown()", ""]

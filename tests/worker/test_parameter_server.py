@@ -34,8 +34,8 @@ class Parameter:
     def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
         return self.values
 
-    def __setitem__(self, key: object, values: np.ndarray) -> None:
-        self.values[key] = values  # type: ignore[index]
+    def __setitem__(self, key: slice, values: np.ndarray) -> None:
+        self.values[key] = values
 
 
 def started(servers: int, *, synchronous: bool) -> list[str]:

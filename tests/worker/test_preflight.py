@@ -1,5 +1,7 @@
 """The check before step 0: a rank is only called slow if it still is after a moment."""
 
+import time
+
 import pytest
 
 from cotenant_worker.hook.cotenant_shim import preflight
@@ -18,6 +20,6 @@ def test_a_rank_that_looks_slow_is_measured_again(
     monkeypatch: pytest.MonkeyPatch, first: float, later: list[float], want: float, measured: int
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(preflight.time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", pauses.append)
     assert preflight._remeasured(first, 0.005, lambda: later.pop(0)) == want
     assert (len(pauses), later) == (measured, [])

@@ -8,7 +8,7 @@ import http.client
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,7 +27,7 @@ Ask = Callable[..., tuple[int, bytes]]
 
 
 @pytest.fixture
-def ask() -> Iterator[Ask]:
+def ask() -> Ask:
     """`ask(method, path, body)` → (status, body), of a store of its own."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]

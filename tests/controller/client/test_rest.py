@@ -91,7 +91,7 @@ async def test_a_resource_that_is_not_installed_is_named_with_a_hint(api_server:
 
 
 async def test_credentials_that_are_not_taken_any_more_are_read_again(api_server: Cluster) -> None:
-    given = []
+    given: list[Configuration] = []
 
     def rotating() -> Configuration:
         configuration = loaded(api_server)

@@ -163,9 +163,13 @@ async def test_of_many_that_start_together_exactly_one_leads(api_server: Cluster
         assert sum(one.is_leader for one in replicas) == 1
 
 
+async def read_in_silence(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    await reader.read()
+
+
 async def test_a_lease_that_nobody_answers_for_is_told_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
     configuration = Configuration()
-    async with await asyncio.start_server(lambda reader, _: reader.read(), "127.0.0.1", 0) as silent:
+    async with await asyncio.start_server(read_in_silence, "127.0.0.1", 0) as silent:
         configuration.host = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
         async with RestKube(lambda: configuration) as kube:
             times = LeaseTimes(renew_deadline_s=0.05)

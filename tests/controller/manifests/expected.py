@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cotenant.api.resources.trainingjob_status import Isolation
 from cotenant.controller.manifests.attempt import Attempt, Program, ServerRequest
 from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath
@@ -14,7 +16,7 @@ SIMULATED = RuntimePath(NodeIsolation(simulated=True, best=Isolation.NONE), "nvi
 
 REAL = RuntimePath(NodeIsolation(simulated=False, best=Isolation.WATCHED), "nvidia")
 
-OWNED = {
+OWNED: dict[str, Any] = {
     "labels": {
         "app.kubernetes.io/managed-by": "cotenant",
         "cotenant.dev/job": "train",

@@ -89,7 +89,7 @@ class Slow:
         rows = range(len(inventory.nodes))
         places = [sum(self.workers(ledger, row, shape) for row in rows) for shape in self.mix.shapes]
         free = int(ledger.free_compute.sum())
-        self.worths = slot_value(self.mix, np.array(places), free).tolist()
+        self.worths: list[int] = slot_value(self.mix, np.array(places), free).tolist()
 
     def workers(self, ledger: Ledger, row: int, shape: Shape) -> int:
         size = WHOLE if shape.whole else shape.memory_milli
@@ -117,9 +117,8 @@ class Slow:
 
         frees = [int(free) for free in ledger.free_compute[row]]
         bound = min(sum(packed(free, q) for free in frees) + q * int(ledger.free_cpu[row]) for q in self.q)
-        return bound + sum(
-            worth * self.workers(ledger, row, shape) for worth, shape in zip(self.worths, self.mix.shapes, strict=True)
-        )
+        weighted = zip(self.worths, self.mix.shapes, strict=True)
+        return bound + sum(worth * self.workers(ledger, row, shape) for worth, shape in weighted)
 
 
 @settings(deadline=None, max_examples=40)

@@ -57,7 +57,7 @@ def test_without_a_terminal_each_move_is_one_line_and_a_quiet_cluster_is_silent(
 
 
 def test_the_demo_breaks_its_word_when_a_job_fails_or_learns_too_little() -> None:
-    good = {"results": {"test_accuracy": 0.97}}
+    good: dict[str, Any] = {"results": {"test_accuracy": 0.97}}
     kept = [job(str(number), "Succeeded", age=number, **good) for number in range(3)]
     assert story.promises_broken(scene_of([], kept)) == []
     poor = [*kept[:2], job("2", "Succeeded", age=2, results={"test_accuracy": 0.5})]

@@ -59,9 +59,8 @@ class Kubelet:
 
     def pod(self, name: str = "pod", **fields: Any) -> str:
         """Runs a sandbox; its id. `fields` are of PodSandboxConfig."""
-        return self.runtime.RunPodSandbox(
-            proto.pb.RunPodSandboxRequest(config=self.pod_config(name, **fields))
-        ).pod_sandbox_id
+        request = proto.pb.RunPodSandboxRequest(config=self.pod_config(name, **fields))
+        return str(self.runtime.RunPodSandbox(request).pod_sandbox_id)
 
     def pod_config(self, name: str, **fields: Any) -> Any:
         logs = self.folder / "logs" / name
@@ -89,7 +88,7 @@ class Kubelet:
             context.namespace_options.pid = proto.pb.CONTAINER
         wanted.linux.security_context.CopyFrom(context)
         request = proto.pb.CreateContainerRequest(pod_sandbox_id=pod, config=wanted)
-        return self.runtime.CreateContainer(request).container_id
+        return str(self.runtime.CreateContainer(request).container_id)
 
     def start(self, pod: str, *command: str, **fields: Any) -> str:
         container = self.create(pod, *command, **fields)
@@ -130,7 +129,8 @@ class Kubelet:
         self.runtime.RemovePodSandbox(proto.pb.RemovePodSandboxRequest(pod_sandbox_id=pod))
 
     def address(self, pod: str) -> str:
-        return self.runtime.PodSandboxStatus(proto.pb.PodSandboxStatusRequest(pod_sandbox_id=pod)).status.network.ip
+        request = proto.pb.PodSandboxStatusRequest(pod_sandbox_id=pod)
+        return str(self.runtime.PodSandboxStatus(request).status.network.ip)
 
     def shared(self, name: str) -> Path:
         """A folder of the node that both sides may write."""

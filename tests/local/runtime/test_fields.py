@@ -3,6 +3,7 @@ is a reason why it does not matter. The fields come from the interface's own des
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from cotenant_local.programs import build
-from cotenant_local.runtime.containers import containers, host_ports, images, sandboxes
+from cotenant_local.runtime.containers import containers, disk_records, host_ports, images, sandboxes
 from cotenant_local.runtime.cri import messages
 from cotenant_local.runtime.interface import config, field_support, proto
 from cotenant_local.runtime.interface.unsupported import UnsupportedError
@@ -75,8 +76,8 @@ def messages_of_the_interface() -> None:
 
 @pytest.fixture(autouse=True)
 def same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containers.disk_records, "new_id", lambda: "0" * 24)
-    monkeypatch.setattr(containers.time, "time_ns", lambda: 1)
+    monkeypatch.setattr(disk_records, "new_id", lambda: "0" * 24)
+    monkeypatch.setattr(time, "time_ns", lambda: 1)
     everything = id_map.IdMap(uids=((0, 1 << 32),), gids=((0, 1 << 32),), may_set_groups=True)
     monkeypatch.setattr(id_map.IdMap, "here", lambda: everything)
 

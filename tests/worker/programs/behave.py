@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import cotenant_worker
 
@@ -21,6 +22,10 @@ def where(_: int) -> str:
 
 def wait_for_data() -> None:
     time.sleep(600)
+
+
+def write_step(directory: Path) -> None:
+    (directory / "step").write_text("x")
 
 
 def main() -> dict[str, float | str]:
@@ -54,7 +59,7 @@ if __name__ == "__main__":
             for step in range(1, 100_000):
                 cotenant_worker.report(step=step)
                 if cotenant_worker.should_stop():
-                    saver.save(step, lambda directory: (directory / "step").write_text("x") and None)
+                    saver.save(step, write_step)
                     sys.exit(0)
                 time.sleep(0.01)
         case "ignore":

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -11,14 +12,19 @@ from cotenant_worker import ParameterServer, Saver, context, report, results, sh
 
 class Weights:
     def __init__(self) -> None:
-        self.values, self.grad = np.zeros(8, np.float32), None
+        self.values = np.zeros(8, np.float32)
+        self.grad: np.ndarray | None = None
         self.shape = self.values.shape
 
     def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
         return self.values
 
-    def __setitem__(self, key: object, values: np.ndarray) -> None:
+    def __setitem__(self, key: slice, values: np.ndarray) -> None:
         self.values[key] = values
+
+
+def save(directory: Path) -> None:
+    (directory / "weights").write_bytes(weights.values.tobytes())
 
 
 deed = sys.argv[1] if len(sys.argv) > 1 else ""
@@ -38,6 +44,6 @@ for step in range(1, 201 if deed != "forever" else 1 << 30):
     if deed == "once" and context().restart == 0 and rank == world - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     if should_stop():
-        Saver().save(step, lambda directory: (directory / "weights").write_bytes(weights.values.tobytes()) and None)
+        Saver().save(step, save)
         sys.exit(0)
 results({"error": float(np.abs(weights.values - np.arange(8)).max())})

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 from cotenant_worker import Saver, all_reduce, context, report, should_stop, stop_requested
 
@@ -17,7 +18,10 @@ print(f"rank {rank} of {context().world_size} starts at {start}, sees {os.enviro
 
 
 def save(step: int) -> None:
-    saver.save(step, lambda directory: (directory / "state.json").write_text(json.dumps({"step": step})) and None)
+    def write(directory: Path) -> None:
+        (directory / "state.json").write_text(json.dumps({"step": step}))
+
+    saver.save(step, write)
 
 
 for step in range(start + 1, steps + 1):
