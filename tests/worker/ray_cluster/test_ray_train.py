@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from cotenant.contract import CheckpointSpec
+from tests.worker.processes import PROGRAMS
 from tests.e2e.test_frameworks import installed
 from tests.support import pod_sandbox
 from tests.support.pod_sandbox import PodSandbox, contract, until
 
-PROGRAMS = Path(__file__).parent / "programs"
 START_S = 480
 
 pytestmark = [

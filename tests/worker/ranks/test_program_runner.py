@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cotenant_worker.supervision.traceback_excerpt import error_line
+from tests.worker.processes import PROGRAMS
 
-PROGRAMS = Path(__file__).parent / "programs"
 RUN = """
 import sys
 from cotenant_worker.ranks.program import Program
