@@ -17,8 +17,6 @@ from ray.exceptions import RayActorError
 from cotenant_worker.ray_cluster import driver
 from cotenant_worker.ray_cluster.node_command import ray_environment
 from cotenant_worker.ray_cluster.processes import failure_line
-from cotenant_worker.supervision.conductor import Conductor
-from cotenant_worker.supervision.hangs import RankHeartbeat
 from cotenant_worker.supervision.messages import KillRanks, PodLost, PodReady, Preempt, Resize
 from tests.support.pod_sandbox import contract
 
@@ -134,31 +132,6 @@ async def test_commands_wait_in_order_for_the_next_actor(monkeypatch: pytest.Mon
     await pods.send(1, Preempt())
     assert next_one.told == [KillRanks(0), Resize(), Preempt()]
     assert pods.all_delivered(1)
-
-
-@pytest.mark.parametrize(("quiet_s", "hangs"), [(1.0, True), (20.0, False)])
-async def test_a_rank_whose_whole_pod_is_silent_does_not_hang(quiet_s: float, hangs: bool) -> None:
-    now = [0.0]
-    job = contract([1, 1], command=("x",), platform={"hangTimeoutSeconds": 8})
-    told: list[Any] = []
-
-    async def send(pod: int, message: Any) -> None:
-        told.append(message)
-
-    pods: Any = SimpleNamespace(send=send, send_to_head=lambda message: None)
-    conductor = Conductor(job, pods, clock=lambda: now[0])
-    for pod in (0, 1):
-        await conductor.handle(pod, PodReady("127.0.0.1"))
-    now[0] = 30.0 - quiet_s
-    conductor.record_contact(1)
-    now[0] = 1.0
-    await conductor.handle(1, RankHeartbeat(1, 0, 4))
-    await conductor.handle(0, RankHeartbeat(0, 0, 5))
-    now[0] = 30.0
-    await conductor.handle(0, RankHeartbeat(0, 0, 5))
-    told.clear()
-    await conductor._check_hangs()
-    assert told == ([KillRanks(0), KillRanks(0)] if hangs else [])
 
 
 WAITS_FOR_EVER = """

@@ -6,15 +6,14 @@ import os
 import re
 import signal
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from cotenant.contract import CheckpointSpec
-from tests.worker.processes import PROGRAMS
 from tests.e2e.test_frameworks import installed
 from tests.support import pod_sandbox
 from tests.support.pod_sandbox import PodSandbox, contract, until
+from tests.worker.processes import PROGRAMS
 
 START_S = 480
 
