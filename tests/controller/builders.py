@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from cotenant import contract, names
 from cotenant.api.resources.trainingjob_status import Isolation, TrainingJobStatus
+from cotenant.controller.cluster.budgets import Budgets
+from cotenant.controller.cluster.cluster_view import ClusterView, Synced
+from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.disruption import Disruption
-from cotenant.controller.informers.job_record import read_job
+from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.informers.job_record import JobId, read_job
 from cotenant.controller.informers.pod_record import Exit, PodIdentity, PodRecord
 from cotenant.controller.lifecycle import status_transitions
-from cotenant.controller.lifecycle.observation import Observation
+from cotenant.controller.lifecycle.observation import Observation, PlacementObserved, PodsObserved
 from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program
 from cotenant.controller.manifests.placement_annotation import placement_to_json
+from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from cotenant.core.model.objects import GrantedGpu, NodePlacement, Placement, RankPlacement
+from cotenant.core.snapshot.snapshot import Snapshot
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 UID = "11111111-1111-1111-1111-111111111111"
@@ -125,8 +131,7 @@ def pod(
         uid=f"pod-{attempt}-{rank}",
         version=1,
         worker=PodIdentity(
-            job="train",
-            job_uid=UID,
+            job=JobId("red", "train", UID),
             attempt=attempt,
             node_rank=rank,
             queue="red",
@@ -173,14 +178,40 @@ def admitted(phase: Phase, *nodes: tuple[str, int], servers: int = 0, **changes:
 
 
 def observed(status: TrainingJobStatus, *pods: PodRecord, now: float = T0 + 100, **changes: Any) -> Observation:
-    """`spec` may be given as the fields to change of the usual job."""
+    """`spec` may be given as the fields to change of the usual job; `changes` go into the part that has the field."""
     record = read_job(job_document(**changes.pop("spec", {})))
     assert record.job is not None, record.problem
-    fields: dict[str, Any] = {
-        "name": "train", "status": status, "spec": record.job.spec, "generation": 1, "pods": pods, "held_milli": 800,
-        "now": now,
-    }  # fmt: skip
-    return Observation(**(fields | changes))
+    of_pods = {
+        name: changes.pop(name) for name in ("disruptions", "violations", "unreachable_nodes") if name in changes
+    }
+    in_placement = ("held_milli", "error", "isolation_mismatch", "creation_rejection", "creation_delay")
+    of_placement = {"held_milli": 800} | {name: changes.pop(name) for name in in_placement if name in changes}
+    return Observation(
+        record=replace(record, status=status, deleting=changes.pop("deleting", False)),
+        of_pods=PodsObserved(pods=pods, **of_pods),
+        of_placement=PlacementObserved(**of_placement),
+        now=now,
+        **changes,
+    )
+
+
+@dataclass(slots=True)
+class ObservedCluster:
+    """Objects that were observed, and what the core sees of them."""
+
+    cache: ObjectCache
+    view: ClusterView
+
+    def sync(self, now: float) -> Synced:
+        return self.view.sync(now)
+
+    def snapshot(self, now: float) -> Snapshot:
+        return self.view.snapshot(now)
+
+
+def new_cluster() -> ObservedCluster:
+    cache = ObjectCache()
+    return ObservedCluster(cache, ClusterView(cache, JobMemories(), Settings(), Budgets()))
 
 
 GPUS = {f"GPU-{node}-{i}": GpuFacts(memory_mib=81_920, simulated=True) for node in ("n1", "n2") for i in range(4)}

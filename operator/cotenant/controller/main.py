@@ -23,10 +23,12 @@ from cotenant.controller.execution.event_recorder import EventRecorder
 from cotenant.controller.execution.executor import Executor
 from cotenant.controller.execution.observer import Observer
 from cotenant.controller.execution.pod_creator import PodCreator
+from cotenant.controller.execution.pod_deleter import PodDeleter
 from cotenant.controller.execution.scheduling_loop import SchedulingLoop
 from cotenant.controller.execution.verdict_throttle import VerdictThrottle
 from cotenant.controller.informers import kopf_feed
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.lease_thread import LeaseThread
 from cotenant.controller.reports.progress_poller import ProgressPoller
@@ -54,44 +56,50 @@ class Operator:
         self.metrics = metrics
         self.synced_at: float | None = None
         self._wake_up = asyncio.Event()
-        self.cache = ObjectCache(self._wake_up.set)
-        self.budgets = Budgets()
-        self.cluster = ClusterView(self.cache, settings, self.budgets)
+        self.cache, self.memories = ObjectCache(self._wake_up.set), JobMemories()
+        budgets = Budgets()
+        self.cluster = ClusterView(self.cache, self.memories, settings, budgets)
         self.event_recorder = EventRecorder(
             self.kube, metrics, identity=settings.identity, per_second=settings.events_per_s
         )
-        suspects = SlowGpus(self.kube, self.cache)
-        self.progress_poller = ProgressPoller(self.cache, metrics, suspects, every_s=settings.progress_s)
+        self.progress_poller = ProgressPoller(
+            self.cache,
+            self.memories,
+            metrics,
+            SlowGpus(self.kube, self.cache, self.memories),
+            every_s=settings.progress_s,
+        )
         self.queue_status_writer = QueueStatusWriter(
-            kube=self.kube,
-            cache=self.cache,
-            budgets=self.budgets,
-            metrics=metrics,
-            every_s=settings.queue_s,
+            kube=self.kube, cache=self.cache, budgets=budgets, metrics=metrics, every_s=settings.queue_s
         )
         self.loop = self._build_loop()
 
     def _build_loop(self) -> SchedulingLoop:
-        births = PodCreator(self.kube, self.cluster, self.settings)
-        applier = Executor(
-            kube=self.kube,
-            cluster=self.cluster,
-            pod_creator=births,
+        kube, cache, cluster, memories = self.kube, self.cache, self.cluster, self.memories
+        executor = Executor(
+            kube=kube,
+            cache=cache,
+            cluster=cluster,
+            memories=memories,
+            pod_creator=PodCreator(
+                kube=kube, cache=cache, nodes=cluster.nodes, memories=memories, settings=self.settings
+            ),
+            pod_deleter=PodDeleter(kube=kube, cache=cache),
             event_recorder=self.event_recorder,
             metrics=self.metrics,
         )
         return SchedulingLoop(
-            cluster=self.cluster,
-            executor=applier,
-            observer=Observer(
-                cluster=self.cluster, pod_creator=births, progress_poller=self.progress_poller, settings=self.settings
-            ),
+            cache=cache,
+            cluster=cluster,
+            memories=memories,
+            executor=executor,
+            observer=Observer(cache=cache, cluster=cluster, memories=memories),
             schedule=partial(schedule, policy=self.settings.policy),
             metrics=self.metrics,
             settings=self.settings,
             is_leader=self.is_leader,
             resync=self.resync,
-            verdict_throttle=VerdictThrottle(reword_s=self.settings.verdict_s),
+            verdict_throttle=VerdictThrottle(memories, rewrite_s=self.settings.verdict_s),
             on_plan=self.queue_status_writer.on_plan,
             wake_up=self._wake_up,
         )

@@ -7,13 +7,13 @@ it is taken up from there, so at most what ran since the last write is not count
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from cotenant.api.resources.queues import BudgetUsage, Period, Queue
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Account:
     period_start: datetime
     spent: float = 0.0
@@ -23,7 +23,8 @@ class _Account:
 class Budgets:
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}
-        self._changed = False
+        self.revision = 0
+        """Grows whenever what a queue has spent changes."""
         self._charged_at: float | None = None
 
     def charge(self, queues: Mapping[str, Queue], held: Mapping[str, int], now: float) -> None:
@@ -35,18 +36,14 @@ class Budgets:
                 self._accounts.pop(name, None)
                 continue
             account = self._account(name, queue, now)
-            before = account.spent
-            account.spent += held.get(name, 0) * passed
-            self._changed = self._changed or account.spent != before
+            charged = replace(account, spent=account.spent + held.get(name, 0) * passed)
+            if charged != self._accounts.get(name):
+                self._accounts[name] = charged
+                self.revision += 1
 
     def spent(self, name: str) -> int:
         account = self._accounts.get(name)
         return int(account.spent) if account else 0
-
-    def take_changed(self) -> bool:
-        """True once after something was charged."""
-        moved, self._changed = self._changed, False
-        return moved
 
     def usage(self, queue: Queue, now: float) -> BudgetUsage | None:
         """For the status of the queue."""
@@ -64,20 +61,15 @@ class Budgets:
         )
 
     def _account(self, name: str, queue: Queue, now: float) -> _Account:
+        """Of the running period: as kept here, else as the status of the queue has it, else empty."""
         if queue.spec.budget is None:
             raise ValueError(f"queue {name} has no budget")
         start = start_of(queue.spec.budget.period, datetime.fromtimestamp(now, UTC))
-        account = self._accounts.get(name)
-        if account is None:
-            written = queue.status.budget
-            same = written is not None and written.period_start == start
-            account = _Account(start, float(written.spent_milli_gpu_seconds) if written and same else 0.0)
-            self._accounts[name] = account
-            self._changed = True
-        elif account.period_start != start:
-            account.period_start, account.spent = start, 0.0
-            self._changed = True
-        return account
+        kept, written = self._accounts.get(name), queue.status.budget
+        if kept is not None:
+            return kept if kept.period_start == start else _Account(start)
+        same = written is not None and written.period_start == start
+        return _Account(start, float(written.spent_milli_gpu_seconds) if written and same else 0.0)
 
 
 def start_of(period: Period, moment: datetime) -> datetime:

@@ -1,7 +1,4 @@
-"""What a new leader reads in the statuses of the time before: past borrowing, jobs that ended, room being made.
-
-Pure. `World.rebuild` gives it to the core; who wrote it are `queue_statuses` and the writers of TrainingJobs.
-"""
+"""What a new leader reads in the statuses of the time before: past borrowing, jobs that ended, nominations. Pure."""
 
 from __future__ import annotations
 
@@ -18,15 +15,15 @@ from cotenant.core.model.plan import Reason
 def failover_state(
     queues: Mapping[str, Queue], jobs: Mapping[JobKey, JobRecord], read: Callable[[JobRecord], Job | None]
 ) -> FailoverState:
-    """`read` gives the core's job of a record, or nothing where it cannot be read."""
-    ended, owed = [], []
+    """`read` gives the core's job of a record, or None where it cannot be read."""
+    ended, nominated = [], []
     for key, record in sorted(jobs.items()):
         status = record.status
         if status.phase in TERMINAL and status.finished_at and (job := read(record)) is not None:
             ended.append((job, status.finished_at.timestamp()))
         elif status.pending is not None and status.pending.reason == Reason.WAITING_FOR_EVICTION:
-            owed.append(key)
-    return FailoverState(borrowing=_borrowing(queues), ended=tuple(ended), nominated=tuple(owed))
+            nominated.append(key)
+    return FailoverState(borrowing=_borrowing(queues), ended=tuple(ended), nominated=tuple(nominated))
 
 
 def _borrowing(queues: Mapping[str, Queue]) -> tuple[BorrowingRecord, ...]:

@@ -1,7 +1,7 @@
-"""GPUs that an agent does not list any more, kept as long as somebody may still hold them. Time comes in as data.
+"""GPUs that an agent does not list any more, kept as long as pods may still hold them. Time comes in as data.
 
-An agent that restarts, a driver that reloads or a GPUNode that somebody deletes shows a node without its GPUs for some
-seconds; who deletes a Node leaves pods behind, which their kubelet ends in its own time. The GPUs stay in the books as
+An agent that restarts, a driver that reloads or a GPUNode that is deleted shows a node without its GPUs for some
+seconds; a Node that is deleted leaves pods behind, which their kubelet ends in its own time. The GPUs are counted as
 long, as GPUs that take nothing new, so that quotas go on counting who holds them.
 Whether their holders have to leave is for the core to decide (`Policy.unseen_s`).
 """
@@ -23,8 +23,8 @@ class MissingGpus:
         self._lister: dict[str, str] = {}
         """UUID → the node that listed it last."""
 
-    def of(self, node: str, listed: tuple[Gpu, ...], now: float) -> tuple[Gpu, ...]:
-        """What the node has: the GPUs that are listed now, and those that were until lately."""
+    def update(self, node: str, listed: tuple[Gpu, ...], now: float) -> tuple[Gpu, ...]:
+        """Take in what is listed now. Returns what the node has: that, and what was listed until lately."""
         self._lister |= {gpu.uuid: node for gpu in listed}
         here = {gpu.uuid for gpu in listed}
         unseen = (_as_missing(gpu, now) for gpu in self._known.pop(node, ()) if gpu.uuid not in here)

@@ -1,79 +1,78 @@
-"""The nodes: what the core is told of them, and what the controller asks about the GPUs of a placement."""
+"""Nodes as the core sees them, and what the GPUs of a placement amount to there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cotenant.api.conversion.nodes import NodeFacts, to_node
+from cotenant.api.conversion.nodes import to_node
 from cotenant.api.resources.gpunodes import HEARTBEAT_STALE_S, Violation
 from cotenant.api.resources.trainingjob_status import Isolation
 from cotenant.controller.cluster.missing_gpus import MissingGpus
 from cotenant.controller.cluster.taints import untolerated_taint
-from cotenant.controller.cluster.told import Told
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.informers.pod_record import PodRecord
+from cotenant.controller.informers.pod_record import NodeLoad, PodRecord
 from cotenant.controller.manifests.attempt import GpuFacts
 from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath, isolation_level
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import Node, Placement
+from cotenant.core.state.cluster_state import ClusterState
 from cotenant.core.state.facts import NodeGone, NodeObserved
 
 
 class ClusterNodes:
-    def __init__(self, cache: ObjectCache, told: Told, settings: Settings) -> None:
+    def __init__(self, cache: ObjectCache, state: ClusterState, settings: Settings) -> None:
         self.gpus: dict[str, GpuFacts] = {}
-        self._cache = cache
-        self._told = told
+        """UUID → what a pod must know of it; kept, because a pod may be made while its agent is silent."""
+        self._index, self._pods = cache.nodes, cache.pods
+        self._state = state
         self._tolerations = settings.toleration_list
         self._runtime_class = settings.runtime_class
         self._missing = MissingGpus()
 
-    def sync(self, changed: set[str], now: float) -> None:
+    def sync(self, changed: set[str], now: float) -> bool:
+        """Let the core know of these nodes, of those that fell silent, and of GPUs that stayed away for too long.
+
+        Returns whether anything is other than it was.
+        """
+        differs = False
         for name in changed | self._silent(now) | self._missing.expired(now):
-            facts = self._cache.nodes.get(name)
-            node = self._node(name, facts, now) if facts is not None else self._gone(name, now)
-            self._told.observe("node", name, NodeGone(name) if node is None else NodeObserved(node), node)
+            node = self._observe(name, now)
+            differs |= self._state.observe(NodeGone(name) if node is None else NodeObserved(node))
+        return differs
 
-    def _node(self, name: str, facts: NodeFacts, now: float) -> Node | None:
-        """Nothing when no agent speaks of it, and none has lately."""
-        seen = self._cache.gpu_nodes.get(name)
-        if untolerated_taint(self._cache.taints.get(name, ()), self._tolerations):
+    def known(self) -> Mapping[str, Node]:
+        """Name → node, as the core last observed it; without those of which no GPU is known."""
+        return self._state.nodes
+
+    def _observe(self, name: str, now: float) -> Node | None:
+        """None: there is no agent, and there has been none lately."""
+        facts, agent = self._index.facts.get(name), self._index.gpu_nodes.get(name)
+        if facts is None or agent is None:
+            # Deleted, or out of its agent's sight: until its pods are gone their queues hold its GPUs.
+            known, gpus = self._state.nodes.get(name), self._missing.update(name, (), now)
+            if known is None or not gpus:
+                return None
+            return replace(known, gpus=gpus, ready=False, deleted=facts is None or known.deleted)
+        if untolerated_taint(self._index.taints.get(name, ()), self._tolerations):
             facts = replace(facts, ready=False)
-        load = self._cache.load.get(name)
-        cpu, memory = (load.cpu_milli, load.memory_mib) if load else (0, 0)
-        if seen is None:
-            known: Node | None = self._told.last("node", name)
-            gpus = self._missing.of(name, (), now)
-            return replace(known, gpus=gpus, ready=False) if known is not None and gpus else None
-        node = to_node(seen, facts, now=now, cpu_used=cpu, memory_used=memory)
-        for gpu in node.gpus:
-            self.gpus[gpu.uuid] = GpuFacts(memory_mib=gpu.memory_mib, simulated=seen.status.simulated)
-        return replace(node, gpus=self._missing.of(name, node.gpus, now))
-
-    def _gone(self, name: str, now: float) -> Node | None:
-        """A Node that was deleted: its kubelet still ends the pods there, and until then their queues hold its GPUs."""
-        known: Node | None = self._told.last("node", name)
-        gpus = self._missing.of(name, (), now)
-        return replace(known, gpus=gpus, ready=False, deleted=True) if known is not None and gpus else None
-
-    def node(self, name: str) -> Node | None:
-        """As the core was last told of it; nothing when it has no GPUs that anybody knows."""
-        node: Node | None = self._told.last("node", name)
-        return node
+        load = self._pods.load.get(name, NodeLoad())
+        node = to_node(agent, facts, now=now, cpu_used=load.cpu_milli, memory_used=load.memory_mib)
+        simulated = agent.status.simulated
+        self.gpus |= {gpu.uuid: GpuFacts(memory_mib=gpu.memory_mib, simulated=simulated) for gpu in node.gpus}
+        return replace(node, gpus=self._missing.update(name, node.gpus, now))
 
     def _silent(self, now: float) -> set[str]:
         """Nodes whose heartbeat has gone stale since they were last looked at."""
         silent = set()
-        for name, seen in self._cache.gpu_nodes.items():
-            known: Node | None = self._told.last("node", name)
-            beat = seen.status.heartbeat
+        for name, seen in self._index.gpu_nodes.items():
+            known, beat = self._state.nodes.get(name), seen.status.heartbeat
             if known is not None and known.ready and (beat is None or now - beat.timestamp() > HEARTBEAT_STALE_S):
                 silent.add(name)
         return silent
 
     def isolation_of(self, node: str) -> NodeIsolation:
-        seen = self._cache.gpu_nodes.get(node)
+        seen = self._index.gpu_nodes.get(node)
         if seen is None:
             return NodeIsolation(simulated=False, best=Isolation.COOPERATIVE)
         return NodeIsolation(simulated=seen.status.simulated, best=seen.status.isolation)
@@ -84,12 +83,14 @@ class ClusterNodes:
     def isolation_level(self, placement: Placement) -> Isolation:
         return isolation_level([self.isolation_of(node.node) for node in placement.nodes])
 
-    def isolation_mismatch(self, placement: Placement, observed: Mapping[str, tuple[str, ...] | list[str]]) -> str:
-        """Which rank sees other GPUs than it was granted; a node whose agent says nothing is not judged."""
+    def isolation_mismatch(
+        self, placement: Placement, observed: Mapping[str, tuple[str, ...] | list[str]]
+    ) -> str | None:
+        """Which rank sees other GPUs than it was granted; a node without an agent is not judged."""
         for node in placement.nodes:
-            if node.node in self._cache.gpu_nodes and (wrong := self.isolation_path(node.node).verify(node, observed)):
+            if node.node in self._index.gpu_nodes and (wrong := self.isolation_path(node.node).verify(node, observed)):
                 return wrong
-        return ""
+        return None
 
     def held_milli(self, placement: Placement) -> int:
         """Milli-GPU held: of each grant the larger of its two dimensions, rounded up."""
@@ -108,6 +109,6 @@ class ClusterNodes:
         """By uid of the pod."""
         found: dict[str, Violation] = {}
         for node in {pod.node for pod in pods.values() if pod.node}:
-            seen = self._cache.gpu_nodes.get(node)
+            seen = self._index.gpu_nodes.get(node)
             found |= {violation.pod_uid: violation for violation in (seen.status.violations if seen else ())}
         return found

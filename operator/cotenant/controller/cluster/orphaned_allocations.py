@@ -1,31 +1,31 @@
 """Jobs that stand in, for the core, for what can no longer be read from a TrainingJob. Pure.
 
 A pod that may still run holds its GPUs whatever has become of its job. Where no committed placement covers it (the job
-was deleted, has finished, or has left a dead node behind) a *remainder* stands in: a job that is leaving, read from the
-annotation of its pods. A job whose spec cannot be read any more is stood in for by what its status says that it holds.
+was deleted, has finished, or has left a dead node behind) an *orphaned allocation* stands in: a job that is leaving,
+read from the annotation of its pods. For a job whose spec cannot be read any more, what its status holds stands in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.core.model.objects import GpuRequest, Job, JobKey, Placement
 
 
-def orphaned_allocations(pods: Iterable[PodRecord], uid: str) -> dict[JobKey, Job]:
-    """One for each attempt of the job with this uid that these pods, which nothing covers, are left of."""
+def orphaned_allocations(pods: Iterable[PodRecord], job: JobId) -> dict[JobKey, Job]:
+    """One for each attempt of the job that these pods, which nothing covers, are left of."""
     attempts: dict[JobKey, list[PodRecord]] = {}
     for pod in pods:
         if pod.held and pod.worker and pod.worker.placement:
-            key = f"{pod.namespace}/{pod.worker.job}#{uid}-{pod.worker.attempt}"
+            key = f"{job.key}#{job.uid}-{pod.worker.attempt}"  # apart from the job's own, and from its namesakes
             attempts.setdefault(key, []).append(pod)
     return {key: _orphaned_allocation(key, left) for key, left in attempts.items()}
 
 
 def unreadable_job(record: JobRecord, placement: Placement) -> Job:
-    """It runs, though its spec cannot be read any more: it keeps what it holds, and nobody moves it."""
+    """A job that runs, though its spec cannot be read any more: it keeps what it holds, and is not moved."""
     return Job(
         key=record.key,
         uid=record.uid,
@@ -48,7 +48,7 @@ def _orphaned_allocation(key: JobKey, pods: list[PodRecord]) -> Job:
     workers = max(1, placement.workers)
     return Job(
         key=key,
-        uid=ordered[0].worker.job_uid if ordered[0].worker else "",
+        uid=ordered[0].worker.job.uid if ordered[0].worker else "",
         namespace=ordered[0].namespace,
         queue=ordered[0].worker.queue if ordered[0].worker else "",
         workers_min=workers,

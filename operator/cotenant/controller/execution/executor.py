@@ -1,22 +1,20 @@
 """Carries out what was decided: one write of a job's status, then what follows from it. All of it is safe to repeat.
 
-The status write is the commit point: guarded by resourceVersion, it fails when anybody wrote in between; then nothing
+The status write is the commit point: guarded by resourceVersion, it fails when anything wrote in between; then nothing
 else happens and the decision is forgotten. What follows (pods, deletions, Events) can be done again by any later leader
 from the committed status alone. The client holds back the writes of a replica that does not lead (FencedError).
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Awaitable
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from cotenant.api.conversion.to_core import to_placement
+from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import (
-    PODS,
     TRAINING_JOBS,
     FencedError,
     Kube,
@@ -29,15 +27,17 @@ from cotenant.controller.client.merge_patch import merge_patch
 from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.execution.event_recorder import EventRecorder
 from cotenant.controller.execution.pod_creator import Creation, PodCreator
-from cotenant.controller.informers.job_record import JobRecord
-from cotenant.controller.informers.pod_record import PodRecord
+from cotenant.controller.execution.pod_deleter import PodDeleter
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.observation import EventToRecord, ReconcileResult
-from cotenant.controller.lifecycle.words import gpu_request
 from cotenant.controller.reports.slow_gpus import slow_gpu_notice
 from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.formatting import counted
 from cotenant.core.model.lifecycle import LifecycleEvent
-from cotenant.core.model.objects import JobKey
+from cotenant.core.model.objects import Placement
 from cotenant.core.model.plan import Action, Admit, Evict, Resize, Verdict
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ RETRY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """What came of it, for the loop: look at the job again then, if at all."""
+    """When the job is to be looked at again, in Unix seconds; None: at once."""
 
     requeue_at: float | None = None
 
@@ -56,23 +56,24 @@ class ExecutionResult:
 @dataclass(slots=True, kw_only=True)
 class Executor:
     kube: Kube
+    cache: ObjectCache
     cluster: ClusterView
+    memories: JobMemories
     pod_creator: PodCreator
+    pod_deleter: PodDeleter
     event_recorder: EventRecorder
     metrics: Metrics
-    uncertain: dict[JobKey, Action] = field(default_factory=dict)
-    """Commits whose answer never came: assumed to hold until the API server has said what it has."""
 
     async def apply(self, record: JobRecord, result: ReconcileResult) -> ExecutionResult:
-        """A step of the job's life: status, then Events, then the pods that must go or come."""
-        now = time.time()
+        """Write the status, then record the Event, then delete or make pods."""
         if result.status is not None:
-            if not await self._write(record, result.status):
-                return ExecutionResult(now + RETRY_S)
-            self._record_event(record, result.event)
-        await self.delete_pods(result.delete_pods)
+            if await self._write(record, result.status) is None:
+                return _retry()
+            if result.event is not None:
+                self.event_recorder.record(record, result.event)
+        await self.pod_deleter.delete(result.delete_pods)
         if result.create_pods:
-            return await self._create(record)
+            return await self._create_pods(record)
         if result.delete_job:
             await self.kube.delete(TRAINING_JOBS, record.name, record.namespace, uid=record.uid)
         return ExecutionResult(result.requeue_at)
@@ -80,185 +81,145 @@ class Executor:
     async def admit(self, record: JobRecord, action: Admit) -> ExecutionResult:
         """Commit the placement; only then make the pods."""
         now = time.time()
+        # 1. The status that hands the GPUs out.
+        message = _admission_message(action.placement, self.cache.nodes.gpu_nodes)
         isolation = self.cluster.nodes.isolation_level(action.placement)
-        nodes = [node.node for node in action.placement.nodes]
-        workers = action.placement.workers
-        message = f"admitted: {workers} worker{'' if workers == 1 else 's'} on {_node_list(nodes)}"
-        message += slow_gpu_notice(action.placement, self.cluster.cache.gpu_nodes)
-        status = record.status.model_copy(
-            update={"observed_generation": record.generation, "gpus": _gpu_request(record)}
-        )
-        status = status_transitions.admitted(status, action.placement, isolation, message, now, servers=record.servers)
-        if not await self._commit(record, action, status):
-            return ExecutionResult(now + RETRY_S)
-        self._record_event(record, EventToRecord(reason="Admitted", message=message))
-        committed = self.cluster.cache.jobs.get(record.key)
-        if committed is None or committed.uid != record.uid:
-            return ExecutionResult()
+        status = status_transitions.admitted(_observed(record), action.placement, isolation, message, now,
+                                             servers=record.servers)  # fmt: skip
+        # 2. The commit: one write, which fails if the document is not the one that was decided on.
+        committed = await self._commit(record, action, status)
+        if committed is None:
+            return _retry()
+        self.event_recorder.record(record, EventToRecord(reason="Admitted", message=message))
         if record.job is not None and record.job.metadata.creation_timestamp is not None:
-            waited = now - record.job.metadata.creation_timestamp.timestamp()
-            self.metrics.waited.labels(record.job.spec.queue).observe(max(0.0, waited))
-        return await self._create(committed)
+            waited_s = now - record.job.metadata.creation_timestamp.timestamp()
+            self.metrics.waited.labels(record.job.spec.queue).observe(max(0.0, waited_s))
+        # 3. The pods.
+        return await self._create_pods(committed)
 
     async def evict(self, record: JobRecord, action: Evict) -> ExecutionResult:
         """Write the eviction down, then end the pods."""
-        now = time.time()
-        kind = action.kind.value
+        kind, message = action.kind.value, action.message
         status = status_transitions.evicting(
             record.status,
             LifecycleEvent.EVICTED,
             kind=kind,
-            message=action.message,
-            now=now,
+            message=message,
+            now=time.time(),
             in_favour_of=action.in_favour_of,
         )
-        return await self._commit_departure(record, action, status, EventToRecord(reason=kind, message=action.message))
+        return await self._commit_departure(record, action, status, EventToRecord(reason=kind, message=message))
 
     async def resize(self, record: JobRecord, action: Resize) -> ExecutionResult:
         """Commit the new placement of an elastic job. Its next attempt starts when the pods of this one are gone."""
-        now = time.time()
-        before = to_placement(record.status.placement) if record.status.placement else None
         status = status_transitions.resized(
             record.status,
             action.placement,
             isolation=self.cluster.nodes.isolation_level(action.placement),
             message=action.message,
-            milli=self.cluster.nodes.held_milli(before) if before else 0,
-            now=now,
+            milli=self.cluster.nodes.held_milli(record.placement) if record.placement else 0,
+            now=time.time(),
             servers=record.servers,
         )
-        return await self._commit_departure(
-            record, action, status, EventToRecord(reason="Resized", message=action.message)
-        )
-
-    async def _commit_departure(
-        self, record: JobRecord, action: Evict | Resize, status: TrainingJobStatus, note: EventToRecord
-    ) -> ExecutionResult:
-        if not await self._commit(record, action, status):
-            return ExecutionResult(time.time() + RETRY_S)
-        self._record_event(record, note)
-        pods = self.cluster.cache.pods_of(record.uid).values()
-        await self.delete_pods(tuple(pod for pod in pods if pod.held and not pod.deleting))
-        return ExecutionResult(time.time())
+        event = EventToRecord(reason="Resized", message=action.message)
+        return await self._commit_departure(record, action, status, event)
 
     async def report_pending(self, record: JobRecord, verdict: Verdict) -> ExecutionResult:
-        """Tell a job that waits why."""
-        status = record.status.model_copy(
-            update={"observed_generation": record.generation, "gpus": _gpu_request(record)}
-        )
-        news = record.status.pending is None or record.status.pending.reason != verdict.reason.value
-        if await self._write(record, status_transitions.waiting(status, verdict, time.time())) and news:
-            reason = verdict.reason
-            self._record_event(
-                record, EventToRecord(reason=reason.value, message=verdict.message, warning=reason.needs_change)
-            )
+        """Write why a job waits."""
+        pending, reason = record.status.pending, verdict.reason
+        status = status_transitions.waiting(_observed(record), verdict, time.time())
+        if await self._write(record, status) and (pending is None or pending.reason != reason.value):
+            event = EventToRecord(reason=reason.value, message=verdict.message, warning=reason.needs_change)
+            self.event_recorder.record(record, event)
         return ExecutionResult()
 
-    async def delete_pods(self, pods: tuple[PodRecord, ...]) -> None:
-        """Ask pods to end, each by its uid, with the grace period that it was made with."""
-
-        async def one(pod: PodRecord) -> None:
-            reply = await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
-            if reply.done and reply.document.get("kind") == "Pod":
-                self.cluster.cache.put(PODS, reply.document)
-            elif reply.outcome in {Outcome.MISSING, Outcome.CONFLICT}:
-                self.cluster.cache.remove(PODS, pod.namespace, pod.name, pod.uid)
-
-        await gather_bounded([one(pod) for pod in pods])
-
-    async def delete_orphans(self, key: str, uid: str) -> ExecutionResult:
-        """Pods of a job that is gone: once the API server has confirmed that, they are ended."""
-        namespace, name = key.split("/", 1)
-        reply = await self.kube.get(TRAINING_JOBS, name, namespace)
-        if reply.done and reply.document["metadata"]["uid"] == uid:
-            self.cluster.cache.put(TRAINING_JOBS, reply.document)
-            return ExecutionResult()
-        pods = self.cluster.cache.pods_of(uid).values()
-        await self.delete_pods(tuple(pod for pod in pods if not pod.deleting))
+    async def delete_orphans(self, job: JobId) -> ExecutionResult:
+        """End the pods of a job that is gone."""
+        await self.pod_deleter.delete_orphans(job)
         return ExecutionResult()
 
     async def resolve_uncertain(self, record: JobRecord, action: Action) -> ExecutionResult:
-        """Ask what became of an uncertain commit: it holds, or it is forgotten."""
+        """Find out what became of an uncertain commit. What was written is in the cache then, which is synced before
+        the next decision.
+        """
         reply = await self.kube.get(TRAINING_JOBS, record.name, record.namespace)
-        del self.uncertain[record.key]
+        self.memories[record.id].uncertain = None
         if reply.done and version_of(reply.document) > record.version:
-            self.cluster.cache.put(TRAINING_JOBS, reply.document)
-        self.cluster.resolve_assumption(
-            action, None
-        )  # what was written is in the mirror now, which is read before the next decision
-        return ExecutionResult(time.time())
+            self.cache.put(TRAINING_JOBS, reply.document)
+        self.cluster.resolve_assumption(action, None)
+        return ExecutionResult()
 
-    async def _commit(self, record: JobRecord, action: Action, status: TrainingJobStatus) -> bool:
-        """The write that makes an action true, or its assumption forgotten."""
+    async def _commit_departure(
+        self, record: JobRecord, action: Evict | Resize, status: TrainingJobStatus, event: EventToRecord
+    ) -> ExecutionResult:
+        if await self._commit(record, action, status) is None:
+            return _retry()
+        self.event_recorder.record(record, event)
+        pods = self.cache.pods.of_job(record.uid).values()
+        await self.pod_deleter.delete([pod for pod in pods if pod.held and not pod.deleting])
+        return ExecutionResult()
+
+    async def _commit(self, record: JobRecord, action: Action, status: TrainingJobStatus) -> JobRecord | None:
+        """The write that makes an action true. Where it is not made, the assumption of the action is forgotten."""
         try:
-            done = await self._write(record, status)
+            written = await self._write(record, status)
         except FencedError:
             self.cluster.resolve_assumption(action, None)  # it was never sent
             raise
         except UnreachableError:
-            self.uncertain[record.key] = action
+            self.memories[record.id].uncertain = action
             raise
-        self.metrics.actions.labels(type(action).__name__, str(done).lower()).inc()
-        if done:
-            written = self.cluster.cache.jobs.get(record.key)
-            self.cluster.resolve_assumption(action, written.version if written else record.version)
-        else:
-            self.cluster.resolve_assumption(action, None)
-        return done
+        self.metrics.actions.labels(type(action).__name__, str(written is not None).lower()).inc()
+        self.cluster.resolve_assumption(action, None if written is None else written.version)
+        return written
 
-    async def _write(self, record: JobRecord, status: TrainingJobStatus) -> bool:
+    async def _write(self, record: JobRecord, status: TrainingJobStatus) -> JobRecord | None:
+        """The record as it is after the write; None where the write was refused."""
         change = merge_patch(record.raw_status, status)
         if not change:
-            return True
+            return record
         body = {"metadata": {"resourceVersion": str(record.version), "uid": record.uid}, "status": change}
         reply = await self.kube.patch(
             TRAINING_JOBS, record.name, body, namespace=record.namespace, subresource="status"
         )
-        if reply.done:
-            self.cluster.cache.put(TRAINING_JOBS, reply.document)
-            if "phase" in change:
-                self.metrics.transitions.labels(str(status.phase)).inc()
-                log.info("%s: %s (%s)", record.key, status.phase, status.reason)
-            return True
-        await self._refetch(record, reply)
-        return False
+        if not reply.done:
+            await self._refetch(record, reply)
+            return None
+        self.cache.put(TRAINING_JOBS, reply.document)
+        if "phase" in change:
+            self.metrics.transitions.labels(str(status.phase)).inc()
+            log.info("%s: %s (%s)", record.key, status.phase, status.reason)
+        return self.cache.job(record.id) or record
 
     async def _refetch(self, record: JobRecord, reply: Reply) -> None:
-        """Why a write failed: somebody was faster, or the job is gone."""
+        """Learn why a write failed: another was first, or the job is gone."""
         if reply.outcome is Outcome.REFUSED:
             log.error("the status of %s was refused (%d): %s", record.key, reply.code, reply.message)
             return
         fresh = await self.kube.get(TRAINING_JOBS, record.name, record.namespace)
         if fresh.done:
-            self.cluster.cache.put(TRAINING_JOBS, fresh.document)
+            self.cache.put(TRAINING_JOBS, fresh.document)
         elif fresh.outcome is Outcome.MISSING:
-            self.cluster.cache.remove(TRAINING_JOBS, record.namespace, record.name, record.uid)
+            self.cache.remove(TRAINING_JOBS, record.namespace, record.name, record.uid)
 
-    async def _create(self, record: JobRecord) -> ExecutionResult:
-        if self.cluster.placement_error(record, time.time()):
-            return ExecutionResult(time.time())  # the next step says so, and gives the placement up
-        born = await self.pod_creator.create(record)
-        if born is Creation.RETRY:
-            return ExecutionResult(time.time() + RETRY_S)
-        return ExecutionResult(time.time()) if born is Creation.REJECTED else ExecutionResult()
-
-    def _record_event(self, record: JobRecord, event: EventToRecord | None) -> None:
-        if event is not None:
-            self.event_recorder.record(record, event)
+    async def _create_pods(self, record: JobRecord) -> ExecutionResult:
+        """A placement that cannot be carried out is left to the next reconcile, which gives it up."""
+        if self.cache.job(record.id) is None or self.cluster.placements.error(record, time.time()) is not None:
+            return ExecutionResult()
+        created = await self.pod_creator.create(record)
+        return _retry() if created is Creation.RETRY else ExecutionResult()
 
 
-async def gather_bounded(calls: list[Awaitable[None]]) -> None:
-    """All of them; the client bounds how many are in flight. The first error is raised after all have ended."""
-    for outcome in await asyncio.gather(*calls, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
+def _retry() -> ExecutionResult:
+    return ExecutionResult(time.time() + RETRY_S)
 
 
-def _gpu_request(record: JobRecord) -> str | None:
-    return gpu_request(record.job.spec) if record.job else None
+def _admission_message(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -> str:
+    workers, nodes = placement.workers, [node.node for node in placement.nodes]
+    where = ", ".join(nodes) if len(nodes) <= 4 else f"{', '.join(nodes[:3])} and {len(nodes) - 3} more nodes"
+    return f"admitted: {counted(workers, 'worker')} on {where}{slow_gpu_notice(placement, gpu_nodes)}"
 
 
-def _node_list(nodes: list[str]) -> str:
-    if len(nodes) <= 4:
-        return ", ".join(nodes)
-    return f"{', '.join(nodes[:3])} and {len(nodes) - 3} more nodes"
+def _observed(record: JobRecord) -> TrainingJobStatus:
+    """The status, with what was observed of the spec."""
+    return record.status.model_copy(update={"observed_generation": record.generation, "gpus": record.gpus_requested})

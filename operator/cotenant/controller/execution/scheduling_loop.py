@@ -1,8 +1,8 @@
-"""The scheduling loop, the operator's one writer: wait → batch → flush → steps → snapshot → schedule → assume → apply.
+"""The scheduling loop, the operator's one writer: wait → sync → reconcile jobs → snapshot → schedule → assume → write.
 
 It runs under supervision (`main`): an exception that is not an unreachable API server ends the process. Each job has at
-most one write in flight; the loop never waits for it, and looks at the job again when it is done. Replicas that do not
-lead keep their mirror warm and do nothing else.
+most one write under way; the loop never waits for it, and looks at the job again when it is done. Replicas that do not
+lead keep their cache warm and do nothing else.
 """
 
 from __future__ import annotations
@@ -20,11 +20,16 @@ from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.execution.executor import RETRY_S, ExecutionResult, Executor
 from cotenant.controller.execution.observer import Observer
 from cotenant.controller.execution.verdict_throttle import VerdictThrottle
+from cotenant.controller.execution.work_queue import WorkQueue
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.informers.job_record import JobId, JobRecord
+from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import HOLDING, Phase
 from cotenant.core.model.objects import JobKey
-from cotenant.core.model.plan import Action, Admit, Evict, Plan
+from cotenant.core.model.plan import Action, Admit, Evict, Plan, Verdict
 from cotenant.core.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -32,11 +37,15 @@ log = logging.getLogger(__name__)
 Schedule = Callable[[Snapshot], Plan]
 FOLLOWER_POLL_S = 0.5
 """Longest pause of a replica that does not lead: what is due is due for the leader."""
+STOP_S = 5.0
+"""How long the writes that are under way may take to end when the process stops."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SchedulingLoop:
+    cache: ObjectCache
     cluster: ClusterView
+    memories: JobMemories
     executor: Executor
     observer: Observer
     schedule: Schedule
@@ -47,16 +56,16 @@ class SchedulingLoop:
     """Lists everything anew: what a new leader does before its first decision."""
     verdict_throttle: VerdictThrottle
     on_plan: Callable[[Snapshot, Plan], None]
-    """Told of every plan: for the statuses of Queues, budgets and metrics."""
+    """Receives every plan: for the statuses of Queues, budgets and metrics."""
     wake_up: asyncio.Event = field(default_factory=asyncio.Event)
     last_alive: float = 0.0
     """Monotonic time of the last sign of life; liveness looks at it."""
-    _due: dict[JobKey, float] = field(default_factory=dict)
-    _busy: dict[JobKey, asyncio.Task[None]] = field(default_factory=dict)
-    _passed_over: set[JobKey] = field(default_factory=set)
-    """Jobs that a plan spoke of while something else was being written about them: planned again after that."""
+    _queue: WorkQueue[JobId] = field(default_factory=WorkQueue)
+    _writes: set[asyncio.Task[None]] = field(default_factory=set)
     _crash: BaseException | None = None
     _restored: bool = False
+    _plan_due: bool = True
+    """Something that decisions depend on has changed since the last plan."""
     _planned_at: float = 0.0
 
     async def run(self) -> None:
@@ -73,10 +82,9 @@ class SchedulingLoop:
             await self.cycle()
 
     async def _wait(self) -> None:
-        """Until there is news, or something is due; then a moment more, for what comes with it."""
-        now = time.time()
-        due_in = [at - now for at in self._due.values()]
-        pause = min([self.settings.tick_s, *due_in]) if self.is_leader() else min(self.settings.tick_s, FOLLOWER_POLL_S)
+        """Until something has changed, or is due; then a moment more, for what comes with it."""
+        due_at = self._queue.next_at() if self.is_leader() else time.time() + FOLLOWER_POLL_S
+        pause = self.settings.tick_s if due_at is None else min(self.settings.tick_s, due_at - time.time())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, pause)):
                 await self.wake_up.wait()
@@ -93,123 +101,141 @@ class SchedulingLoop:
             log.warning("leads, but cannot list the cluster yet: %s", error)
             return False
         self.cluster.restore(time.time())
-        self._restored = True
-        log.info("took over: %d jobs, %d nodes, %.2f s", len(self.cluster.cache.jobs), len(self.cluster.cache.nodes),
+        self._restored = self._plan_due = True
+        log.info("took over: %d jobs, %d nodes, %.2f s", len(self.cache.jobs), len(self.cache.nodes.facts),
                  time.monotonic() - started)  # fmt: skip
         return True
 
     async def cycle(self) -> None:
         started, now = time.monotonic(), time.time()
-        changed = self.cluster.sync(now)
-        due = {key for key, at in self._due.items() if at <= now}
-        for key in sorted(changed.jobs | due):
-            self._reconcile(key, now)
-        for uid in sorted(changed.uids):
-            self._delete_orphans(uid)
-        if self.cluster.told.stale or now - self._planned_at >= self.settings.tick_s:
-            self.cluster.told.stale = False
-            self._planned_at = now
+        # 1. The core catches up with what was observed, and with what became of the last plan.
+        synced = self.cluster.sync(now)
+        self._plan_due |= synced.decisions_may_change
+        # 2. Every job that changed, or whose time has come, takes its next step.
+        for job in sorted(synced.jobs):
+            self._queue.add(job)
+        for job in self._queue.get(now):
+            self._reconcile(job, now)
+        # 3. A new plan, if it may be another one than the last.
+        if self._plan_due or now - self._planned_at >= self.settings.tick_s:
+            self._plan_due, self._planned_at = False, now
             await self._plan(now)
             self.metrics.cycles.observe(time.monotonic() - started)
 
-    def _reconcile(self, key: JobKey, now: float) -> None:
-        self._due.pop(key, None)
-        if "#" in key:  # pods without a job, by the uid of the job that they had
-            self._delete_orphans(key.split("#", 1)[1])
-            return
-        record = self.cluster.cache.jobs.get(key)
+    def _reconcile(self, job: JobId, now: float) -> None:
+        """Take the job's next step; it stays in the queue's hands until that is written."""
+        record = self.cache.job(job)
+        # 1. A job that is gone, or is another one of the same name: its pods go too.
         if record is None:
-            self.executor.pod_creator.forget(key)
+            pods = self.cache.pods.of_job(job.uid).values()
+            if any(not pod.deleting for pod in pods):
+                self._start_write(job, self.executor.delete_orphans(job))
+                return
+            self._queue.done(job)
+            if not pods:
+                self.memories.drop(job)
             return
-        if key in self._busy:
-            return  # looked at again when its write is done
-        if (action := self.executor.uncertain.get(key)) is not None:
-            self._start_write(key, self.executor.resolve_uncertain(record, action))
+        # 2. A commit without an answer: nothing is decided before it is known what became of it.
+        if (action := self.memories[job].uncertain) is not None:
+            self._start_write(job, self.executor.resolve_uncertain(record, action))
             return
-        step = self.observer.reconcile(record, now)
-        if step.status is not None or step.delete_pods or step.create_pods or step.delete_job:
-            self._start_write(key, self.executor.apply(record, step))
-        elif step.requeue_at is not None:
-            self._due[key] = step.requeue_at
-
-    def _delete_orphans(self, uid: str) -> None:
-        """Pods whose job is not there, or is another one of the same name."""
-        for pod in self.cluster.cache.pods_of(uid).values():
-            key = f"{pod.namespace}/{pod.worker.job}" if pod.worker else ""
-            record = self.cluster.cache.jobs.get(key)
-            if (record is None or record.uid != uid) and not pod.deleting and f"{key}#{uid}" not in self._busy:
-                self._start_write(f"{key}#{uid}", self.executor.delete_orphans(key, uid))
+        # 3. What is to be done by what was observed.
+        result = reconcile(self.observer.observe(record, now), self.settings)
+        if result.acts:
+            self._start_write(job, self.executor.apply(record, result))
+            return
+        self._queue.done(job)
+        if result.requeue_at is not None:
+            self._queue.add_after(job, result.requeue_at)
 
     async def _plan(self, now: float) -> None:
-        self.cluster.state.advance(now)
+        # 1. Decide, in a thread: meanwhile nothing changes the state that the snapshot is of.
+        self.cluster.advance(now)
         snapshot = self.cluster.snapshot(now)
         started = time.monotonic()
         plan = await asyncio.to_thread(self.schedule, snapshot)
         self.metrics.decisions.observe(time.monotonic() - started)
         if not self.is_leader():
             return
-        actions = tuple(action for action in plan.actions if self._is_idle(action.job) and self._is_current(action))
-        self._passed_over |= {action.job for action in plan.actions if action.job in self._busy}
-        self._passed_over |= set(plan.verdicts) & set(self._busy)
-        self.cluster.state.assume(replace(plan, actions=actions), now)
-        admitted = 0
-        for action in sorted(actions, key=lambda one: isinstance(one, Admit)):  # evictions first
-            record = self.cluster.cache.jobs[action.job]
-            if isinstance(action, Admit):
-                admitted += 1
-                self._start_write(action.job, self.executor.admit(record, action))
-            elif isinstance(action, Evict):
-                self._start_write(action.job, self.executor.evict(record, action))
-            else:
-                self._start_write(action.job, self.executor.resize(record, action))
-        free = {key: verdict for key, verdict in plan.verdicts.items() if self._is_idle(key)}
-        for record, verdict in self.verdict_throttle.verdicts_to_write(free, self.cluster.cache.jobs, now):
-            self._start_write(record.key, self.executor.report_pending(record, verdict))
+        # 2. Keep what can still be carried out; what was missed is planned again when the write under way is done.
+        for key in {action.job for action in plan.actions} | set(plan.verdicts):
+            if (record := self.cache.jobs.get(key)) is not None and record.id in self._queue:
+                self.memories[record.id].plan_missed = True
+        actions = tuple(action for action in plan.actions if self._can_carry_out(action))
+        # 3. Assume: the next snapshot has it.
+        self.cluster.assume(replace(plan, actions=actions), now)
+        # 4. Carry out, evictions first.
+        for action in sorted(actions, key=lambda one: isinstance(one, Admit)):
+            self._start_action(self.cache.jobs[action.job], action)
+        self._write_verdicts({key: verdict for key, verdict in plan.verdicts.items() if self._is_idle(key)}, now)
         self.on_plan(snapshot, plan)
         if actions:
+            admitted = sum(isinstance(action, Admit) for action in actions)
             log.info("cycle: %d jobs, %d admitted, %d asked to leave, %d wait, %.3f s", len(snapshot.jobs), admitted,
                      len(actions) - admitted, len(plan.verdicts), time.monotonic() - started)  # fmt: skip
 
-    def _is_idle(self, key: JobKey) -> bool:
-        """Nothing is being written about the job, and it is still what the plan thought it was."""
-        return key in self.cluster.cache.jobs and key not in self._busy and key not in self.executor.uncertain
-
-    def _is_current(self, action: Action) -> bool:
-        """The job has not come into another phase while the plan was made, by somebody else's write."""
-        status = self.cluster.cache.jobs[action.job].status
+    def _start_action(self, record: JobRecord, action: Action) -> None:
         if isinstance(action, Admit):
-            return status.phase in {None, Phase.PENDING}
-        return status.phase in HOLDING and status.placement is not None
+            self._start_write(record.id, self.executor.admit(record, action))
+        elif isinstance(action, Evict):
+            self._start_write(record.id, self.executor.evict(record, action))
+        else:
+            self._start_write(record.id, self.executor.resize(record, action))
 
-    def _start_write(self, key: JobKey, call: Coroutine[Any, Any, ExecutionResult]) -> None:
-        async def body() -> None:
-            again_at: float | None = None
-            try:
-                again_at = (await call).requeue_at
-            except UnreachableError as error:
-                if self.is_leader():  # else it is another replica's to do now
-                    log.warning("%s: %s; tried again soon", key, error)
-                again_at = time.time() + RETRY_S
-            except asyncio.CancelledError:
-                raise
-            except BaseException as error:
-                log.exception("%s: the operator is at fault", key)
-                self._crash = error
-                self.wake_up.set()
-            finally:
-                del self._busy[key]
-                if key in self._passed_over:
-                    self._passed_over.discard(key)
-                    self.cluster.told.stale = True
-            if again_at is not None:
-                self._due[key] = again_at
-            self.cluster.cache.requeue(key)
+    def _write_verdicts(self, verdicts: dict[JobKey, Verdict], now: float) -> None:
+        to_write = self.verdict_throttle.verdicts_to_write(verdicts, self.cache.jobs, now)
+        self.verdict_throttle.note_written(verdicts, to_write, now)
+        for record, verdict in to_write:
+            self._start_write(record.id, self.executor.report_pending(record, verdict))
 
-        self._busy[key] = asyncio.create_task(body(), name=f"write {key}")
+    def _is_idle(self, key: JobKey) -> bool:
+        """The job is there, and nothing is being written about it."""
+        record = self.cache.jobs.get(key)
+        return record is not None and record.id not in self._queue and self.memories[record.id].uncertain is None
+
+    def _can_carry_out(self, action: Action) -> bool:
+        """The job has not come into another phase while the plan was made, by a write of another."""
+        if not self._is_idle(action.job):
+            return False
+        record = self.cache.jobs[action.job]
+        if isinstance(action, Admit):
+            return record.phase is Phase.PENDING
+        return record.phase in HOLDING and record.placement is not None
+
+    def _start_write(self, job: JobId, call: Coroutine[Any, Any, ExecutionResult]) -> None:
+        self._queue.start(job)
+        task = asyncio.create_task(self._finish_write(job, call), name=f"write {job}")
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+
+    async def _finish_write(self, job: JobId, call: Coroutine[Any, Any, ExecutionResult]) -> None:
+        result = ExecutionResult()
+        try:
+            result = await call
+        except UnreachableError as error:
+            if self.is_leader():  # else it is another replica's to do now
+                log.warning("%s: %s; tried again soon", job, error)
+            result = ExecutionResult(time.time() + RETRY_S)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            log.exception("%s: the operator is at fault", job)
+            self._crash = error
+        finally:
+            self._queue.done(job)
+        memory = self.memories[job]
+        self._plan_due |= memory.plan_missed
+        memory.plan_missed = False
+        if result.requeue_at is None:
+            self._queue.add(job)
+        else:
+            self._queue.add_after(job, result.requeue_at)
+        self.wake_up.set()
 
     async def stop(self) -> None:
         """Let the writes that are under way end; they are short, and the Lease is still held."""
-        if self._busy:
-            await asyncio.wait(list(self._busy.values()), timeout=5.0)
-        for task in self._busy.values():
+        writes = list(self._writes)
+        if writes:
+            await asyncio.wait(writes, timeout=STOP_S)
+        for task in writes:
             task.cancel()

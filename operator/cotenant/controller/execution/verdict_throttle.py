@@ -1,53 +1,59 @@
-"""Which verdicts are worth a write: a new reason at once, new wording of the same reason only now and then.
+"""Which verdicts are worth a write: a new reason at once, a new message of the same reason only now and then.
 
 Numbers in a verdict change with every cycle. Written each time, a thousand waiting jobs would be a thousand patches a
-cycle, and tell nobody anything.
+cycle, and of use to nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import PendingStatus
+from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Verdict
 
 REWRITES_PER_CYCLE_MAX = 50
-"""New wordings per cycle at most; reasons are never held back."""
+"""New messages per cycle at most; reasons are never held back."""
 
 
 class VerdictThrottle:
-    def __init__(self, *, reword_s: float) -> None:
-        self._rewrite_s = reword_s
-        self._written_at: dict[JobKey, float] = {}
+    def __init__(self, memories: JobMemories, *, rewrite_s: float) -> None:
+        self._memories = memories
+        self._rewrite_s = rewrite_s
 
     def verdicts_to_write(
         self, verdicts: Mapping[JobKey, Verdict], jobs: Mapping[JobKey, JobRecord], now: float
-    ) -> Iterator[tuple[JobRecord, Verdict]]:
-        for key in set(self._written_at) - set(verdicts):
-            del self._written_at[key]
-        reworded = 0
+    ) -> list[tuple[JobRecord, Verdict]]:
+        """Those of this cycle's verdicts that are worth it; `note_written` makes the others wait."""
+        worth_it, rewrites = [], 0
         for key, verdict in verdicts.items():
             record = jobs.get(key)
-            if record is None or record.status.phase not in {None, Phase.PENDING}:
+            if record is None or record.phase is not Phase.PENDING:
                 continue
             if _new_reason(record, verdict):
-                self._written_at[key] = now
-                yield record, verdict
-            elif (
-                reworded < REWRITES_PER_CYCLE_MAX
-                and self._may_rewrite(key, now)
-                and _new_message(record.status.pending, verdict)
-            ):
-                reworded += 1
-                self._written_at[key] = now
-                yield record, verdict
+                worth_it.append((record, verdict))
+            elif rewrites < REWRITES_PER_CYCLE_MAX and self._may_rewrite(record, verdict, now):
+                rewrites += 1
+                worth_it.append((record, verdict))
+        return worth_it
 
-    def _may_rewrite(self, key: JobKey, now: float) -> bool:
-        return now - self._written_at.get(key, 0.0) >= self._rewrite_s
+    def note_written(
+        self, verdicts: Mapping[JobKey, Verdict], written: list[tuple[JobRecord, Verdict]], now: float
+    ) -> None:
+        """A job that has no verdict in this cycle begins anew when it has one again."""
+        for memory in self._memories:
+            if memory.pending_written_at and memory.id.key not in verdicts:
+                memory.pending_written_at = 0.0
+        for record, _ in written:
+            self._memories[record.id].pending_written_at = now
+
+    def _may_rewrite(self, record: JobRecord, verdict: Verdict, now: float) -> bool:
+        rested = now - self._memories[record.id].pending_written_at >= self._rewrite_s
+        return rested and _new_message(record.status.pending, verdict)
 
 
 def _new_reason(record: JobRecord, verdict: Verdict) -> bool:

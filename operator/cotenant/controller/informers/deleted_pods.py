@@ -1,4 +1,4 @@
-"""Why pods that are not there any more went: Kubernetes says it in the last that it shows of them, as they vanish."""
+"""Why pods that are not there any more went: Kubernetes shows it in the last state of them, as they vanish."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ class DeletedPods:
     """Of the newest attempt of each job: what went with an older one explains nothing any more."""
 
     _attempts: dict[str, tuple[int, dict[str, Disruption]]] = field(default_factory=dict)
-    """Uid of the job → its attempt, and pod → who took it."""
+    """Uid of the job → its attempt, and name of the pod → what ended it."""
 
     def record(self, pod: PodRecord) -> None:
-        """`pod` as it was last seen. One that nobody was said to take is not kept."""
+        """Keep the disruption of a pod, as it was last seen; one without is not kept."""
         if pod.worker is None or pod.disruption is None:
             return
-        attempt, taken = self._attempts.get(pod.worker.job_uid, (0, {}))
+        job_uid = pod.worker.job.uid
+        attempt, disruptions = self._attempts.get(job_uid, (0, {}))
         if pod.worker.attempt > attempt:
-            attempt, taken = pod.worker.attempt, {}
+            attempt, disruptions = pod.worker.attempt, {}
         if pod.worker.attempt == attempt:
-            taken[pod.name] = pod.disruption
-            self._attempts[pod.worker.job_uid] = (attempt, taken)
+            disruptions[pod.name] = pod.disruption
+            self._attempts[job_uid] = (attempt, disruptions)
 
     def disruptions_of(self, job_uid: str) -> Mapping[str, Disruption]:
         """By name of the pod."""

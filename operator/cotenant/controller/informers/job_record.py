@@ -4,24 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pydantic import ValidationError
 
-from cotenant.api.conversion.to_core import parse_job
+from cotenant.api.conversion.to_core import parse_job, to_placement
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.api.resources.trainingjobs import TrainingJob
+from cotenant.api.resources.trainingjobs import TrainingJob, TrainingJobSpec
+from cotenant.api.scalars.quantities import show_decimal, show_memory
 from cotenant.api.validation.errors import DocumentError
-from cotenant.controller.client.kube import Document, key_of, version_of
-from cotenant.core.model.objects import JobKey
+from cotenant.controller.client.kube import Document, version_of
+from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.objects import JobKey, Placement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRecord:
-    """One TrainingJob as last seen. `job` is None when its spec cannot be read, and `problem` says why."""
+@dataclass(frozen=True, slots=True, order=True)
+class JobId:
+    """One TrainingJob, apart from earlier and later ones of the same name."""
 
-    key: JobKey
+    namespace: str
+    name: str
     uid: str
+
+    @property
+    def key(self) -> JobKey:
+        """The core's name for it, which a namesake that comes later has too."""
+        return f"{self.namespace}/{self.name}"
+
+    def __str__(self) -> str:
+        return self.key
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRecord:
+    """One TrainingJob as last seen. `job` is None when its spec cannot be read, and `problem` has the reason."""
+
+    id: JobId
     version: int
     generation: int
     raw_status: Mapping[str, Any]
@@ -31,18 +50,40 @@ class JobRecord:
     deleting: bool = False
 
     @property
+    def key(self) -> JobKey:
+        return self.id.key
+
+    @property
+    def uid(self) -> str:
+        return self.id.uid
+
+    @property
     def namespace(self) -> str:
-        return self.key.split("/", 1)[0]
+        return self.id.namespace
 
     @property
     def name(self) -> str:
-        return self.key.split("/", 1)[1]
+        return self.id.name
+
+    @property
+    def phase(self) -> Phase:
+        return Phase(self.status.phase or Phase.PENDING)
+
+    @cached_property
+    def placement(self) -> Placement | None:
+        """What it holds by its status."""
+        return to_placement(self.status.placement) if self.status.placement else None
 
     @property
     def servers(self) -> int:
         """How many pods of parameter servers its spec asks for."""
         wanted = self.job.spec.runtime.servers if self.job else None
         return wanted.servers if wanted else 0
+
+    @property
+    def gpus_requested(self) -> str | None:
+        """What its spec asks of GPUs, for a table; None where it cannot be read."""
+        return format_gpu_request(self.job.spec) if self.job else None
 
 
 def read_job(document: Document) -> JobRecord:
@@ -56,8 +97,7 @@ def read_job(document: Document) -> JobRecord:
         problem = "; ".join(str(one) for one in error.problems)
         status = _read_status(raw_status)
     return JobRecord(
-        key=key_of(metadata),
-        uid=metadata["uid"],
+        id=JobId(metadata["namespace"], metadata["name"], metadata["uid"]),
         version=version_of(document),
         generation=int(metadata.get("generation") or 0),
         raw_status=raw_status,
@@ -74,3 +114,15 @@ def _read_status(raw: Mapping[str, Any]) -> TrainingJobStatus:
         return TrainingJobStatus.model_validate(raw)
     except ValidationError:
         return TrainingJobStatus()
+
+
+def format_gpu_request(spec: TrainingJobSpec) -> str:
+    """`2 × 0.4`, `4`, `2 × 16Gi`."""
+    gpu = spec.gpu
+    if gpu.memory_fraction is not None:
+        each = show_decimal(gpu.memory_fraction)
+    elif gpu.memory is not None:
+        each = show_memory(gpu.memory)
+    else:
+        each = str(gpu.count or 1)
+    return each if spec.workers == 1 else f"{spec.workers} × {each}"

@@ -1,4 +1,4 @@
-"""What the operator needs to know of a pod, decoded once when it is seen; kept in the mirror, judged by `steps`.
+"""What the operator needs to know of a pod, decoded once when it is seen.
 
 Pods that are not ours, and parameter servers, matter to the core for one thing only: the CPU and memory that they take
 from their node.
@@ -16,6 +16,7 @@ from cotenant import contract, names
 from cotenant.api.conversion.nodes import pod_requests
 from cotenant.controller.client.kube import version_of
 from cotenant.controller.informers.disruption import Disruption, disruption_of
+from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.manifests.placement_annotation import placement_from_json
 from cotenant.core.model.objects import NodePlacement
 
@@ -24,14 +25,13 @@ from cotenant.core.model.objects import NodePlacement
 class PodIdentity:
     """Which pod of which attempt of which job this is, and what it was granted."""
 
-    job: str
-    job_uid: str
+    job: JobId
     attempt: int
     node_rank: int
     queue: str
     placement: NodePlacement | None
     server: bool = False
-    """A parameter server's: it has no ranks, and no placement speaks of what it takes."""
+    """A parameter server's: it has no ranks, and no placement covers what it takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +41,15 @@ class Exit:
     code: int
     reason: str = ""
     at: float = 0.0
-    """When, in Unix seconds; 0 when nobody says."""
+    """When, in Unix seconds; 0 when it is not known."""
     termination: contract.Termination | None = None
     runtime_message: str = ""
-    """What the kubelet or the container runtime says of it, where the launcher left no word."""
+    """From the kubelet or the container runtime, where the launcher left no message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecord:
-    """One pod. `held` is the question that matters: may anybody else use its GPUs?"""
+    """One pod. What matters most is `held`: whether its GPUs may be in use."""
 
     namespace: str
     name: str
@@ -67,7 +67,7 @@ class PodRecord:
     exit: Exit | None = None
     """Set when every container has ended: its GPUs are free."""
     waiting: str = ""
-    """Why the container does not start, such as `ErrImagePull`, when the kubelet says so."""
+    """Why the container does not start, such as `ErrImagePull`, where the kubelet or the kube-scheduler reports it."""
     preparing_since: float = 0.0
     """Since when its kubelet has been getting its volumes and its network ready, in Unix seconds; 0 when it is not."""
     cpu_milli: int = 0
@@ -79,10 +79,16 @@ class PodRecord:
         """Its processes may still run, and its GPUs are in use."""
         return self.exit is None
 
+    def is_of(self, attempt: int) -> bool:
+        return self.worker is not None and self.worker.attempt == attempt
+
+    def is_before(self, attempt: int) -> bool:
+        return self.worker is not None and self.worker.attempt < attempt
+
 
 @dataclass(slots=True)
 class NodeLoad:
-    """What pods that no placement speaks of have requested on one node: other people's, and parameter servers."""
+    """What pods that no placement covers have requested on one node: pods of others, and parameter servers."""
 
     cpu_milli: int = 0
     memory_mib: int = 0
@@ -122,15 +128,14 @@ def _worker(metadata: Mapping[str, Any]) -> PodIdentity | None:
     if labels.get(names.LABEL_MANAGED_BY) != names.MANAGED_BY or names.LABEL_JOB_UID not in labels:
         return None
     if not any(o["uid"] == labels[names.LABEL_JOB_UID] for o in metadata.get("ownerReferences") or ()):
-        return None  # labels anybody can write; only the operator's pods are owned by the job that they name
+        return None  # anyone can write labels; only the operator's pods are owned by the job that they name
     try:
         attempt, node_rank = int(labels[names.LABEL_ATTEMPT]), int(labels[names.LABEL_NODE_RANK])
     except (KeyError, ValueError):
         return None
     annotation = (metadata.get("annotations") or {}).get(names.ANNOTATION_PLACEMENT, "")
     return PodIdentity(
-        job=labels[names.LABEL_JOB],
-        job_uid=labels[names.LABEL_JOB_UID],
+        job=JobId(metadata["namespace"], labels[names.LABEL_JOB], labels[names.LABEL_JOB_UID]),
         attempt=attempt,
         node_rank=node_rank,
         queue=labels.get(names.LABEL_QUEUE, ""),

@@ -1,225 +1,139 @@
-"""Pure: a job that holds its GPUs, starting or running. The first thing that applies decides what happens to it."""
+"""A job that holds its GPUs, starting or running. Pure.
+
+What may end an attempt are policies, each a file (or, where it is a line or two, a function here) with `ending`: what
+the job comes to now, or None, and `deadline`: when it may next come to that by the clock alone. JobSet keeps its
+policies in the same way.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from cotenant import names
-from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import ExitStatus
-from cotenant.controller.informers.pod_record import PodRecord
-from cotenant.controller.lifecycle import mounts, status_transitions
-from cotenant.controller.lifecycle.failure_classification import (
-    AttemptEnd,
-    AttemptOutcome,
-    Undecided,
-    classify,
-    pod_lost,
+from cotenant.controller.lifecycle import (
+    idle_timeout,
+    max_runtime,
+    node_lost,
+    pod_exits,
+    retries,
+    start_obstacles,
+    start_timeout,
+    status_transitions,
 )
+from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
-from cotenant.controller.lifecycle.termination import end_attempt, evict, fail
+from cotenant.controller.lifecycle.termination import Ending, Eviction, terminate
 from cotenant.controller.settings import Settings
 from cotenant.core.model.formatting import counted
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 
-CANONICAL_REASON = {"ImagePullBackOff": "ErrImagePull", "CreateContainerError": "CreateContainerConfigError"}
-"""Reasons of the kubelet that take turns while nothing changes: told once."""
-QUOTE_CHARS_MAX = 500
-"""Characters of somebody else's words in a message."""
+
+def reconcile_admitted(o: Observation, settings: Settings) -> ReconcileResult:
+    # 1. What ends the attempt: the first that applies, from certain to merely late.
+    for ending_of in ENDINGS:
+        if (ending := ending_of(o, settings)) is not None:
+            return terminate(o, ending)
+    # 2. Otherwise it starts, or runs on.
+    result = _running(o) if o.phase is Phase.RUNNING else _starting(o)
+    # 3. What ends it by the clock is looked for again at its time.
+    times = [result.requeue_at, *(deadline_of(o, settings) for deadline_of in DEADLINES)]
+    return replace(result, requeue_at=min((at for at in times if at is not None), default=None))
 
 
-def reconcile_admitted(s: Observation, settings: Settings) -> ReconcileResult:
-    """Starting or running. The first of these that applies decides; the order is from certain to merely late."""
-    if s.status.placement is None:  # somebody edited the status: nothing is committed, so nothing may run
-        return evict(
-            s,
-            LifecycleEvent.EVICTED,
-            kind="PlacementLost",
-            message="status.placement was removed by hand",
-            warning=True,
+def _starting(o: Observation) -> ReconcileResult:
+    """Running once every pod is ready; until then, missing pods are made and what holds them up is reported."""
+    if start_timeout.is_up(o):
+        message = f"{counted(o.workers, 'worker')} running in {counted(o.nodes, 'pod')}"
+        if o.servers:
+            message += f", {counted(o.servers, 'parameter server')} beside them"
+        fields = {} if o.status.started_at else {"started_at": status_transitions.moment(o.now)}
+        changed = status_transitions.moved(
+            o.status, LifecycleEvent.WORKERS_READY, reason="Running", message=message, now=o.now, **fields
         )
-    if s.placement_error:
-        message = f"status.placement cannot be carried out: {s.placement_error}; the job is placed anew"
-        return evict(s, LifecycleEvent.EVICTED, kind="PlacementImpossible", message=message, warning=True)
-    if s.spec is not None and s.spec.suspend:
-        message = "spec.suspend was set: the job saves a checkpoint and gives its GPUs back"
-        return evict(s, LifecycleEvent.SUSPENDED, kind="Suspended", message=message)
-    if s.creation_rejection:
-        return end_attempt(
-            s,
-            AttemptEnd(
-                outcome=AttemptOutcome.NON_RETRIABLE,
-                exit=ExitStatus(code=-1, reason="Refused", message=s.creation_rejection),
-            ),
-            settings,
-        )
-    if broken := _limit_violation(s):
-        return end_attempt(s, broken, settings)
-    lost_at = _node_lost_at(s, settings)
-    if lost_at is not None and s.now >= lost_at:
-        nodes = ", ".join(sorted({pod.node for pod in s.gang.values() if pod.held and pod.node in s.dead_nodes}))
-        return evict(
-            s,
-            LifecycleEvent.EVICTED,
-            kind="NodeLost",
-            message=f"{nodes} has not answered for {settings.node_lost_s:.0f} s",
-        )
-    judged = classify(s.gang, s.size, s.now)
-    if isinstance(judged, AttemptEnd):
-        return end_attempt(s, _with_start_obstacle(s, judged), settings)
-    step = _running(s, settings) if s.phase is Phase.RUNNING else _starting(s, settings)
-    if lost_at is not None:
-        step = replace(step, requeue_at=min(lost_at, step.requeue_at or lost_at))
-    if isinstance(judged, Undecided):
-        return replace(step, requeue_at=min(judged.until, step.requeue_at or judged.until), create_pods=False)
-    return step
+        return ReconcileResult(status=changed, event=EventToRecord(reason="Running", message=message))
+    gang = o.gang
+    # After a resize the pods of the attempt before must be gone; those on a dead node are not waited for.
+    crowded = any(pod.held and pod.node not in o.unreachable_nodes for pod in o.pods if pod not in gang.values())
+    create = len(gang) < o.size and not crowded and not pod_exits.is_undecided(o)
+    result = ReconcileResult(create_pods=create, delete_pods=o.strays)
+    obstacle = start_obstacles.first(o)
+    if obstacle is None or obstacle.reason == o.status.reason:
+        return result
+    changed = status_transitions.explained(o.status, reason=obstacle.reason, message=obstacle.message, now=o.now)
+    event = EventToRecord(reason=obstacle.reason, message=obstacle.message, warning=True)
+    return replace(result, status=changed, event=event)
 
 
-def _limit_violation(s: Observation) -> AttemptEnd | None:
+def _running(o: Observation) -> ReconcileResult:
+    """Write how far it is, and end what earlier attempts have left."""
+    status = None if o.progress is None else o.status.model_copy(update={"progress": o.progress})
+    return ReconcileResult(status=status, delete_pods=o.strays)
+
+
+def _placement_revoked(o: Observation, settings: Settings) -> Ending | None:
+    """The placement was edited: nothing is committed, or what cannot be carried out, so nothing may run."""
+    if o.status.placement is None:
+        message = "status.placement was removed by hand"
+        return Eviction(event=LifecycleEvent.EVICTED, kind="PlacementLost", message=message, warning=True)
+    if o.of_placement.error is None:
+        return None
+    message = f"status.placement cannot be carried out: {o.of_placement.error}; the job is placed anew"
+    return Eviction(event=LifecycleEvent.EVICTED, kind="PlacementImpossible", message=message, warning=True)
+
+
+def _suspended(o: Observation, settings: Settings) -> Ending | None:
+    if o.spec is None or not o.spec.suspend:
+        return None
+    message = "spec.suspend was set: the job saves a checkpoint and gives its GPUs back"
+    return Eviction(event=LifecycleEvent.SUSPENDED, kind="Suspended", message=message)
+
+
+def _creation_rejected(o: Observation, settings: Settings) -> Ending | None:
+    """The API server refused one of its objects, and would refuse it again."""
+    if o.of_placement.creation_rejection is None:
+        return None
+    refused = ExitStatus(code=-1, reason="Refused", message=o.of_placement.creation_rejection)
+    return retries.decide(o, AttemptEnd(outcome=AttemptOutcome.NON_RETRIABLE, exit=refused), settings)
+
+
+def _gpu_limit_broken(o: Observation, settings: Settings) -> Ending | None:
     """A pod over its GPU memory, or one that sees GPUs that it was not given."""
-    for pod in s.gang.values():
-        violation = s.violations.get(pod.uid)
+    for pod in o.gang.values():
+        violation = o.of_pods.violations.get(pod.uid)
         if violation is not None and pod.held:
             message = (
                 f"pod {pod.name} used {violation.memory_mib} MiB of {violation.uuid}, its share is"
                 f" {violation.quota_mib} MiB; ask for more in spec.gpu, or use less"
             )
-            told = ExitStatus(
-                code=names.EXIT_QUOTA, reason="GPUMemoryQuotaExceeded", message=message, node=pod.node, at=s.now
+            over = ExitStatus(
+                code=names.EXIT_QUOTA, reason="GPUMemoryQuotaExceeded", message=message, node=pod.node, at=o.now
             )
-            return AttemptEnd(outcome=AttemptOutcome.FAILED, exit=told, pod=pod)
-    if s.isolation_mismatch:
-        return AttemptEnd(
-            outcome=AttemptOutcome.PLATFORM_FAULT,
-            exit=ExitStatus(code=-1, reason="IsolationMismatch", message=s.isolation_mismatch, at=s.now),
-        )
-    return None
-
-
-def _node_lost_at(s: Observation, settings: Settings) -> float | None:
-    """When the gang stops waiting for a node that does not answer; nothing when all of them do."""
-    since = [s.dead_nodes[pod.node] for pod in s.gang.values() if pod.held and pod.node in s.dead_nodes]
-    return min(since) + settings.node_lost_s if since else None
-
-
-def _starting(s: Observation, settings: Settings) -> ReconcileResult:
-    gang = s.gang
-    admitted_at = (unix_seconds(s.status.placement.admitted_at) if s.status.placement else None) or s.now
-    late_at = admitted_at + settings.start_timeout_s
-    if len(gang) == s.size and all(pod.ready or pod.exit is not None for pod in gang.values()):
-        message = f"{counted(s.workers, 'worker')} running in {counted(s.nodes, 'pod')}"
-        if s.servers:
-            message += f", {counted(s.servers, 'parameter server')} beside them"
-        fields = {} if s.status.started_at else {"started_at": status_transitions.moment(s.now)}
-        changed = status_transitions.moved(
-            s.status, LifecycleEvent.WORKERS_READY, reason="Running", message=message, now=s.now, **fields
-        )
-        return ReconcileResult(
-            status=changed, event=EventToRecord(reason="Running", message=message), requeue_at=_max_runtime_at(s)
-        )
-    if s.now >= late_at:
-        return _start_timed_out(s, settings)
-    # After a resize the pods of the attempt before must be gone; those on a dead node are not waited for.
-    crowded = any(pod.held and pod.node not in s.dead_nodes for pod in s.pods if pod not in gang.values())
-    times = [at for pod in gang.values() if (at := mounts.reportable_at(pod)) is not None and at > s.now]
-    step = ReconcileResult(
-        create_pods=len(gang) < s.size and not crowded, delete_pods=s.strays, requeue_at=min([late_at, *times])
-    )
-    reason, message = _start_obstacle(s)
-    if not reason or reason == s.status.reason:
-        return step
-    changed = status_transitions.explained(s.status, reason=reason, message=message, now=s.now)
-    return replace(step, status=changed, event=EventToRecord(reason=reason, message=message, warning=True))
-
-
-def _start_obstacle(s: Observation) -> tuple[str, str]:
-    """Why the gang is not up, in one word and in a sentence: the tenant need not look for it at the pods."""
-    for pod in sorted(s.gang.values(), key=lambda pod: pod.name):
-        if pod.waiting and not pod.ready and pod.exit is None:
-            reason = pod.waiting.partition(":")[0]
-            server = "server " if pod.worker and pod.worker.server else ""
-            return CANONICAL_REASON.get(
-                reason, reason
-            ), f"{server}pod {pod.name} does not start: {pod.waiting[:QUOTE_CHARS_MAX]}"
-    for pod in sorted(s.gang.values(), key=lambda pod: pod.name):
-        at = mounts.reportable_at(pod)
-        if at is not None and s.now >= at:
-            return mounts.REASON, mounts.describe(pod, s.spec, pod.namespace)
-    return ("NotCreated", s.creation_delay[:QUOTE_CHARS_MAX]) if s.creation_delay else ("", "")
-
-
-def _with_start_obstacle(s: Observation, ending: AttemptEnd) -> AttemptEnd:
-    """Pods that waited for another in vain know that it did not come; the kube-scheduler or a kubelet knows why."""
-    why = _start_obstacle(s)[1] if ending.exit.reason == "RendezvousTimeout" else ""
-    if not why:
-        return ending
-    return replace(ending, exit=ending.exit.model_copy(update={"message": f"{ending.exit.message}; {why}"}))
-
-
-def _start_timed_out(s: Observation, settings: Settings) -> ReconcileResult:
-    """Some pod is not up: the gang goes elsewhere, and keeps away from the nodes that failed it.
-
-    A server names itself and no node: the kube-scheduler found it none, or may find it another the next time.
-    """
-    late: dict[int, str] = {}
-    for node_rank in range(s.size):
-        pod = s.gang.get(node_rank)
-        if pod is None or not (pod.ready or pod.exit is not None):
-            late[node_rank] = _obstacle_of(s, pod) or "the pod did not become ready"
-    nodes = [node.node for node in s.status.placement.nodes] if s.status.placement else []
-    blamed = {nodes[node_rank]: reason for node_rank, reason in late.items() if node_rank < len(nodes)}
-    servers = [f"server pod {s.pod_name(rank)}: {reason}" for rank, reason in late.items() if rank >= len(nodes)]
-    why = "; ".join([*(f"{node}: {reason}" for node, reason in sorted(blamed.items())), *servers])
-    message = f"not all pods were up within {settings.start_timeout_s:.0f} s ({why})"
-    faults = s.status.faults + 1
-    if faults > settings.platform_retries:
-        ending = AttemptEnd(
-            outcome=AttemptOutcome.NON_RETRIABLE,
-            exit=ExitStatus(code=-1, reason="StartTimeout", message=message, at=s.now),
-        )
-        return end_attempt(s, ending, settings)
-    avoided = status_transitions.excluded(s.status, blamed, s.now + settings.exclude_s, s.now)
-    return evict(
-        s, LifecycleEvent.START_TIMED_OUT, kind="StartTimeout", message=message, faults=faults, excluded_nodes=avoided
-    )
-
-
-def _obstacle_of(s: Observation, pod: PodRecord | None) -> str:
-    if pod is None:
-        return s.creation_delay
-    return pod.waiting or (mounts.describe(pod, s.spec, pod.namespace) if mounts.reportable_at(pod) is not None else "")
-
-
-def _running(s: Observation, settings: Settings) -> ReconcileResult:
-    missing = sorted(set(range(s.size)) - set(s.gang))
-    if missing and s.status.placement is not None:
-        node = s.status.placement.nodes[missing[0]].node if missing[0] < s.nodes else ""
-        name = s.pod_name(missing[0])
-        return end_attempt(s, pod_lost(name, node, s.disruptions.get(name), s.now), settings)
-    deadline = _max_runtime_at(s)
-    if deadline is not None and s.now >= deadline and s.spec is not None:
-        message = f"spec.maxRuntime ({s.spec.max_runtime} s) is over"
-        return fail(s, LifecycleEvent.DEADLINE, reason="MaxRuntimeExceeded", message=message)
-    idle_at = _idle_timeout_at(s)
-    if idle_at is not None and s.now >= idle_at and s.spec is not None:
-        message = f"no step was made and no GPU was busy for {s.spec.idle_timeout} s (spec.idleTimeout)"
-        return fail(s, LifecycleEvent.DEADLINE, reason="IdleTimeout", message=message)
-    status = None
-    if s.progress is not None:
-        status = s.status.model_copy(update={"progress": s.progress})
-    times = [at for at in (deadline, idle_at) if at is not None]
-    return ReconcileResult(status=status, delete_pods=s.strays, requeue_at=min(times, default=None))
-
-
-def _max_runtime_at(s: Observation) -> float | None:
-    """When `maxRuntime` is over, evictions not counted."""
-    if s.spec is None or s.spec.max_runtime is None:
+            return retries.decide(o, AttemptEnd(outcome=AttemptOutcome.FAILED, exit=over, pod=pod), settings)
+    if o.of_placement.isolation_mismatch is None:
         return None
-    before = s.status.usage.run_seconds if s.status.usage else 0
-    return s.now + s.spec.max_runtime - before - status_transitions.ran_for(s.status, s.now)
+    seen = ExitStatus(code=-1, reason="IsolationMismatch", message=o.of_placement.isolation_mismatch, at=o.now)
+    return retries.decide(o, AttemptEnd(outcome=AttemptOutcome.PLATFORM_FAULT, exit=seen), settings)
 
 
-def _idle_timeout_at(s: Observation) -> float | None:
-    if s.spec is None or s.spec.idle_timeout is None or s.idle_since is None:
-        return None
-    return s.idle_since + s.spec.idle_timeout
+ENDINGS: Final = (
+    _placement_revoked,
+    _suspended,
+    _creation_rejected,
+    _gpu_limit_broken,
+    node_lost.ending,
+    pod_exits.ending,
+    start_timeout.ending,
+    max_runtime.ending,
+    idle_timeout.ending,
+)
+"""In this order: the first that applies decides."""
+DEADLINES: Final = (
+    node_lost.deadline,
+    pod_exits.deadline,
+    start_obstacles.deadline,
+    start_timeout.deadline,
+    max_runtime.deadline,
+    idle_timeout.deadline,
+)

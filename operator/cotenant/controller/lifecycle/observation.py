@@ -1,7 +1,4 @@
-"""One job's situation as a value, and the step that it calls for: what `steps` reads and what it returns.
-
-`world` puts the situation together from the mirror; `apply` carries the step out.
-"""
+"""One TrainingJob as it stands, and what is to be done about it: values that `reconcile` takes and returns."""
 
 from __future__ import annotations
 
@@ -12,49 +9,77 @@ from cotenant.api.resources.gpunodes import Violation
 from cotenant.api.resources.trainingjob_status import ProgressStatus, TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJobSpec
 from cotenant.controller.informers.disruption import Disruption
+from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.manifests.attempt import pod_name
 from cotenant.core.model.lifecycle import Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
-    """Everything about one job that a step depends on."""
+class PodsObserved:
+    """The pods of one job, and what is known of the nodes that they are on."""
 
-    name: str
-    status: TrainingJobStatus
-    spec: TrainingJobSpec | None
-    """None: the spec cannot be read; `problem` says why."""
-    problem: str = ""
-    generation: int = 0
-    deleting: bool = False
     pods: tuple[PodRecord, ...] = ()
-    """All pods of this job, whatever the attempt."""
+    """All of them, whatever the attempt."""
     disruptions: Mapping[str, Disruption] = field(default_factory=dict)
-    """Pods of the running attempt that are not there any more, as far as Kubernetes has said why; by name."""
-    held_milli: int = 0
-    """What its placement holds, in milli-GPU."""
+    """Pods of the running attempt that are not there any more, as far as Kubernetes has given a reason; by name."""
     violations: Mapping[str, Violation] = field(default_factory=dict)
-    """By uid of the pod."""
-    isolation_mismatch: str = ""
-    """A rank sees other GPUs than it was granted."""
-    idle_since: float | None = None
-    """Set: nothing has moved since then."""
-    progress: ProgressStatus | None = None
-    """The latest news from rank 0, when it is time to write it."""
-    placement_error: str = ""
-    """What is wrong with its placement, as no decision of the operator would be."""
-    creation_rejection: str = ""
-    """The API server refused one of the job's objects for good."""
-    creation_delay: str = ""
-    """Why its pods could not be made so far."""
-    dead_nodes: Mapping[str, float] = field(default_factory=dict)
+    """GPU memory used beyond a share, by uid of the pod."""
+    unreachable_nodes: Mapping[str, float] = field(default_factory=dict)
     """Nodes whose kubelet does not answer, and since when: what runs there cannot be asked to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementObserved:
+    """The committed placement beside what there is."""
+
+    held_milli: int = 0
+    """What it holds, in milli-GPU."""
+    error: str | None = None
+    """What is wrong with it, as no decision of the operator would be."""
+    isolation_mismatch: str | None = None
+    """A rank sees other GPUs than it was granted."""
+    creation_rejection: str | None = None
+    """The API server refused one of the attempt's objects for good."""
+    creation_delay: str | None = None
+    """Why its pods could not be made so far."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """Everything about one job that its next step depends on."""
+
+    record: JobRecord
+    problem: str | None = None
+    """Why the spec cannot be read."""
+    of_pods: PodsObserved = PodsObserved()
+    of_placement: PlacementObserved = PlacementObserved()
+    progress: ProgressStatus | None = None
+    """What rank 0 answered last, when it is time to write it."""
+    idle_since: float | None = None
+    """Since when neither the step nor the GPUs have moved; None for a job without an idle timeout."""
     now: float
 
     @property
+    def status(self) -> TrainingJobStatus:
+        return self.record.status
+
+    @property
+    def spec(self) -> TrainingJobSpec | None:
+        """None where it cannot be read; `problem` has the reason."""
+        return self.record.job.spec if self.record.job and self.problem is None else None
+
+    @property
     def phase(self) -> Phase:
-        return Phase(self.status.phase or Phase.PENDING)
+        return self.record.phase
+
+    @property
+    def pods(self) -> tuple[PodRecord, ...]:
+        return self.of_pods.pods
+
+    @property
+    def unreachable_nodes(self) -> Mapping[str, float]:
+        return self.of_pods.unreachable_nodes
 
     @property
     def gang(self) -> dict[int, PodRecord]:
@@ -75,7 +100,7 @@ class Observation:
 
     @property
     def gpus_until(self) -> float:
-        """Until when the attempt had its GPUs: the end of its last pod, however much later somebody looks."""
+        """Until when the attempt had its GPUs: the end of its last pod, however much later it is looked at."""
         ends = [pod.exit.at for rank, pod in self.gang.items() if rank < self.nodes and pod.exit and pod.exit.at]
         return min(self.now, max(ends)) if len(ends) == self.nodes > 0 else self.now
 
@@ -98,12 +123,12 @@ class Observation:
         return self.nodes + self.servers
 
     def pod_name(self, node_rank: int) -> str:
-        return pod_name(self.name, self.status.attempts, node_rank, nodes=self.nodes)
+        return pod_name(self.record.name, self.status.attempts, node_rank, nodes=self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventToRecord:
-    """A Kubernetes Event about the job, said once its status is written."""
+    """A Kubernetes Event about the job, recorded once its status is written."""
 
     reason: str
     message: str
@@ -112,6 +137,8 @@ class EventToRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileResult:
+    """One write of the status, and what follows from it."""
+
     status: TrainingJobStatus | None = None
     """None: nothing to write."""
     event: EventToRecord | None = None
@@ -120,3 +147,9 @@ class ReconcileResult:
     """Pods of the placement are missing."""
     delete_job: bool = False
     requeue_at: float | None = None
+    """Unix seconds: when the job is to be looked at again, whether anything has been observed or not."""
+
+    @property
+    def acts(self) -> bool:
+        """There is something to write, to delete or to make."""
+        return self.status is not None or bool(self.delete_pods) or self.create_pods or self.delete_job

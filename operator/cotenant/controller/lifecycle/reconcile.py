@@ -1,86 +1,68 @@
-"""Pure: what to do about one job now, from its document, its pods and the time. The loop asks; `apply` carries it out.
+"""What to do about one TrainingJob now, from its document, its pods and the time. Pure.
 
-`next_step` looks at the phase and at what was observed, names the event of the core's transition table that this
-amounts to, and returns the new status with the effects that go with it. Nothing is remembered between two calls, so a
-new leader comes to the same step from the same documents. Jobs that hold GPUs are in `holding`, those that leave in
-`leaving`.
+`reconcile` looks at the phase and at what was observed, and returns the new status with the effects that go with it;
+the phase comes from the core's transition table. Nothing is remembered between two calls, so that a new leader comes to
+the same result from the same documents.
 """
 
 from __future__ import annotations
 
-from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.admitted import reconcile_admitted
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
-from cotenant.controller.lifecycle.termination import reconcile_evicting
-from cotenant.controller.lifecycle.words import gpu_request
+from cotenant.controller.lifecycle.termination import SUSPENDED_MESSAGE, reconcile_evicting
+from cotenant.controller.lifecycle.ttl_after_finished import reconcile_finished
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import HOLDING, TERMINAL, LifecycleEvent, Phase
 
 
-def reconcile(s: Observation, settings: Settings) -> ReconcileResult:
-    if s.deleting:  # its end is decided: nothing more is written, and nothing is made that would hold it up
-        return ReconcileResult(delete_pods=s.stoppable)
-    if s.phase in TERMINAL:
-        return _reconcile_finished(s)
-    if s.phase is Phase.EVICTING:
-        return reconcile_evicting(s)
-    if s.phase in HOLDING:
-        return reconcile_admitted(s, settings)
-    return _reconcile_waiting(s)
+def reconcile(o: Observation, settings: Settings) -> ReconcileResult:
+    # 1. A job that is being deleted: nothing more is written, and nothing is made that would hold its end up.
+    if o.record.deleting:
+        return ReconcileResult(delete_pods=o.stoppable)
+    # 2. Succeeded or failed: nothing of it may run, and in the end the document goes.
+    if o.phase in TERMINAL:
+        return reconcile_finished(o)
+    # 3. Asked to leave: it holds its GPUs until its last pod is gone.
+    if o.phase is Phase.EVICTING:
+        return reconcile_evicting(o)
+    # 4. Starting or running.
+    if o.phase in HOLDING:
+        return reconcile_admitted(o, settings)
+    # 5. Pending, suspended or invalid: it holds nothing, and waits for the scheduler or for an edit.
+    return _reconcile_waiting(o)
 
 
-def _reconcile_waiting(s: Observation) -> ReconcileResult:
-    """Pending, suspended or invalid: it holds nothing, so nothing of it may run."""
-    status = s.status.model_copy(update={"observed_generation": s.generation})
-    if s.spec is None:
-        if s.phase is Phase.INVALID and s.status.message == s.problem:
-            return ReconcileResult(delete_pods=s.stoppable)
-        event = LifecycleEvent.REFUSED if s.phase is not Phase.INVALID else None
-        changed = _invalid(status, event, s.problem, s.now)
-        return ReconcileResult(
-            status=changed,
-            delete_pods=s.stoppable,
-            event=EventToRecord(reason="Invalid", message=s.problem, warning=True),
-        )
-    if s.phase is Phase.INVALID:
+def _reconcile_waiting(o: Observation) -> ReconcileResult:
+    """The phase of a job that holds nothing follows its spec; pods of it that still run are ended."""
+    status, now = o.status.model_copy(update={"observed_generation": o.record.generation}), o.now
+    event: EventToRecord | None = None
+    if o.spec is None and o.phase is Phase.INVALID and o.status.message == o.problem:
+        return ReconcileResult(delete_pods=o.stoppable)
+    if o.spec is None:
+        problem = o.problem or ""
+        event = EventToRecord(reason="Invalid", message=problem, warning=True)
+        if o.phase is Phase.INVALID:
+            changed = status_transitions.explained(status, reason="Invalid", message=problem, now=now)
+        else:
+            changed = status_transitions.moved(
+                status, LifecycleEvent.REFUSED, reason="Invalid", message=problem, now=now, pending=None
+            )
+    elif o.phase is Phase.INVALID:
         changed = status_transitions.moved(
-            status, LifecycleEvent.ACCEPTED, reason="Accepted", message="", now=s.now, pending=None
+            status, LifecycleEvent.ACCEPTED, reason="Accepted", message="", now=now, pending=None
         )
-        return ReconcileResult(status=changed, delete_pods=s.stoppable)
-    if s.spec.suspend and s.phase is Phase.PENDING:
-        message = "spec.suspend is true: the job waits until it is set to false"
+    elif o.spec.suspend and o.phase is Phase.PENDING:
+        event = EventToRecord(reason="Suspended", message=SUSPENDED_MESSAGE)
         changed = status_transitions.moved(
-            status, LifecycleEvent.SUSPENDED, reason="Suspended", message=message, now=s.now, pending=None,
-            gpus=gpu_request(s.spec),
+            status, LifecycleEvent.SUSPENDED, reason="Suspended", message=SUSPENDED_MESSAGE, now=now, pending=None,
+            gpus=o.record.gpus_requested,
         )  # fmt: skip
-        return ReconcileResult(
-            status=changed, delete_pods=s.stoppable, event=EventToRecord(reason="Suspended", message=message)
-        )
-    if not s.spec.suspend and s.phase is Phase.SUSPENDED:
+    elif not o.spec.suspend and o.phase is Phase.SUSPENDED:
+        event = EventToRecord(reason="Resumed", message="spec.suspend was cleared")
         changed = status_transitions.moved(
-            status, LifecycleEvent.RESUMED, reason="Resumed", message="the job waits again", now=s.now
+            status, LifecycleEvent.RESUMED, reason="Resumed", message="the job waits again", now=now
         )
-        return ReconcileResult(
-            status=changed,
-            delete_pods=s.stoppable,
-            event=EventToRecord(reason="Resumed", message="spec.suspend was cleared"),
-        )
-    return ReconcileResult(delete_pods=s.stoppable)
-
-
-def _invalid(status: TrainingJobStatus, event: LifecycleEvent | None, problem: str, now: float) -> TrainingJobStatus:
-    if event is not None:
-        return status_transitions.moved(status, event, reason="Invalid", message=problem, now=now, pending=None)
-    return status_transitions.explained(status, reason="Invalid", message=problem, now=now)
-
-
-def _reconcile_finished(s: Observation) -> ReconcileResult:
-    ttl = s.spec.ttl_after_finished if s.spec else None
-    ended = unix_seconds(s.status.finished_at)
-    if ttl is None or ended is None:
-        return ReconcileResult(delete_pods=s.stoppable)
-    if s.now >= ended + ttl:
-        return ReconcileResult(delete_pods=s.stoppable, delete_job=True)
-    return ReconcileResult(delete_pods=s.stoppable, requeue_at=ended + ttl)
+    else:
+        return ReconcileResult(delete_pods=o.stoppable)
+    return ReconcileResult(status=changed, delete_pods=o.stoppable, event=event)

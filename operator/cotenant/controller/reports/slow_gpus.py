@@ -1,22 +1,23 @@
-"""Tells a node's agent which of its GPUs a job found far slower than its others, by an annotation on the GPUNode.
+"""Reports GPUs that a job found far slower than its others to their node's agent, by an annotation on the GPUNode.
 
 The finding is made in the tenant's pod, before step 0. So only its figures are believed, and only of GPUs that the job
 holds; the sentence is ours. The agent shows it to the administrator, who removes it with `cotenant.dev/uncordon`. A GPU
-is never taken out of use by it: it is handed out last, and an admission that gets it says so.
+is never taken out of use by it: it is handed out last, and the message of an admission that gets it names it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from cotenant import contract, names
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.controller.client.kube import GPU_NODES, FencedError, Kube, UnreachableError
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobRecord
-from cotenant.core.model.objects import JobKey, Placement
+from cotenant.core.model.objects import Placement
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ class Finding:
 
 
 def findings_of(record: JobRecord, progress: contract.Progress, gpu_nodes: Mapping[str, GPUNode]) -> Iterator[Finding]:
-    """A check on CPUs says nothing about a GPU, unless the GPU is simulated and the CPU is all there is."""
+    """Slow GPUs of this job. A check on CPUs shows nothing of a GPU, unless the GPU is simulated."""
     placement = record.status.placement
     for node in placement.nodes if placement else ():
         seen = gpu_nodes.get(node.node)
@@ -44,7 +45,7 @@ def findings_of(record: JobRecord, progress: contract.Progress, gpu_nodes: Mappi
 
 
 def slow_gpu_notice(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -> str:
-    """What an admission adds where it hands out suspect GPUs; empty where it does not."""
+    """What the message of an admission adds where it hands out suspect GPUs; empty where it does not."""
     found = []
     for part in placement.nodes:
         held = {gpu.uuid for rank in part.ranks for gpu in rank.gpus}
@@ -64,17 +65,13 @@ def slow_gpu_notice(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -> s
 class SlowGpus:
     kube: Kube
     cache: ObjectCache
-    _reported: dict[JobKey, set[tuple[str, str]]] = field(default_factory=dict)
-    """Job → (its uid, GPU): said once, so that what the administrator removed stays removed."""
-
-    def forget_all_but(self, running: Set[JobKey]) -> None:
-        for key in set(self._reported) - running:
-            del self._reported[key]
+    memories: JobMemories
 
     async def report(self, record: JobRecord, progress: contract.Progress) -> None:
-        for found in findings_of(record, progress, self.cache.gpu_nodes):
-            told = self._reported.setdefault(record.key, set())
-            if (record.uid, found.uuid) in told:
+        """Annotate the GPUNodes of what was found, each GPU once for a running job."""
+        reported = self.memories[record.id].reported_slow_gpus
+        for found in findings_of(record, progress, self.cache.nodes.gpu_nodes):
+            if found.uuid in reported:
                 continue
             annotation = {f"{names.ANNOTATION_SUSPECT}/{found.uuid}": found.text}
             try:
@@ -82,7 +79,7 @@ class SlowGpus:
             except FencedError:
                 return  # the replica that leads reports it
             except UnreachableError as error:
-                log.warning("GPUNode %s is not told of a slow GPU yet: %s", found.node, error)
+                log.warning("a slow GPU is not written to GPUNode %s yet: %s", found.node, error)
                 return
-            told.add((record.uid, found.uuid))
+            reported.add(found.uuid)
             log.warning("GPU %s on %s is suspect: %s", found.uuid, found.node, found.text)

@@ -1,0 +1,95 @@
+"""Who holds what of each GPU, by what is committed and by what still runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cotenant.core.allocation.placements import union_during_resize
+from cotenant.core.model.objects import WHOLE, Gpu, GrantedGpu, Job, JobKey, Node, Placement, Sharing
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    memory_mib: int
+    compute_milli: int
+    queue: str
+    sharing: Sharing
+    orphaned: bool
+    """Of pods that no placement covers: what their job allowed others is not known any more."""
+
+
+class GpuHolders:
+    def __init__(self) -> None:
+        self._of_gpu: dict[str, dict[JobKey, _Hold]] = {}
+        """UUID → what is held of it, by the core's key of the holder."""
+
+    def replace(self, before: Job | None, after: Job | None, *, orphaned: bool = False) -> None:
+        """A job changes from `before`, which was noted last, to `after`; None: it is not there."""
+        if before is not None:
+            for uuid in _holds(before, orphaned):
+                holders = self._of_gpu[uuid]
+                del holders[before.key]
+                if not holders:
+                    del self._of_gpu[uuid]
+        if after is not None:
+            for uuid, hold in _holds(after, orphaned).items():
+                self._of_gpu.setdefault(uuid, {})[after.key] = hold
+
+    def conflict(self, job: Job, nodes: Mapping[str, Node]) -> str | None:
+        """Why a committed placement cannot be given its pods, whether it is noted here yet or not; None when it can."""
+        own = _holds(job, orphaned=False)
+        for part in job.placement.nodes if job.placement else ():
+            node = nodes.get(part.node)
+            if node is None:
+                return f"there is no node {part.node} with GPUs"
+            gpus = {gpu.uuid: gpu for gpu in node.gpus}
+            for uuid in {grant.uuid: None for rank in part.ranks for grant in rank.gpus}:
+                gpu = gpus.get(uuid)
+                if gpu is None:
+                    return f"node {part.node} has no GPU {uuid}"
+                others = {key: hold for key, hold in self._of_gpu.get(uuid, {}).items() if key != job.key}
+                if conflict := _conflict_on(gpu, node, own[uuid], others):
+                    return conflict
+        return None
+
+
+def _holds(job: Job, orphaned: bool) -> dict[str, _Hold]:
+    """UUID → what the job holds of it, with what it still holds from before a resize."""
+    if job.placement is None:
+        return {}
+    amounts: dict[str, tuple[int, int]] = {}
+    for grant in _grants(union_during_resize(job.placement, job.resizing_from)):
+        memory, compute = amounts.get(grant.uuid, (0, 0))
+        amounts[grant.uuid] = (memory + grant.memory_mib, compute + grant.compute_milli)
+    return {
+        uuid: _Hold(memory, compute, job.queue, job.gpu.sharing, orphaned)
+        for uuid, (memory, compute) in amounts.items()
+    }
+
+
+def _conflict_on(gpu: Gpu, node: Node, own: _Hold, others: Mapping[JobKey, _Hold]) -> str | None:
+    memory = own.memory_mib + sum(hold.memory_mib for hold in others.values())
+    compute = own.compute_milli + sum(hold.compute_milli for hold in others.values())
+    beside = ", ".join(sorted(others)) or "nobody else"
+    where = f"GPU {gpu.uuid} of node {node.name}"
+    if memory > gpu.memory_mib:
+        return f"{where} has {gpu.memory_mib} MiB, and {memory} MiB of it would be held (beside it: {beside})"
+    if compute > WHOLE:
+        return f"{where} would be handed out {compute / WHOLE:g} times (beside it: {beside})"
+    for key, hold in sorted(others.items()):
+        if not hold.orphaned and not _may_share(own, hold, node):
+            return f"{where} is not shared with {key}"
+    return None
+
+
+def _may_share(one: _Hold, other: _Hold, node: Node) -> bool:
+    if Sharing.NEVER in {one.sharing, other.sharing}:
+        return False
+    return one.queue == other.queue or (
+        node.shared_by_queues and one.sharing is Sharing.ANY and other.sharing is Sharing.ANY
+    )
+
+
+def _grants(placement: Placement) -> Iterable[GrantedGpu]:
+    return (grant for node in placement.nodes for rank in node.ranks for grant in rank.gpus)

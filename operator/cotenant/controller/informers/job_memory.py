@@ -1,0 +1,105 @@
+"""What the controller remembers of one job beside its document: all of it may be lost, and is found again.
+
+One `JobMemory` for each uid, made on first use and dropped in one place: `JobMemories.drop`, once neither the job nor
+a pod of it is there. No other map of the controller outside the object cache is keyed by job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from cotenant import contract
+from cotenant.api.resources.trainingjobs import TrainingJob
+from cotenant.controller.informers.job_record import JobId
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.model.plan import Action
+
+
+@dataclass(frozen=True, slots=True)
+class CoreReading:
+    """The job as the core sees it, or what is wrong with it, and what that was read from."""
+
+    job: Job | None
+    problem: str | None = None
+    source: TrainingJob | None = None
+    excluded_nodes: frozenset[str] = frozenset()
+    priority_classes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ObjectCreation:
+    """How far the objects of one attempt are made."""
+
+    attempt: int
+    side_objects_made: bool = False
+    rejection: str | None = None
+    """Why the attempt can never start."""
+    delay: str | None = None
+    """Why its pods could not be made so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressSample:
+    """What rank 0 of one attempt answered last, and since when it has answered with the same step."""
+
+    attempt: int
+    progress: contract.Progress
+    step_changed_at: float
+    """Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """When the step or a GPU of one attempt was last seen to move, in Unix seconds."""
+
+    attempt: int
+    at: float
+
+
+@dataclass(slots=True)
+class JobMemory:
+    id: JobId
+    reading: CoreReading | None = None
+    orphaned: set[JobKey] = field(default_factory=set)
+    """Keys under which the core counts pods of it that no committed placement covers."""
+    creation: ObjectCreation | None = None
+    progress: ProgressSample | None = None
+    activity: Activity | None = None
+    """Kept for a running job with an idle timeout."""
+    reported_slow_gpus: set[str] = field(default_factory=set)
+    """UUIDs: reported once, so that what the administrator removed stays removed."""
+    pending_written_at: float = 0.0
+    """When the reason that it waits for was last written, in Unix seconds."""
+    uncertain: Action | None = None
+    """A commit whose answer never came: assumed to hold until the API server has shown what it has."""
+    plan_missed: bool = False
+    """A plan had something for it while another write about it was under way."""
+
+    def creation_of(self, attempt: int) -> ObjectCreation | None:
+        return self.creation if self.creation and self.creation.attempt == attempt else None
+
+    def progress_of(self, attempt: int) -> ProgressSample | None:
+        return self.progress if self.progress and self.progress.attempt == attempt else None
+
+
+class JobMemories:
+    def __init__(self) -> None:
+        self._by_uid: dict[str, JobMemory] = {}
+
+    def __getitem__(self, job: JobId) -> JobMemory:
+        """The memory of this job, empty at first."""
+        memory = self._by_uid.get(job.uid)
+        if memory is None:
+            memory = self._by_uid[job.uid] = JobMemory(job)
+        return memory
+
+    def __iter__(self) -> Iterator[JobMemory]:
+        return iter(self._by_uid.values())
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def drop(self, job: JobId) -> None:
+        """Forget a job of which nothing is there any more."""
+        self._by_uid.pop(job.uid, None)

@@ -1,0 +1,59 @@
+"""Nodes as Kubernetes and as their agents show them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from cotenant.api.conversion.nodes import NodeFacts, to_node_facts
+from cotenant.api.conversion.to_core import parse_gpunode
+from cotenant.api.resources.gpunodes import GPUNode
+from cotenant.api.validation.errors import DocumentError
+from cotenant.controller.client.kube import Document
+from cotenant.controller.informers.pod_record import unix
+
+
+class NodeIndex:
+    """One writer, the object cache."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, NodeFacts] = {}
+        self.taints: dict[str, tuple[Mapping[str, Any], ...]] = {}
+        self.unreachable: dict[str, float] = {}
+        """Nodes whose kubelet does not answer, and since when, in Unix seconds: nothing on them can be asked to end."""
+        self.gpu_nodes: dict[str, GPUNode] = {}
+
+    def put_node(self, name: str, document: Document) -> bool:
+        """Returns whether it became unreachable by this."""
+        self.facts[name] = to_node_facts(document)
+        self.taints[name] = tuple((document.get("spec") or {}).get("taints") or ())
+        conditions = (document.get("status") or {}).get("conditions") or ()
+        ready: Mapping[str, Any] = next((one for one in conditions if one.get("type") == "Ready"), {})
+        if ready.get("status") == "True":
+            self.unreachable.pop(name, None)
+            return False
+        return self._note_unreachable(name, unix(ready.get("lastTransitionTime")) or time.time())
+
+    def drop_node(self, name: str) -> bool:
+        """Returns whether it became unreachable by this: what runs there is not ended by its deletion."""
+        self.facts.pop(name, None)
+        return self._note_unreachable(name, time.time())
+
+    def put_gpu_node(self, name: str, document: Document) -> frozenset[str]:
+        """Returns the uids of the pods that its violations speak of, when they have changed anything."""
+        try:
+            seen = parse_gpunode(document)
+        except DocumentError:
+            return frozenset()  # a newer agent's document: the last one that could be read goes stale by its heartbeat
+        self.gpu_nodes[name] = seen
+        return frozenset(violation.pod_uid for violation in seen.status.violations)
+
+    def drop_gpu_node(self, name: str) -> None:
+        self.gpu_nodes.pop(name, None)
+
+    def _note_unreachable(self, name: str, since: float) -> bool:
+        if name in self.unreachable:
+            return False
+        self.unreachable[name] = since
+        return True

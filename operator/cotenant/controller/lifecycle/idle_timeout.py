@@ -1,0 +1,49 @@
+"""`spec.idleTimeout`: a job that makes no step and keeps no GPU busy for so long is ended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cotenant.api.resources.gpunodes import GPUNode
+from cotenant.controller.informers.job_memory import Activity, JobMemory
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.lifecycle.observation import Observation
+from cotenant.controller.lifecycle.termination import Finish
+from cotenant.controller.settings import Settings
+from cotenant.core.model.lifecycle import LifecycleEvent, Phase
+from cotenant.core.model.objects import Placement
+
+
+def activity_of(record: JobRecord, memory: JobMemory, gpu_nodes: Mapping[str, GPUNode], now: float) -> Activity | None:
+    """When the step or the GPUs of the job last moved, as far as this leader has seen; None without an idle timeout."""
+    if record.job is None or record.job.spec.idle_timeout is None or record.phase is not Phase.RUNNING:
+        return None
+    attempt, before = record.status.attempts, memory.activity
+    same_attempt = before is None or before.attempt == attempt
+    at = now if before is None or not same_attempt or _any_gpu_busy(record.placement, gpu_nodes) else before.at
+    sample = memory.progress_of(attempt)
+    return Activity(attempt, at if sample is None else max(at, sample.step_changed_at))
+
+
+def deadline(o: Observation, settings: Settings) -> float | None:
+    if o.spec is None or o.spec.idle_timeout is None or o.idle_since is None or o.phase is not Phase.RUNNING:
+        return None
+    return o.idle_since + o.spec.idle_timeout
+
+
+def ending(o: Observation, settings: Settings) -> Finish | None:
+    over_at = deadline(o, settings)
+    if over_at is None or o.now < over_at or o.spec is None:
+        return None
+    message = f"no step was made and no GPU was busy for {o.spec.idle_timeout} s (spec.idleTimeout)"
+    return Finish(event=LifecycleEvent.DEADLINE, reason="IdleTimeout", message=message)
+
+
+def _any_gpu_busy(placement: Placement | None, gpu_nodes: Mapping[str, GPUNode]) -> bool:
+    for node in placement.nodes if placement else ():
+        held = {gpu.uuid for rank in node.ranks for gpu in rank.gpus}
+        seen = gpu_nodes.get(node.node)
+        for gpu in seen.status.gpus if seen else ():
+            if gpu.uuid in held and gpu.used and gpu.used.utilization_percent:
+                return True
+    return False

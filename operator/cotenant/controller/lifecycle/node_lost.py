@@ -1,0 +1,23 @@
+"""A node that does not answer: its gangs wait for it so long and no longer. Pure."""
+
+from __future__ import annotations
+
+from cotenant.controller.lifecycle.observation import Observation
+from cotenant.controller.lifecycle.termination import Eviction
+from cotenant.controller.settings import Settings
+from cotenant.core.model.lifecycle import LifecycleEvent
+
+
+def deadline(o: Observation, settings: Settings) -> float | None:
+    """When the gang stops waiting for a node that does not answer; None when all of them do."""
+    since = [o.unreachable_nodes[pod.node] for pod in o.gang.values() if pod.held and pod.node in o.unreachable_nodes]
+    return min(since) + settings.node_lost_s if since else None
+
+
+def ending(o: Observation, settings: Settings) -> Eviction | None:
+    lost_at = deadline(o, settings)
+    if lost_at is None or o.now < lost_at:
+        return None
+    nodes = ", ".join(sorted({pod.node for pod in o.gang.values() if pod.held and pod.node in o.unreachable_nodes}))
+    message = f"{nodes} has not answered for {settings.node_lost_s:.0f} s"
+    return Eviction(event=LifecycleEvent.EVICTED, kind="NodeLost", message=message)

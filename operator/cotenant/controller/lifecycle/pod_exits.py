@@ -1,0 +1,41 @@
+"""What the exits of its pods, or their absence, make of an attempt. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.controller.lifecycle import retries, start_obstacles
+from cotenant.controller.lifecycle.failure_classification import AttemptEnd, Undecided, classify, pod_lost
+from cotenant.controller.lifecycle.observation import Observation
+from cotenant.controller.lifecycle.termination import Ending
+from cotenant.controller.settings import Settings
+from cotenant.core.model.lifecycle import Phase
+
+
+def ending(o: Observation, settings: Settings) -> Ending | None:
+    end = classify(o.gang, o.size, o.now)
+    if isinstance(end, AttemptEnd):
+        return retries.decide(o, _with_start_obstacle(o, end), settings)
+    missing = sorted(set(range(o.size)) - set(o.gang))
+    if o.phase is not Phase.RUNNING or not missing or o.status.placement is None:
+        return None
+    node = o.status.placement.nodes[missing[0]].node if missing[0] < o.nodes else ""
+    name = o.pod_name(missing[0])
+    return retries.decide(o, pod_lost(name, node, o.of_pods.disruptions.get(name), o.now), settings)
+
+
+def deadline(o: Observation, settings: Settings) -> float | None:
+    """When the exits that have come are judged without those that have not."""
+    end = classify(o.gang, o.size, o.now)
+    return end.until if isinstance(end, Undecided) else None
+
+
+def is_undecided(o: Observation) -> bool:
+    return isinstance(classify(o.gang, o.size, o.now), Undecided)
+
+
+def _with_start_obstacle(o: Observation, end: AttemptEnd) -> AttemptEnd:
+    """Pods that waited for another in vain know that it did not come; the kube-scheduler or a kubelet knows why."""
+    if end.exit.reason != "RendezvousTimeout" or (obstacle := start_obstacles.first(o)) is None:
+        return end
+    return replace(end, exit=end.exit.model_copy(update={"message": f"{end.exit.message}; {obstacle.message}"}))

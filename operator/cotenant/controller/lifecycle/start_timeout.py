@@ -1,0 +1,57 @@
+"""The start timeout: a gang that is not up in time goes elsewhere, and avoids the nodes that failed it. Pure."""
+
+from __future__ import annotations
+
+from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.resources.trainingjob_status import ExitStatus
+from cotenant.controller.lifecycle import retries, start_obstacles, status_transitions
+from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
+from cotenant.controller.lifecycle.observation import Observation
+from cotenant.controller.lifecycle.termination import Ending, Eviction
+from cotenant.controller.settings import Settings
+from cotenant.core.model.lifecycle import LifecycleEvent, Phase
+
+
+def is_up(o: Observation) -> bool:
+    """Every pod of the gang is ready, or has ended already."""
+    gang = o.gang
+    return len(gang) == o.size and all(pod.ready or pod.exit is not None for pod in gang.values())
+
+
+def deadline(o: Observation, settings: Settings) -> float | None:
+    if o.phase is not Phase.STARTING or is_up(o):
+        return None
+    admitted_at = (unix_seconds(o.status.placement.admitted_at) if o.status.placement else None) or o.now
+    return admitted_at + settings.start_timeout_s
+
+
+def ending(o: Observation, settings: Settings) -> Ending | None:
+    """Requeue the gang whole; give it up after so many faults of the platform in a row.
+
+    A late server is named, and no node is avoided for it: the kube-scheduler found it none, or may find it another the
+    next time.
+    """
+    late_at = deadline(o, settings)
+    if late_at is None or o.now < late_at:
+        return None
+    late: dict[int, str] = {}
+    for node_rank in range(o.size):
+        pod = o.gang.get(node_rank)
+        if pod is None or not (pod.ready or pod.exit is not None):
+            late[node_rank] = start_obstacles.of_pod(o, pod) or "the pod did not become ready"
+    nodes = [node.node for node in o.status.placement.nodes] if o.status.placement else []
+    blamed = {nodes[node_rank]: reason for node_rank, reason in late.items() if node_rank < len(nodes)}
+    servers = [f"server pod {o.pod_name(rank)}: {reason}" for rank, reason in late.items() if rank >= len(nodes)]
+    why = "; ".join([*(f"{node}: {reason}" for node, reason in sorted(blamed.items())), *servers])
+    message = f"not all pods were up within {settings.start_timeout_s:.0f} s ({why})"
+    faults = o.status.faults + 1
+    if faults > settings.platform_retries:
+        over = ExitStatus(code=-1, reason="StartTimeout", message=message, at=o.now)
+        return retries.decide(o, AttemptEnd(outcome=AttemptOutcome.NON_RETRIABLE, exit=over), settings)
+    avoided = status_transitions.excluded(o.status, blamed, o.now + settings.exclude_s, o.now)
+    return Eviction(
+        event=LifecycleEvent.START_TIMED_OUT,
+        kind="StartTimeout",
+        message=message,
+        fields={"faults": faults, "excluded_nodes": avoided},
+    )

@@ -1,0 +1,136 @@
+"""The status of a Queue, from the same accounts that decisions are made with: held, borrowed, lent, waiting. Pure."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cotenant.api.resources.queues import PastBorrowing, Queue, QueueStatus, QuotaUsage
+from cotenant.api.resources.trainingjob_status import Condition
+from cotenant.api.scalars.quantities import show_mib
+from cotenant.controller.cluster.budgets import Budgets
+from cotenant.controller.lifecycle.status_transitions import moment
+from cotenant.core.queueing.fair_share import DominantShares, borrowed
+from cotenant.core.quota.tree import QueueTree, QuotaLine
+from cotenant.core.quota.usage import Usage
+from cotenant.core.snapshot.accounting import Accounting
+from cotenant.core.snapshot.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAccounts:
+    """What the books say of the whole cluster at one moment."""
+
+    tree: QueueTree
+    usage: Usage
+    shares: DominantShares
+    pending: Mapping[str, int]
+    running: Mapping[str, int]
+    past: Mapping[str, PastBorrowing]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> QueueAccounts:
+        standing = snapshot.accounting or Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
+        pending = Counter(job.queue for job in standing.pending)
+        running = Counter(job.queue for job in standing.running.values())
+        at = moment(snapshot.now)
+        past = {
+            one.queue: PastBorrowing(
+                milli_gpu_seconds=int(one.milli_seconds), at=at, half_life_seconds=int(one.half_life_s)
+            )
+            for one in snapshot.usage_history
+        }
+        return cls(standing.tree, standing.usage, DominantShares(standing.tree, {}), pending, running, past)
+
+    def held(self) -> dict[str, int]:
+        """Queue → milli-GPU, descendants included."""
+        return {queue.name: self.usage.held_milli(number) for number, queue in enumerate(self.tree.queues)}
+
+
+def status_of(
+    queue: Queue, account: QueueAccounts, served: frozenset[str], budgets: Budgets, now: float
+) -> QueueStatus:
+    name = queue.metadata.name or ""
+    number = account.tree.index[name]
+    over = borrowed(account.usage, number)
+    lines = tuple(_quota_usage(account, line) for line in account.tree.quotas_of[number])
+    below = _descendants(account.tree, number)
+    amounts = {
+        "used": account.usage.held_milli(number),
+        "borrowed": over[None] if None in over else sum(over.values()),
+        "lent": max((line.lent for line in lines), default=0),
+    }
+    status = QueueStatus(
+        pending=sum(account.pending.get(one, 0) for one in below),
+        running=sum(account.running.get(one, 0) for one in below),
+        share=f"{account.shares.share(account.usage, number) / 10_000:.1f} %",
+        namespaces=tuple(sorted(served)),
+        budget=budgets.usage(queue, now),
+        past_borrowing=account.past.get(name),
+        conditions=_conditions(queue, account.tree.broken.get(name, ""), now),
+        observed_generation=queue.metadata.generation,
+    )
+    return status.model_copy(update=amounts | {"quotas": lines})  # amounts are milli already: not to be read again
+
+
+def worth_a_write(change: Mapping[str, object], written: Mapping[str, object]) -> bool:
+    """Past borrowing alone is not, once it is there: it moves with every second, but as long as nothing else does, what
+    was written and what the queue has borrowed since say what it has come to."""
+    return bool(change.keys() - {"pastBorrowing"} or (change and "pastBorrowing" not in written))
+
+
+def _quota_usage(account: QueueAccounts, line: QuotaLine) -> QuotaUsage:
+    """Lent is what others hold of the idle guarantee: the part of it that is not free any more."""
+    used = account.usage.quota_milli[line.index]
+    idle = max(0, line.guaranteed - used)
+    amounts = {
+        "guaranteed": line.quota.guaranteed,
+        "effective": line.guaranteed,
+        "used": used,
+        "borrowed": max(0, used - line.guaranteed),
+        "lent": max(0, idle - _free_milli(account, line)),
+    }
+    most = line.quota.memory_limit_mib
+    return QuotaUsage(
+        gpu_class=line.quota.gpu_class,
+        zone=line.quota.zone,
+        memory_used=None if most is None else show_mib(account.usage.quota_mib[line.index]),
+        memory_limit=None if most is None else show_mib(most),
+    ).model_copy(update=amounts)
+
+
+def _free_milli(account: QueueAccounts, line: QuotaLine) -> int:
+    """Milli-GPU that nobody holds where the line counts. Zones are not kept apart in the usage of classes."""
+    classes = {name for (name, _) in account.tree.capacity if line.quota.gpu_class in (None, name)}
+    capacity = sum(milli for bucket, milli in account.tree.capacity.items() if line.matches(bucket))
+    held = sum(account.usage.class_milli[root].get(name, 0) for root in account.tree.roots for name in classes)
+    return max(0, capacity - held)
+
+
+def _descendants(tree: QueueTree, number: int) -> list[str]:
+    found, todo = [], [number]
+    while todo:
+        one = todo.pop()
+        found.append(tree.queues[one].name)
+        todo += tree.children[one]
+    return found
+
+
+def _conditions(queue: Queue, broken: str, now: float) -> tuple[Condition, ...]:
+    status, reason = ("False", "Broken") if broken else ("True", "Ready")
+    before = next((one for one in queue.status.conditions if one.type == "Ready"), None)
+    since = before.last_transition_time if before and before.status == status else moment(now)
+    return (
+        Condition(
+            type="Ready",
+            status=status,
+            reason=reason,
+            message=broken or "the queue takes jobs",
+            last_transition_time=since,
+            observed_generation=queue.metadata.generation,
+        ),
+    )

@@ -1,0 +1,270 @@
+"""What the core is told: a pod that may still run holds its GPUs, whatever has become of its job. Pure."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+import pytest
+
+from cotenant import names
+from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus
+from cotenant.controller.client.kube import GPU_NODES, NODES, PODS, PRIORITY_CLASSES, QUEUES, TRAINING_JOBS
+from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.objects import Job, NodePlacement
+from tests.controller.builders import (
+    T0,
+    UID,
+    ObservedCluster,
+    admitted,
+    job_document,
+    new_cluster,
+    pod_document,
+    terminated,
+)
+
+
+def put_job(
+    cluster: ObservedCluster, status: TrainingJobStatus | None = None, *, version: int = 5, **spec: Any
+) -> None:
+    document = job_document(status=status.to_document() if status else None, **spec)
+    document["metadata"]["resourceVersion"] = str(version)
+    cluster.cache.put(TRAINING_JOBS, document)
+
+
+def held_gpus(cluster: ObservedCluster, now: float = T0 + 100) -> dict[str, list[str]]:
+    """Key of the job → GPUs that it holds, for the core."""
+    cluster.sync(now)
+    return {
+        job.key.replace(UID, "uid"): [gpu.uuid for part in nodes(job) for rank in part.ranks for gpu in rank.gpus]
+        for job in cluster.snapshot(now).jobs
+        if job.placement is not None
+    }
+
+
+def nodes(job: Job) -> list[NodePlacement]:
+    return [part for one in (job.placement, job.resizing_from) if one for part in one.nodes]
+
+
+def pending_jobs(cluster: ObservedCluster, now: float = T0 + 100) -> list[str]:
+    cluster.sync(now)
+    return [job.key for job in cluster.snapshot(now).jobs if job.placement is None]
+
+
+def test_a_job_that_waits_is_offered_and_one_that_holds_is_counted() -> None:
+    cluster = new_cluster()
+    put_job(cluster)
+    assert (pending_jobs(cluster), held_gpus(cluster)) == (["red/train"], {})
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 2)), version=6)
+    assert (pending_jobs(cluster), held_gpus(cluster)) == ([], {"red/train": ["GPU-n1-0", "GPU-n1-1"]})
+
+
+@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED, Phase.SUSPENDED, Phase.INVALID])
+def test_a_job_in_another_phase_is_neither(phase: Phase) -> None:
+    cluster = new_cluster()
+    put_job(cluster, TrainingJobStatus(phase=phase))
+    assert (pending_jobs(cluster), held_gpus(cluster)) == ([], {})
+
+
+def test_a_suspended_spec_is_not_offered_before_its_phase_says_so() -> None:
+    cluster = new_cluster()
+    put_job(cluster, suspend=True)
+    assert pending_jobs(cluster) == []
+
+
+def test_the_pods_of_a_deleted_job_hold_their_gpus_until_they_are_gone() -> None:
+    cluster = new_cluster()
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 1)))
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    assert held_gpus(cluster) == {"red/train": ["GPU-n1-0"]}
+    cluster.cache.put(TRAINING_JOBS, job_document() | {}, deleted=True)
+    assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
+    cluster.cache.put(PODS, pod_document(0, version=99), deleted=True)
+    assert held_gpus(cluster) == {}
+
+
+def test_the_pods_of_a_finished_job_hold_their_gpus_until_they_have_ended() -> None:
+    cluster = new_cluster()
+    put_job(cluster, TrainingJobStatus(phase=Phase.FAILED, attempts=1))
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
+    cluster.cache.put(PODS, pod_document(0, version=99, status=terminated(1)))
+    assert held_gpus(cluster) == {}
+
+
+def test_a_placement_is_not_counted_twice_because_its_pods_are_there() -> None:
+    cluster = new_cluster()
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 1)))
+    assert held_gpus(cluster) == {"red/train": ["GPU-n1-0"]}
+
+
+def test_pods_that_an_earlier_attempt_left_on_a_dead_node_still_hold() -> None:
+    cluster = new_cluster()
+    put_job(cluster, admitted(Phase.STARTING, ("n2", 1), attempts=2))
+    cluster.cache.put(PODS, pod_document(0, attempt=1, status={"phase": "Running"}, deleting=True))
+    assert held_gpus(cluster) == {"red/train": ["GPU-n2-0", "GPU-n1-0"]}
+
+
+def test_a_job_whose_spec_cannot_be_read_any_more_keeps_what_it_holds() -> None:
+    cluster = new_cluster()
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 1)), gpu={"memoryFraction": "nonsense"})
+    assert held_gpus(cluster) == {"red/train": ["GPU-n1-0"]}
+
+
+SERVED = {"entrypoint": "a:b", "strategy": "ParameterServer"}
+
+
+@pytest.mark.parametrize(
+    ("servers", "runtime", "wrong"),
+    [
+        (1, SERVED, None),
+        (0, SERVED, None),
+        (2, SERVED, "it has 2 parameter servers, and the job asks for 1"),
+        (1, {"entrypoint": "a:b"}, "it has 1 parameter server, and the job asks for 0"),
+    ],
+    ids=["as many", "none: in the pods of the ranks, by an earlier version", "too many", "another strategy"],
+)
+def test_a_placement_has_the_servers_that_the_job_asks_for(
+    servers: int, runtime: dict[str, str], wrong: str | None
+) -> None:
+    cluster = new_cluster()
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 2), servers=servers), gpu={"count": 1}, runtime=runtime)
+    assert cluster.view.placements.error(cluster.cache.jobs["red/train"], T0 + 100) == wrong
+
+
+def test_a_job_is_read_anew_when_the_value_of_its_priority_class_changes() -> None:
+    cluster = new_cluster()
+    put_job(cluster, priorityClassName="urgent")
+    said = []
+    for version, value in enumerate((None, 10, 10, 20), 7):
+        if value is not None:
+            document = {"metadata": {"name": "urgent", "uid": "u", "resourceVersion": str(version)}}
+            cluster.cache.put(PRIORITY_CLASSES, document | {"value": value})
+        read = cluster.view.read_job(cluster.cache.jobs["red/train"], T0)
+        said.append(read.job.priority if read.job else "unknown")
+    assert said == ["unknown", 10, 10, 20]
+
+
+def test_a_job_avoids_a_node_only_as_long_as_it_was_told_to() -> None:
+    cluster = new_cluster()
+    status = TrainingJobStatus.model_validate(
+        {"phase": "Pending", "excludedNodes": [{"node": "n1", "until": "2026-01-01T00:10:00Z", "reason": "slow"}]}
+    )
+    put_job(cluster, status)
+    cluster.sync(T0 + 100)
+    avoided = [set(job.excluded_nodes) for job in cluster.snapshot(T0).jobs]
+    cluster.sync(T0 + 600)
+    assert (avoided, [set(job.excluded_nodes) for job in cluster.snapshot(T0).jobs]) == ([{"n1"}], [set()])
+
+
+NODE = {
+    "metadata": {"name": "n1", "uid": "n", "resourceVersion": "1"},
+    "status": {
+        "allocatable": {"cpu": "8", "memory": "16Gi"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+}
+GPU_NODE: dict[str, Any] = {
+    "apiVersion": names.API_VERSION,
+    "kind": "GPUNode",
+    "metadata": {"name": "n1", "uid": "g", "resourceVersion": "1"},
+    "status": {
+        "heartbeat": "2026-01-01T00:00:00Z",
+        "gpus": [{"uuid": "GPU-n1-0", "index": 0, "class": "H100", "memoryMiB": 81920}],
+    },
+}
+
+
+def ready(cluster: ObservedCluster, now: float) -> list[tuple[str, bool, int]]:
+    cluster.sync(now)
+    return [(node.name, node.ready, node.cpu_milli) for node in cluster.snapshot(now).nodes]
+
+
+def test_a_node_counts_when_kubernetes_and_the_agent_both_speak_of_it() -> None:
+    cluster = new_cluster()
+    cluster.cache.put(NODES, NODE)
+    assert ready(cluster, T0) == []
+    cluster.cache.put(GPU_NODES, GPU_NODE)
+    assert ready(cluster, T0) == [("n1", True, 8000)]
+
+
+def test_an_agent_that_falls_silent_takes_its_node_out_without_any_event() -> None:
+    cluster = new_cluster()
+    cluster.cache.put(NODES, NODE)
+    cluster.cache.put(GPU_NODES, GPU_NODE)
+    assert [ready(cluster, T0 + after)[0][1] for after in (0, 60, 61)] == [True, True, False]
+
+
+def test_a_node_whose_taint_keeps_worker_pods_away_is_not_offered() -> None:
+    cluster = new_cluster()
+    cluster.cache.put(NODES, NODE | {"spec": {"taints": [{"key": "maintenance", "effect": "NoSchedule"}]}})
+    cluster.cache.put(GPU_NODES, GPU_NODE)
+    assert ready(cluster, T0) == [("n1", False, 8000)]
+
+
+def test_what_did_not_change_is_no_reason_to_decide_again() -> None:
+    cluster = new_cluster()
+    cluster.cache.put(NODES, NODE)
+    cluster.cache.put(GPU_NODES, GPU_NODE)
+    cluster.sync(T0)
+    beat = GPU_NODE["status"] | {"heartbeat": "2026-01-01T00:00:10Z"}
+    cluster.cache.put(
+        GPU_NODES, GPU_NODE | {"metadata": GPU_NODE["metadata"] | {"resourceVersion": "2"}, "status": beat}
+    )
+    assert not cluster.sync(T0 + 10).decisions_may_change
+
+
+def test_queues_follow_the_labels_of_namespaces() -> None:
+    from cotenant.controller.client.kube import NAMESPACES
+
+    cluster = new_cluster()
+    spec = {"namespaceSelector": {"matchLabels": {"team": "red"}}, "quotas": [{"guaranteed": 1}]}
+    queue = {
+        "apiVersion": names.API_VERSION,
+        "kind": "Queue",
+        "metadata": {"name": "red", "uid": "q", "resourceVersion": "1"},
+        "spec": spec,
+    }
+    cluster.cache.put(QUEUES, queue)
+    served = []
+    for version, labels in (("1", {}), ("2", {"team": "red"}), ("3", {"team": "blue"})):
+        metadata = {"name": "red-1", "uid": "ns", "resourceVersion": version, "labels": labels}
+        cluster.cache.put(NAMESPACES, {"metadata": metadata})
+        cluster.sync(T0)
+        served.append([sorted(queue.namespaces) for queue in cluster.snapshot(T0).queues])
+    assert served == [[[]], [["red-1"]], [[]]]
+
+
+def test_a_new_leader_is_told_what_only_statuses_still_say() -> None:
+    cluster = new_cluster()
+    past = {"milliGPUSeconds": 7_200_000, "at": "2025-12-31T00:00:00Z"}  # a day before T0: half of it is left
+    queue = {
+        "apiVersion": names.API_VERSION,
+        "kind": "Queue",
+        "metadata": {"name": "red", "uid": "q", "resourceVersion": "1"},
+        "spec": {"quotas": [{"guaranteed": 1}]},
+        "status": {"borrowed": "2", "pastBorrowing": past},
+    }
+    cluster.cache.put(QUEUES, queue)
+    pending = PendingStatus(reason="WaitingForEviction", message="Room is being made on n1.", since=T0)
+    put_job(cluster, TrainingJobStatus(phase=Phase.PENDING, pending=pending))
+
+    cluster.view.restore(T0)
+    cluster.sync(T0)
+    snapshot = cluster.snapshot(T0)
+
+    expected = 3_600_000 + 2_000 * 86_400 / log(2) / 2
+    assert snapshot.nominated_earlier == ("red/train",)
+    (remembered,) = snapshot.usage_history
+    assert (remembered.queue, round(remembered.milli_seconds)) == ("red", round(expected))
+
+
+def test_jobs_that_ended_teach_a_new_leader_which_shapes_come() -> None:
+    cluster = new_cluster()
+    put_job(cluster, TrainingJobStatus(phase=Phase.SUCCEEDED, finished_at=T0 - 86_400))
+
+    cluster.view.restore(T0)
+
+    assert [weight for _, weight in cluster.snapshot(T0).demand_history] == [pytest.approx(1.0)]

@@ -1,0 +1,137 @@
+"""Nodes as the core is told of them, while agents, drivers and GPUNodes come and go. Pure: time is a number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cotenant import names
+from cotenant.controller.client.kube import GPU_NODES, NODES
+from cotenant.controller.cluster.missing_gpus import KEPT_S
+from cotenant.core.model.objects import NodePlacement, Placement, RankPlacement
+from tests.controller.builders import T0, new_cluster
+
+Gpus = dict[str, tuple[bool, float | None]]
+HEALTHY = (True, None)
+
+
+class Cluster:
+    """Documents of nodes, each newer than the one before."""
+
+    def __init__(self) -> None:
+        self.observed = new_cluster()
+        self._version = 0
+
+    def node(self, name: str, *, gone: bool = False, uid: str = "") -> None:
+        document = self._document(name, uid or "node") | {
+            "status": {
+                "allocatable": {"cpu": "8", "memory": "16Gi"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+        self.observed.cache.put(NODES, document, gone)
+
+    def agent(self, name: str, *uuids: str, at: float = T0, gone: bool = False) -> None:
+        listed = [{"uuid": uuid, "index": i, "class": "H100", "memoryMiB": 81920} for i, uuid in enumerate(uuids)]
+        document = self._document(name, "gpunode") | {
+            "apiVersion": names.API_VERSION,
+            "kind": "GPUNode",
+            "status": {"heartbeat": at, "gpus": listed, "simulated": True},
+        }
+        self.observed.cache.put(GPU_NODES, document, gone)
+
+    def gpus(self, now: float) -> dict[str, Gpus]:
+        """Node → UUID → (healthy, unseen since)."""
+        self.observed.sync(now)
+        return {
+            node.name: {gpu.uuid: (gpu.healthy, gpu.missing_since) for gpu in node.gpus}
+            for node in self.observed.snapshot(now).nodes
+        }
+
+    def _document(self, name: str, kind: str) -> dict[str, Any]:
+        self._version += 1
+        return {"metadata": {"name": name, "uid": f"{kind}-{name}", "resourceVersion": str(self._version)}}
+
+
+def running() -> Cluster:
+    cluster = Cluster()
+    cluster.node("n1")
+    cluster.agent("n1", "a", "b")
+    assert cluster.gpus(T0) == {"n1": {"a": HEALTHY, "b": HEALTHY}}
+    return cluster
+
+
+def test_an_agent_that_lists_no_gpus_for_a_moment_changes_nothing_for_good() -> None:
+    cluster = running()
+    cluster.agent("n1", at=T0 + 10)
+    hidden = cluster.gpus(T0 + 10)
+    later = cluster.gpus(T0 + 30)
+    cluster.agent("n1", "a", "b", at=T0 + 40)
+    assert hidden == later == {"n1": {"a": (False, T0 + 10), "b": (False, T0 + 10)}}
+    assert cluster.gpus(T0 + 40) == {"n1": {"a": HEALTHY, "b": HEALTHY}}
+
+
+def test_a_gpunode_that_somebody_deletes_takes_its_node_out_and_leaves_its_gpus_in_the_books() -> None:
+    cluster = running()
+    cluster.agent("n1", gone=True)
+    assert cluster.gpus(T0 + 10) == {"n1": {"a": (False, T0 + 10), "b": (False, T0 + 10)}}
+    assert [node.ready for node in cluster.observed.snapshot(T0 + 10).nodes] == [False]
+
+
+def test_a_gpu_that_does_not_come_back_is_forgotten_in_the_end() -> None:
+    cluster = running()
+    cluster.agent("n1", "a", at=T0 + 10)
+    assert cluster.gpus(T0 + 10) == {"n1": {"a": HEALTHY, "b": (False, T0 + 10)}}
+    assert cluster.gpus(T0 + 10 + KEPT_S) == {"n1": {"a": HEALTHY}}
+
+
+def test_a_node_whose_gpunode_stays_away_is_forgotten_in_the_end() -> None:
+    cluster = running()
+    cluster.agent("n1", gone=True)
+    cluster.gpus(T0 + 10)
+    assert cluster.gpus(T0 + 10 + KEPT_S) == {}
+
+
+def test_a_node_that_is_gone_leaves_its_gpus_in_the_books_until_whoever_holds_them_has_left() -> None:
+    cluster = running()
+    cluster.node("n1", gone=True)
+    assert cluster.gpus(T0 + 1) == {"n1": {"a": (False, T0 + 1), "b": (False, T0 + 1)}}
+    assert [(node.ready, node.deleted) for node in cluster.observed.snapshot(T0 + 1).nodes] == [(False, True)]
+    cluster.agent("n1", gone=True)  # which Kubernetes removes with the Node
+    assert cluster.gpus(T0 + 1 + KEPT_S) == {}
+
+
+def test_a_node_that_is_made_again_is_what_its_agent_says() -> None:
+    cluster = running()
+    cluster.node("n1", gone=True)
+    cluster.gpus(T0 + 1)
+    cluster.node("n1", uid="again")
+    cluster.agent("n1", "a", "b", at=T0 + 20)
+    assert cluster.gpus(T0 + 20) == {"n1": {"a": HEALTHY, "b": HEALTHY}}
+    assert [(node.ready, node.deleted) for node in cluster.observed.snapshot(T0 + 20).nodes] == [(True, False)]
+
+
+def test_a_gpu_that_another_node_lists_now_is_not_kept_where_it_was() -> None:
+    cluster = running()
+    cluster.agent("n1", gone=True)
+    cluster.gpus(T0 + 10)
+    cluster.node("renamed")
+    cluster.agent("renamed", "a", "b", at=T0 + 20)
+    cluster.gpus(T0 + 20)
+    assert cluster.gpus(T0 + 30) == {"renamed": {"a": HEALTHY, "b": HEALTHY}}
+
+
+def test_a_new_leader_has_just_begun_to_look() -> None:
+    cluster = running()
+    cluster.observed.view.restore(T0 + 500)
+    assert cluster.observed.snapshot(T0 + 510).watched_since == T0 + 500
+
+
+def test_what_ranks_see_is_not_held_against_a_node_whose_agent_says_nothing() -> None:
+    placement = Placement(nodes=(NodePlacement(node="n1", ranks=(RankPlacement(rank=0, gpus=()),)),))
+    cluster = running()
+    seen_by_ranks = {"0": ["somebody else's"]}
+    wrong = cluster.observed.view.nodes.isolation_mismatch(placement, seen_by_ranks)
+    assert wrong is not None
+    assert "sees somebody else's" in wrong
+    cluster.agent("n1", gone=True)
+    assert cluster.observed.view.nodes.isolation_mismatch(placement, seen_by_ranks) is None

@@ -1,0 +1,107 @@
+"""Whether what stands in a status can be carried out: what others hold, what there is, what the job asked. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.controller.client.kube import PODS, TRAINING_JOBS
+from cotenant.controller.cluster.placement_validation import pod_contradiction, shape_error
+from cotenant.controller.manifests.placement_annotation import placement_to_json
+from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.objects import GpuRequest, Job, NodePlacement, Placement, Sharing
+from cotenant.names import ANNOTATION_PLACEMENT
+from tests.controller.builders import (
+    T0,
+    UID,
+    ObservedCluster,
+    admitted,
+    job_document,
+    new_cluster,
+    placement_on,
+    pod,
+    pod_document,
+)
+
+
+def job(key: str, placement: Placement, *, queue: str = "red", sharing: Sharing = Sharing.QUEUE, count: int = 1) -> Job:
+    return Job(
+        key=key, uid=key, namespace="red", queue=queue, workers_min=placement.workers, workers_max=placement.workers,
+        gpu=GpuRequest(count=count, memory_milli=None if count > 1 else 400, sharing=sharing), submitted_at=T0,
+        placement=placement,
+    )  # fmt: skip
+
+
+SHARE, WHOLE = placement_on(("n1", 1)), placement_on(("n1", 1), memory_mib=81_920, compute_milli=1000)
+
+
+def part(name: str, *ranks: int) -> NodePlacement:
+    usual = placement_on((name, len(ranks))).nodes[0]
+    return replace(usual, ranks=tuple(replace(one, rank=n) for one, n in zip(usual.ranks, ranks, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("placement", "says"),
+    [
+        (placement_on(("n1", 1), ("n2", 1)), ""),
+        (Placement(nodes=(part("n1", 0), part("n2", 0))), "the ranks are not 0, 1, 2"),
+        (Placement(nodes=(part("n1", 1), part("n2", 0))), "the ranks are not 0, 1, 2"),
+        (Placement(nodes=(part("n1", 0), part("n1", 1))), "a node is named twice"),
+        (placement_on(("n1", 3)), "it has 3 ranks, and the job has 2 workers"),
+        (placement_on(("n1", 1)), "it has 1 ranks, and the job has 2 workers"),
+    ],
+    ids=["as decided", "a rank twice", "ranks out of order", "a node twice", "a rank too many", "a rank too few"],
+)
+def test_a_placement_that_no_decision_looks_like_is_told_from_one_that_may_be(placement: Placement, says: str) -> None:
+    asked = replace(job("red/a", placement), workers_min=2, workers_max=2)
+    said = shape_error(asked, placement)
+    assert said.startswith(says) if says else not said
+
+
+def test_a_rank_has_as_many_gpus_as_the_job_asks_for() -> None:
+    assert "rank 0 has 1 GPUs, and the job asks for 2" in shape_error(job("red/a", WHOLE, count=2), WHOLE)
+
+
+def test_a_pod_says_what_it_was_given() -> None:
+    given = pod(0)
+    assert not pod_contradiction(placement_on(("n1", 1)), [given])
+    assert "pod train-1-0 was given other GPUs" in pod_contradiction(placement_on(("n2", 1)), [given])
+    assert "pod train-1-1 was given other GPUs" in pod_contradiction(placement_on(("n1", 1)), [given, pod(1)])
+
+
+def world_with(status: TrainingJobStatus, *pods: dict[str, object]) -> ObservedCluster:
+    seen = new_cluster()
+    seen.cache.put(TRAINING_JOBS, job_document(status=status.to_document()))
+    for one in pods:
+        seen.cache.put(PODS, one)
+    seen.sync(T0 + 100)
+    return seen
+
+
+def test_what_a_pod_was_given_stays_taken_when_the_status_says_something_else() -> None:
+    edited = admitted(Phase.RUNNING, ("n2", 2))
+    given = pod_document(0, status={"phase": "Running"})
+    given["metadata"]["annotations"][ANNOTATION_PLACEMENT] = placement_to_json(placement_on(("n1", 2)).nodes[0])
+    seen = world_with(edited, given)
+    held = {
+        grant.uuid: one.key
+        for one in seen.snapshot(T0 + 100).jobs
+        if one.placement
+        for part in one.placement.nodes
+        for rank in part.ranks
+        for grant in rank.gpus
+    }
+    assert held == {
+        "GPU-n1-0": f"red/train#{UID}-1", "GPU-n1-1": f"red/train#{UID}-1",
+        "GPU-n2-0": "red/train", "GPU-n2-1": "red/train",
+    }  # fmt: skip
+    assert "pod train-1-0 was given other GPUs" in seen.view.placements.error(seen.cache.jobs["red/train"], T0 + 100)
+
+
+@pytest.mark.parametrize("phase", [Phase.PENDING, Phase.EVICTING, Phase.SUCCEEDED])
+def test_only_what_is_to_run_is_held_against_the_books(phase: Phase) -> None:
+    status = admitted(Phase.EVICTING, ("nowhere", 2)).model_copy(update={"phase": phase})
+    seen = world_with(status)
+    assert not seen.view.placements.error(seen.cache.jobs["red/train"], T0 + 100)

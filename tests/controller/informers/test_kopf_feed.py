@@ -1,0 +1,33 @@
+"""Events change threads in order, and watches are opened again."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+from cotenant.controller.client.kube import PODS, Document, Resource
+from cotenant.controller.informers.kopf_feed import EventBridge, build_settings
+
+
+async def test_events_of_another_thread_all_arrive_in_their_order() -> None:
+    taken: list[int] = []
+    everything = asyncio.Event()
+
+    def take(resource: Resource, document: Document, deleted: bool) -> None:
+        taken.append(document["number"])
+        if len(taken) == 10_000:
+            everything.set()
+
+    delivery = EventBridge(take, asyncio.get_running_loop())
+
+    def put() -> None:
+        for number in range(10_000):
+            delivery.put(PODS, {"number": number}, False)
+
+    await asyncio.gather(asyncio.to_thread(put), everything.wait())
+    assert taken == list(range(10_000))
+
+
+def test_a_watch_is_opened_again_within_seconds_however_long_the_api_server_was_away() -> None:
+    pauses = list(itertools.islice(build_settings().networking.error_backoffs, 10_000))  # type: ignore[arg-type]
+    assert (len(pauses), max(pauses)) == (10_000, 2.0)

@@ -1,0 +1,70 @@
+"""A pod, decoded: whose it is, how it ended, why it does not start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant import contract, names
+from cotenant.controller.informers.pod_record import Exit, read_pod
+from tests.controller.builders import UID, exited, pod_document, terminated
+
+
+@pytest.mark.parametrize("forged", [{"ownerReferences": []}, {"labels": {names.LABEL_JOB_UID: UID}}], ids=str)
+def test_a_pod_that_only_says_it_is_ours_is_not(forged: dict[str, Any]) -> None:
+    document = pod_document()
+    document["metadata"] |= forged
+    assert read_pod(document).worker is None
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"phase": "Running"}, None),
+        (terminated(0), Exit(code=0, reason="Error", at=1767225630.0)),
+        (
+            terminated(3, message="boom", rank=1),
+            Exit(
+                code=3,
+                reason="Error",
+                at=1767225630.0,
+                termination=contract.Termination(
+                    node_rank=0, attempt=1, code=3, reason="UserError", message="boom", rank=1
+                ),
+            ),
+        ),
+        ({"phase": "Failed", "reason": "Evicted"}, Exit(code=-1, reason="Evicted")),
+    ],
+    ids=["still running", "without a word", "with the launcher's words", "evicted by the kubelet"],
+)
+def test_how_a_pod_ended(status: dict[str, Any], expected: Exit | None) -> None:
+    assert read_pod(pod_document(status=status)).exit == expected
+    assert exited(0).code == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "waiting"),
+    [
+        (
+            {
+                "containerStatuses": [
+                    {"name": "worker", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}
+                ]
+            },
+            "ErrImagePull: no",
+        ),
+        ({"containerStatuses": [{"name": "worker", "state": {"waiting": {"reason": "ContainerCreating"}}}]}, ""),
+        (
+            {
+                "conditions": [
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no cpu"}
+                ]
+            },
+            "Unschedulable: no cpu",
+        ),
+    ],
+    ids=["no image", "on its way", "no room"],
+)
+def test_why_a_pod_does_not_start(status: dict[str, Any], waiting: str) -> None:
+    assert read_pod(pod_document(status={"phase": "Pending"} | status)).waiting == waiting

@@ -1,0 +1,58 @@
+"""Slow GPUs that a job has found, and what is reported of them."""
+
+import pytest
+
+from cotenant.api.conversion.to_core import from_placement, parse_gpunode
+from cotenant.api.resources.gpunodes import GPUNode
+from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.contract import Progress
+from cotenant.controller.informers.job_record import JobRecord, read_job
+from cotenant.controller.reports.slow_gpus import Finding, findings_of, slow_gpu_notice
+from tests.controller.builders import job_document, placement_on
+
+
+def record() -> JobRecord:
+    placement = from_placement(placement_on(("n1", 1), ("n2", 1)), admitted_at=0.0, isolation=Isolation.NONE)
+    return read_job(job_document(status={"phase": "Running", "placement": placement.to_document()}))
+
+
+def nodes(*, simulated: bool) -> dict[str, GPUNode]:
+    def node(name: str) -> GPUNode:
+        status = {"simulated": simulated, "gpus": []}
+        metadata = {"name": name, "uid": name}
+        document = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "GPUNode", "metadata": metadata, "status": status}
+        return parse_gpunode(document)
+
+    return {name: node(name) for name in ("n1", "n2")}
+
+
+SLOW = {"1": (80.0, 20.0)}
+FOUND = [Finding("n2", "GPU-n2-0", "red/train: rank 1 needed 80.0 ms for what its other ranks did in 20.0 ms")]
+
+
+@pytest.mark.parametrize(
+    ("checked_on", "simulated", "sees", "want"),
+    [
+        pytest.param("cuda", False, "GPU-n2-0", FOUND, id="on the GPU"),
+        pytest.param("cpu", False, "GPU-n2-0", [], id="on the CPU: nothing about the GPU"),
+        pytest.param("cpu", True, "GPU-n2-0", FOUND, id="on the CPU that plays a GPU"),
+        pytest.param("cuda", False, "GPU-of-another-job", [], id="a GPU that the job does not hold"),
+    ],
+)
+def test_a_slow_rank_makes_its_own_gpu_suspect_and_no_other(
+    checked_on: str, simulated: bool, sees: str, want: list[Finding]
+) -> None:
+    said = Progress(state="training", slow_ranks=SLOW, checked_on=checked_on, observed_gpus={"1": [sees]})
+    assert list(findings_of(record(), Progress.from_json(said.to_json()), nodes(simulated=simulated))) == want
+
+
+def test_an_admission_that_hands_out_a_suspect_gpu_says_which_and_why() -> None:
+    seen = nodes(simulated=False)
+    slow = {"uuid": "GPU-n2-0", "index": 0, "class": "H100", "memoryMiB": 81920, "health": f"Slow: {FOUND[0].text}"}
+    document = seen["n2"].to_document() | {"status": {"gpus": [slow, slow | {"uuid": "GPU-n2-1"}]}}
+    seen["n2"] = parse_gpunode(document)
+
+    assert slow_gpu_notice(placement_on(("n1", 1)), seen) == ""
+    assert slow_gpu_notice(placement_on(("n1", 1), ("n2", 1)), seen) == (
+        f"; no place as good was free without a GPU that is suspect: GPU-n2-0 on n2 (Slow: {FOUND[0].text})"
+    )
