@@ -10,7 +10,7 @@ import pytest
 from cotenant.controller.client.credentials import load_configuration
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS, Document, Kube, Outcome, Reply, Resource, version_of
 from cotenant.controller.client.rest import RestKube
-from tests.controller.replicas import prepare, training_job
+from tests.controller.operator_process.replicas import prepare, training_job
 from tests.support.fake_kube import FakeKube
 
 NAMESPACE = "promises"
