@@ -3,21 +3,12 @@
 import ipaddress
 import re
 import shutil
-import socket
 import subprocess
-from collections.abc import Mapping
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant_local.cluster.certificates import CertificateAuthority
-from cotenant_local.cluster.identities import save_kubeconfig
-from cotenant_local.runtime.isolation.pod_network import PodNetworkError
-from cotenant_local.runtime.policies.enforcer import PolicyEnforcer
 from cotenant_local.runtime.policies.model import (
     Labels,
     LabelSelector,
@@ -174,70 +165,3 @@ def test_only_pods_of_the_node_get_chains_and_the_order_of_what_is_known_does_no
     text = ruleset([deny], NAMESPACES, PODS, PODS[:1])
     assert sorted(chains(text)) == ["forward", "ingress-0"]
     assert text == ruleset([deny], NAMESPACES, list(reversed(PODS)), PODS[:1])
-
-
-def document(**spec: object) -> Mapping[str, object]:
-    return {"metadata": {"namespace": "red", "name": "p"}, "spec": {"podSelector": {}, **spec}}
-
-
-@pytest.mark.parametrize(
-    ("spec", "want"),
-    [
-        pytest.param({}, ((), None), id="without types it isolates inwards"),
-        pytest.param({"egress": [{}]}, ((), (PolicyRule(),)), id="rules outwards isolate outwards too"),
-        pytest.param({"policyTypes": ["Egress"]}, (None, ()), id="types decide"),
-        pytest.param(
-            {"ingress": [{"from": [{"podSelector": {}}]}]},
-            ((PolicyRule((PolicyPeer(pods=LabelSelector()),)),), None),
-            id="peers",
-        ),
-        pytest.param(
-            {"ingress": [{"ports": [{"port": 80, "endPort": 90}, {"port": "dns", "protocol": "UDP"}]}]},
-            ((PolicyRule((), (PolicyPort("TCP", 80, 90), PolicyPort("UDP", "dns"))),), None),
-            id="ports",
-        ),
-        pytest.param(
-            {"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}]}]},
-            ((PolicyRule((PolicyPeer(block="10.0.0.0/8", excepted=("10.1.0.0/16",)),)),), None),
-            id="ranges",
-        ),
-    ],
-)
-def test_a_policys_document_is_read(spec: dict[str, object], want: tuple[object, object]) -> None:
-    policy = NetworkPolicy.parse(dict(document(**spec)))
-    assert (policy.ingress, policy.egress) == want
-
-
-@pytest.mark.parametrize(
-    ("change", "want"),
-    [({}, True), ({"hostNetwork": True}, False), ({"phase": "Succeeded"}, False), ({"phase": "Failed"}, False)],
-)
-def test_pods_of_the_node_itself_and_ended_pods_are_no_peers(change: dict[str, object], want: bool) -> None:
-    spec = {"containers": [{"name": "c"}], **{k: v for k, v in change.items() if k == "hostNetwork"}}
-    status = {"podIP": "10.1.0.9", **{k: v for k, v in change.items() if k == "phase"}}
-    meta = {"namespace": "red", "name": "x", "uid": "9"}
-    assert (PolicyPod.parse({"metadata": meta, "spec": spec, "status": status}) is not None) == want
-
-
-class Listener:
-    """An API server that has been reached, but does not answer yet."""
-
-    def __init__(self, folder: Path) -> None:
-        authority = CertificateAuthority(folder, "ca")
-        files = authority.issue("user", common_name="user")
-        self.kubeconfig = folder / "kubeconfig"
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        server = f"https://127.0.0.1:{self.socket.getsockname()[1]}"
-        save_kubeconfig(self.kubeconfig, server, authority, files, "test")
-
-
-@pytest.mark.looptime(start=0)
-async def test_a_pod_does_not_start_before_its_policies_are_known(tmp_path: Path) -> None:
-    api = Listener(tmp_path)
-    enforcer = PolicyEnforcer(api.kubeconfig, dns="10.0.0.1", sandboxes=lambda: ())
-    metadata = SimpleNamespace(name="web")
-    sandbox: Any = SimpleNamespace(host_network=False, config=SimpleNamespace(metadata=metadata))
-    with pytest.raises(PodNetworkError, match="pod web waits for its network policies: in 10 s the API server has not"):
-        await enforcer.admit(sandbox)
-    await enforcer.admit(SimpleNamespace(host_network=True))  # type: ignore[arg-type]  # no policy selects it
-    api.socket.close()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_local.host import folders
 from cotenant_local.host.errors import LocalError
 from cotenant_local.host.progress import Progress
 from cotenant_local.programs import build, build_cache
@@ -104,21 +103,3 @@ def test_a_cache_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(LocalError, match=r"cannot be written .*; set XDG_CACHE_HOME"):
         build_cache.once("thing", "key", lambda folder, _: None)
-
-
-def test_the_key_changes_with_every_source_of_the_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    keys = []
-    monkeypatch.setattr(build_cache, "once", lambda kind, key, make: keys.append(key))
-    source = tmp_path / "source"
-    source.mkdir()
-    for name, text in (("go.mod", "\tk8s.io/kubernetes v1.36.3\n"), ("main.go", "package main\n")):
-        (source / name).write_text(text)
-    monkeypatch.setattr(folders, "controlplane_source", lambda: source)
-    build.programs()
-    build.programs()
-    (source / "main.go").write_text("package main // changed\n")
-    build.programs()
-    (source / "go.mod").write_text("\tk8s.io/kubernetes v1.36.4\n")
-    build.programs()
-    assert keys[0] == keys[1]
-    assert len(set(keys)) == 3
