@@ -42,6 +42,11 @@ def state_dir() -> Path:
     return Path(os.environ.get(ENV_STATE, "/tmp/cotenant"))
 
 
+def errors_dir(rank: int, generation: int) -> Path:
+    """The error files of one start of a rank: one per process that an exception ended."""
+    return state_dir() / f"errors-{rank}-{generation}"
+
+
 def work_dir() -> Path:
     """Where a program starts whose code is mounted read-only (`workspace`)."""
     return state_dir() / "work"

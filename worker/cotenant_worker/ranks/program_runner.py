@@ -131,6 +131,8 @@ def _print_exception(error: BaseException) -> None:
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(ours):
         trace = trace.tb_next
     error.__traceback__ = trace  # the interpreter's own printer, which hooks such as torch's call, looks here
+    if "cotenant_shim" in sys.modules:
+        sys.modules["cotenant_shim"].record(error, trace)
     sys.last_value = error  # as the interpreter says it: what runs at the exit may want to know how it came to that
     if sys.excepthook is not sys.__excepthook__:
         sys.excepthook(type(error), error, trace)

@@ -23,6 +23,7 @@ from cotenant_worker.ranks.environment import (
     code_path,
     rank_environment,
 )
+from cotenant_worker.ranks.error_files import environment_for_errors, error_of
 from cotenant_worker.ranks.fork_client import ForkClient, has_spare_cpu
 from cotenant_worker.ranks.horovod import HorovodRendezvous
 from cotenant_worker.ranks.memory_limits import with_limits
@@ -114,6 +115,7 @@ class LocalRanks:
             env = {name: value for name, value in env.items() if name not in RAY_TRAIN_VARIABLES} | dict(
                 self.train_driver_env
             )
+        env = environment_for_errors(assignment.rank, group.generation) | env
         cell = SharedCounters(layout.counters_path(assignment.rank), create=True)
         cell.set("sequence", -1)
         read_end, write_end = os.pipe()
@@ -178,6 +180,7 @@ class LocalRanks:
             sequence=run.counters.get("sequence"),
             tail=tuple(run.child.tail),
             home=self._code_directories,
+            error=error_of(run.assignment.rank, run.generation, run.child.pid) if status else None,
         )
         self._emit_exit(ended)
 

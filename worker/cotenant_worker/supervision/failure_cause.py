@@ -13,7 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant import names
-from cotenant_worker.supervision.traceback_excerpt import LINES, error_line, excerpt
+from cotenant_worker.supervision.rank_error import RankError
+from cotenant_worker.supervision.traceback_excerpt import (
+    LINES,
+    embedded_error,
+    error_line,
+    excerpt,
+    is_crash,
+    shortened,
+)
 
 _COLLATERAL = re.compile(
     r"closed by peer|reset by peer|Broken pipe|ncclRemoteError|ncclSystemError|remote process exited"
@@ -55,6 +63,8 @@ class RankExit:
     tail: tuple[str, ...] = ()
     home: tuple[str, ...] = ()
     """Where the job's code lies in its pod."""
+    error: RankError | None = None
+    """The exception that one of its processes recorded."""
 
     @property
     def failed(self) -> bool:
@@ -66,8 +76,24 @@ class RankExit:
         return (
             self.failed
             and self.signal in (None, signals.SIGABRT)
-            and any(_COLLATERAL.search(line) for line in self.tail[-LINES:] if not _GOES_WELL.match(line))
+            and any(_COLLATERAL.search(line) for line in self._blame if not _GOES_WELL.match(line))
         )
+
+    @property
+    def _blame(self) -> Sequence[str]:
+        """The lines that may blame a peer: of the exception, or of the output where there is none or it crashed."""
+        found = self.exception if self.signal is None else None
+        return found.lines if found else self.tail[-LINES:]
+
+    @property
+    def exception(self) -> RankError | None:
+        """The recorded exception, if it is what ended the rank: not a crash after it, nor a program that went on."""
+        if self.error is None or is_crash(self.tail):
+            return None
+        if self.error.by_child:
+            line, frame = error_line(self.tail, self.home)
+            return self.error if frame or line in self.error.text else None
+        return self.error
 
     @property
     def in_jax_shutdown(self) -> bool:
@@ -122,7 +148,7 @@ def _left_early(first: RankExit, victim: RankExit) -> Cause:
 
 
 def _waited_in_vain(first: RankExit, other: RankExit | None) -> Cause:
-    place = error_line(other.tail, other.home)[1] if other else ""
+    place = _line_and_frame(other)[1] if other else ""
     whom = f"rank {other.rank} was still at {place}" if other and place else "others were still training"
     message = (
         f"rank {first.rank} came to its end while {whom}, and waited there in jax.distributed.shutdown() until JAX gave"
@@ -133,7 +159,8 @@ def _waited_in_vain(first: RankExit, other: RankExit | None) -> Cause:
 
 def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
     tail = excerpt(exit_.tail)
-    last = _last_words(exit_)
+    last = _error_of(exit_)
+    lines = exit_.exception.lines if exit_.exception else tail
     if exit_.oom and exit_.signal == signals.SIGKILL:
         message = f"rank {exit_.rank} was killed by the kernel: out of host memory. Ask for more in resources.memory"
         return Cause("OutOfMemory", exit_.rank, 137, exit_.signal, message, tail)
@@ -144,7 +171,7 @@ def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
         code = own_code(128 + exit_.signal)
         return Cause("UserError", exit_.rank, code, exit_.signal, message, tail, killed=killed)
     code = exit_.code or 1
-    if exit_.oom and any(_CHILD_KILLED.search(line) for line in tail):
+    if exit_.oom and any(_CHILD_KILLED.search(line) for line in (*lines, *tail)):
         message = (
             f"a process of rank {exit_.rank} was killed by the kernel: out of host memory. Ask for more in"
             f" resources.memory: {last}"
@@ -152,8 +179,8 @@ def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
         return Cause("OutOfMemory", exit_.rank, own_code(code), None, message, tail)
     if code == names.EXIT_QUOTA and last.startswith("cotenant:"):
         return Cause("Quota", exit_.rank, code, None, f"rank {exit_.rank}: {last}", tail)
-    if any(_MEMORY.search(line) for line in tail):
-        line = last if _MEMORY.search(last) else next(line for line in reversed(tail) if _MEMORY.search(line))
+    if any(_MEMORY.search(line) for line in lines):
+        line = last if _MEMORY.search(last) else next(line for line in reversed(lines) if _MEMORY.search(line))
         message = f"rank {exit_.rank} ran out of GPU memory; its limit is its share (gpu.memory): {line.strip()[:400]}"
         return Cause("OutOfGPUMemory", exit_.rank, code, None, message, tail)
     blame = " (all failures blame a peer; this one was the first)" if collateral else ""
@@ -163,9 +190,24 @@ def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
     return Cause("UserError", exit_.rank, code, None, message, tail)
 
 
-def _last_words(exit_: RankExit) -> str:
-    said, where = error_line(exit_.tail, exit_.home)
-    return f"{said} ({where})" if where else said or "it printed nothing"
+def _error_of(exit_: RankExit) -> str:
+    line, frame = _line_and_frame(exit_)
+    return f"{line} ({frame})" if frame else line or "it printed nothing"
+
+
+def _line_and_frame(exit_: RankExit) -> tuple[str, str]:
+    """The line that names the error and the job's frame: as recorded, else as far as the output tells."""
+    error = exit_.exception
+    return _recorded(error, exit_.home) if error else error_line(exit_.tail, exit_.home)
+
+
+def _recorded(error: RankError, home: Sequence[str]) -> tuple[str, str]:
+    """A message may hold the traceback of another process (`ProcessRaisedException`), or of a graph of TensorFlow's."""
+    inner = embedded_error(error.text.splitlines(), home)
+    if inner is not None:
+        return inner
+    first = next((line.strip() for line in error.message.splitlines() if line.strip()), "")
+    return shortened(f"{error.type}: {first}" if first else error.type), error.frame
 
 
 def why_lost(text: str) -> str:

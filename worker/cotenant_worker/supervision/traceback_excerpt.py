@@ -41,28 +41,41 @@ def error_line(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str
     lines = [_RANK.sub("", line) for line in lines]
     crashed = max((index for index, line in enumerate(lines) if _FATAL.match(line)), default=None)
     if crashed is not None:
-        return _short(lines[crashed]), _place_of_crash(lines[crashed:], home)
+        return shortened(lines[crashed]), _place_of_crash(lines[crashed:], home)
     frames = [index for index, line in enumerate(lines) if _FRAME.match(line)]
     begin = _last_traceback(lines)
     graph = next((index for index in range(begin, len(lines)) if _GRAPH_ERROR.match(lines[index])), None)
     if graph is not None:
-        return _telling_of_graph(lines, frames, graph, home)
+        return _error_of_graph(lines, frames, graph, home)
     spoken = [line for line in lines if not _FAREWELL.search(line)]
     last = (spoken or lines or [""])[-1].strip()
     if not frames:
-        return _short(last), ""
+        return shortened(last), ""
     below = range(frames[-1] + 1, len(lines))
     error = next((index for index in below if lines[index].strip() and not lines[index].startswith((" ", "\t"))), None)
     if error is None or any(not _FAREWELL.search(line) and not _OURS.match(line) for line in lines[error + 1 :]):
-        return _short(last), ""  # it went on after that traceback, and ended by something else
-    return _short(lines[error].strip()), _place(lines, frames, home)
+        return shortened(last), ""  # it went on after that traceback, and ended by something else
+    return shortened(lines[error].strip()), _place(lines, frames, home)
 
 
-def _telling_of_graph(lines: Sequence[str], frames: Sequence[int], at: int, home: Sequence[str]) -> tuple[str, str]:
+def embedded_error(lines: Sequence[str], home: Sequence[str]) -> tuple[str, str] | None:
+    """As `error_line`, of an exception's text that holds the traceback of another process or graph; None elsewhere."""
+    if not any(_FRAME.match(line) for line in lines):
+        return None
+    line, frame = error_line(lines, home)
+    return (line, frame) if frame else None
+
+
+def is_crash(lines: Sequence[str]) -> bool:
+    """Whether `faulthandler` reported a signal: what came before it did not end the program."""
+    return any(_FATAL.match(line) for line in lines)
+
+
+def _error_of_graph(lines: Sequence[str], frames: Sequence[int], at: int, home: Sequence[str]) -> tuple[str, str]:
     below = lines[max([at, *frames]) + 1 :]
     said = [line for line in below if not _FAREWELL.search(line) and not _OF_GRAPH.match(line)]
     kind = lines[at].partition(":")[0].rpartition(".")[2]
-    return _short(f"{kind}: {said[0] if said else 'graph execution error'}"), _place(lines, frames, home)
+    return shortened(f"{kind}: {said[0] if said else 'graph execution error'}"), _place(lines, frames, home)
 
 
 def excerpt(lines: Sequence[str]) -> tuple[str, ...]:
@@ -124,5 +137,6 @@ def _without_libraries(lines: Sequence[str]) -> list[str]:
     return kept
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
+    """At most `MAX_LINE_CHARS`."""
     return text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]} …"

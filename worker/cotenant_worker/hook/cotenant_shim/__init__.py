@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import os
 
+from .error_file import install_hook, record
 from .imports import watch_imports
 from .main_process import is_main_process
 
-__all__ = ["announce", "install"]
+__all__ = ["announce", "install", "record"]
 
 
 def install():
     """Once per interpreter, before its program's first line."""
     watch_imports()
+    install_hook()
     announce()
 
 

@@ -171,11 +171,11 @@ def main_thread_collective():
 
 def main_thread_location():
     """file:line of the main thread's innermost frame in the job's code, else of the innermost that is in no library."""
-    location, homes = "", _code_directories()
+    location, homes = "", code_directories()
     for frame in _main_thread_frames():
         name = frame.f_code.co_filename
         at_home = name[:1] != "/" or name.startswith(homes)
-        if (at_home or not location) and not any(part in name for part in _LIBRARY) and name[:1] != "<":
+        if (at_home or not location) and not is_library(name):
             location = f"{os.path.basename(name)}:{frame.f_lineno} in {frame.f_code.co_name}"
             if at_home:
                 break
@@ -185,7 +185,12 @@ def main_thread_location():
 _LIBRARY = ("site-packages/", "dist-packages/", "/lib/python", "/cotenant_worker/")
 
 
-def _code_directories():
+def is_library(filename):
+    """Also what is in no file: `<frozen runpy>`."""
+    return filename[:1] == "<" or any(part in filename for part in _LIBRARY)
+
+
+def code_directories():
     """Where the job's code lies, and where it is linked to. Behind it on PYTHONPATH may lie libraries."""
     code = os.environ.get("PYTHONPATH", "").split(":")[0] or "/nowhere"
     linked = os.path.join(os.environ.get("COTENANT_STATE_DIR", "/nowhere"), "work")

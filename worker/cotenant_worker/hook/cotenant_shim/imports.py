@@ -14,6 +14,7 @@ EXIT_QUOTA = 83
 
 BEFORE = {"torch": ("memory", "before_torch")}
 AFTER = {
+    "multiprocessing.process": ("error_file", "after_multiprocessing"),
     "torch": ("memory", "after_torch"),
     "torch._tensor": ("manual_steps", "after_tensor"),
     "torch.distributed.distributed_c10d": ("torch_patches", "after_distributed"),

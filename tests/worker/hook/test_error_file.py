@@ -1,0 +1,163 @@
+"""What a rank's processes record of the exception that ends them, and what the launcher makes of it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cotenant_worker.host import layout
+from cotenant_worker.ranks.error_files import environment_for_errors, error_of
+from cotenant_worker.supervision.failure_cause import RankExit, first_cause
+
+FAILS = "def load():\n    raise ValueError('empty')\n"
+
+
+def rank_env(state: Path, code: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYTHONPATH": f"{code}:{layout.HOOK_DIR}",
+        "COTENANT_STATE_DIR": str(state),
+        "COTENANT_RESTART": "2",
+        **{"RANK": "1", "COTENANT_RANK": "1", "WORLD_SIZE": "2"},
+    }
+
+
+def ended(directory: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> RankExit:
+    """How a rank ended that ran `command` in `directory`, as its launcher puts it."""
+    state = directory / "state"
+    monkeypatch.setenv("COTENANT_STATE_DIR", str(state))
+    environment = environment_for_errors(1, 2)
+    process = subprocess.Popen(
+        command,
+        cwd=directory,
+        env=rank_env(state, directory) | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    output, _ = process.communicate(timeout=60)
+    status = process.returncode
+    code, number = (status, None) if status >= 0 else (None, -status)
+    error = error_of(1, 2, process.pid)
+    exit_ = RankExit(1, 2, code, number, 0.0, tail=tuple(output.splitlines()), home=(str(directory),), error=error)
+    assert RankExit.from_dict(exit_.to_dict()) == exit_
+    return exit_
+
+
+def program(directory: Path, text: str, name: str = "train.py") -> list[str]:
+    (directory / name).write_text(text)
+    return [sys.executable, name]
+
+
+NOISE = "import atexit, sys; atexit.register(lambda: print('cleaned up after 3 tries', file=sys.stderr))\n"
+OWN_HOOK = "import sys; sys.excepthook = lambda *error: sys.__excepthook__(*error)\n"
+PARENT = "import subprocess, sys\nsubprocess.run([sys.executable, 'child.py'], check=True)\n"
+SURVIVES = "import subprocess, sys\nsubprocess.run([sys.executable, 'child.py'])\nraise KeyError('x')\n"
+CHILDREN = f"""
+import multiprocessing, sys
+{FAILS}
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=load)
+    child.start()
+    child.join()
+    sys.exit(child.exitcode)
+"""
+POOL = f"""
+import multiprocessing
+{FAILS}
+def work(_):
+    load()
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        pool.map(work, [1])
+"""
+WORKER = """
+class Shard:
+    pass
+raise RuntimeError('''Caught ValueError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "/usr/lib/python3.11/site-packages/torch/worker.py", line 309, in _worker_loop
+    data = fetcher.fetch(index)
+  File "data.py", line 3, in __getitem__
+    raise ValueError(index)
+ValueError: shard 7''')
+"""
+LONG = "raise ValueError('first line\\n' + 'second ' * 100000)\n"
+OWN_TYPE = "class Broken(RuntimeError): pass\ntry:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise Broken from error\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param(FAILS + "load()", "ValueError: empty (train.py:2, in load)", id="a traceback"),
+        pytest.param(NOISE + FAILS + "load()", "ValueError: empty (train.py:3, in load)", id="lines after it"),
+        pytest.param(OWN_HOOK + FAILS + "load()", "ValueError: empty (train.py:3, in load)", id="a hook of its own"),
+        pytest.param("import json\njson.loads('[')", "json.decoder.JSONDecodeError: Expecting value: line 1 column 2"
+                     " (char 1) (train.py:2)", id="raised inside a library"),
+        pytest.param("for i in range(3)\n", "SyntaxError: expected ':' (train.py:1)", id="syntax"),
+        pytest.param(OWN_TYPE, "Broken (train.py:5)", id="no message"),
+        pytest.param(LONG, "ValueError: first line (train.py:1)", id="a long message"),
+        pytest.param(WORKER, "ValueError: shard 7 (data.py:3, in __getitem__)", id="a worker's, passed on as text"),
+        pytest.param(CHILDREN, "ValueError: empty (train.py:4, in load)", id="in a child that the parent looks after"),
+        pytest.param(POOL, "ValueError: empty (train.py:10)", id="in a pool"),
+        pytest.param("import sys\nsys.exit('no data')", "no data", id="no exception"),
+    ],
+)  # fmt: skip
+def test_the_exception_that_ended_a_rank_and_its_frame_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, want: str
+) -> None:
+    cause = first_cause([ended(tmp_path, monkeypatch, program(tmp_path, text))])
+    assert cause.message == f"rank 1 ended with 1: {want}"
+
+
+def test_of_a_parent_and_its_child_the_first_failure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, FAILS + "load()", "child.py")
+    cause = first_cause([ended(tmp_path, monkeypatch, program(tmp_path, PARENT))])
+    assert cause.message == "rank 1 ended with 1: ValueError: empty (child.py:2, in load)"
+
+
+def test_a_shell_that_goes_on_after_a_failure_has_the_last_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = " ".join(program(tmp_path, FAILS + "load()"))
+    for script, want in (
+        (f"set -e; {command}", "ended with 1: ValueError: empty (train.py:2, in load)"),
+        (f"{command} || echo gave up; exit 3", "ended with 3: gave up"),
+        (f"{command}; python3 -c 'raise KeyError(1)'", "ended with 1: KeyError: 1"),
+    ):
+        exit_ = ended(tmp_path, monkeypatch, ["bash", "-c", script.replace("python3", sys.executable)])
+        assert first_cause([exit_]).message.partition("rank 1 ")[2].startswith(want)
+        for file in layout.errors_dir(1, 2).iterdir():
+            file.unlink()
+
+
+def test_a_crash_after_an_exception_is_the_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "import atexit, ctypes, faulthandler\nfaulthandler.enable()\natexit.register(ctypes.string_at, 0)\n1 / 0\n"
+    message = first_cause([ended(tmp_path, monkeypatch, program(tmp_path, text))]).message
+    assert message.startswith("rank 1 was ended by SIGSEGV: Fatal Python error: Segmentation fault")
+
+
+def test_a_log_line_about_a_peer_is_not_blame_where_the_exception_is_the_programs_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "print('Connection refused, trying again')\n" + FAILS + "load()"
+    assert not ended(tmp_path, monkeypatch, program(tmp_path, text)).collateral
+    text = "try:\n    raise ConnectionResetError('closed by peer')\nexcept OSError as e:\n    raise RuntimeError('x') from e"
+    assert ended(tmp_path, monkeypatch, program(tmp_path, text)).collateral
+
+
+def test_outside_a_rank_nothing_is_written(tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(layout.HOOK_DIR), "COTENANT_STATE_DIR": str(tmp_path)}
+    done = subprocess.run(program(tmp_path, "1 / 0"), cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("ZeroDivisionError")) == (1, 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_what_is_printed_is_what_python_prints(tmp_path: Path) -> None:
+    command = program(tmp_path, FAILS + "load()")
+    plain = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    (tmp_path / "state" / "errors-1-2").mkdir(parents=True)
+    env = rank_env(tmp_path / "state", tmp_path)
+    hooked = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert hooked.stderr == plain.stderr
+    assert len(list((tmp_path / "state" / "errors-1-2").iterdir())) == 1

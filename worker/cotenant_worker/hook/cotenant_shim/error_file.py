@@ -1,0 +1,132 @@
+"""The error files of a rank: the exception that ended one of its Python processes, written where the launcher reads it.
+
+As torch's `@record` and TORCHELASTIC_ERROR_FILE, for every program: {type, message, frame, time} as JSON, one file per
+process, so that of a parent and its child the first failure can be named. What is printed on stderr does not change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+
+_MAX_MESSAGE_CHARS = 4000
+_MAX_NAME_CHARS = 200
+_MAX_CHAIN = 8
+"""Exceptions of a chain (`raise ... from ...`) whose messages are kept."""
+_MAX_FRAMES = 2000
+
+_started_at = time.time()
+
+
+def install_hook():
+    """Record what the interpreter shows. Programs that replace `sys.excepthook` mostly call `sys.__excepthook__`."""
+    show = sys.__excepthook__
+
+    def excepthook(kind, error, trace):
+        record(error, trace)
+        show(kind, error, trace)
+
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = excepthook
+    sys.__excepthook__ = excepthook
+
+
+def after_multiprocessing(module):
+    """Record what ends a child of `multiprocessing`, which shows it by itself and calls no hook."""
+    original = module.BaseProcess._bootstrap
+
+    def bootstrap(self, *args, **kwargs):
+        run = self.run
+
+        def recorded():
+            try:
+                run()
+            except Exception as error:
+                record(error, error.__traceback__)
+                raise
+
+        self.run = recorded
+        return original(self, *args, **kwargs)
+
+    module.BaseProcess._bootstrap = bootstrap
+
+
+def record(error, trace):
+    """Write this process's error file, once. Nothing happens outside a rank, nor if it cannot be written."""
+    with contextlib.suppress(Exception):
+        path = _path()
+        if path:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
+                file.write(_document(error, trace))
+
+
+def _path():
+    from .main_process import rank
+
+    state, generation = os.environ.get("COTENANT_STATE_DIR"), os.environ.get("COTENANT_RESTART")
+    if not state or generation is None or "RANK" not in os.environ:
+        return ""
+    return os.path.join(state, f"errors-{rank()}-{generation}", f"{os.getpid()}.json")
+
+
+def _document(error, trace):
+    import json
+
+    document = {
+        "type": _type_name(error),
+        "message": _message(error),
+        "frame": _frame(error, trace),
+        "time": time.time(),
+        "started": _started_at,
+        "chain": [f"{_type_name(each)}: {_message(each)}"[:_MAX_MESSAGE_CHARS] for each in _chain(error)],
+    }
+    return json.dumps(document)
+
+
+def _type_name(error):
+    """As a traceback has it: `torch.OutOfMemoryError`, `ValueError`."""
+    kind = type(error)
+    module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
+    return f"{module}{kind.__qualname__}"[:_MAX_NAME_CHARS]
+
+
+def _message(error):
+    try:
+        text = str(error.msg if isinstance(error, SyntaxError) else error)
+    except Exception:
+        text = "<exception str() failed>"
+    return text[:_MAX_MESSAGE_CHARS]
+
+
+def _chain(error):
+    """What this exception came from, the nearest first."""
+    found = []
+    while len(found) < _MAX_CHAIN:
+        following = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if following is None or following in found:
+            break
+        found.append(following)
+        error = following
+    return found
+
+
+def _frame(error, trace):
+    """`train.py:6, in train`: the innermost frame in the job's code, else the innermost that is in no library."""
+    from .heartbeat import code_directories, is_library
+
+    frames, homes = [], code_directories()
+    while trace is not None and len(frames) < _MAX_FRAMES:
+        code = trace.tb_frame.f_code
+        frames.append((code.co_filename, trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename:
+        frames.append((error.filename, error.lineno, "<module>"))
+    own = [each for each in reversed(frames) if not is_library(each[0])]
+    at_home = [each for each in own if each[0][:1] != "/" or each[0].startswith(homes)]
+    for name, line, function in (at_home or own)[:1]:
+        where = f"{os.path.basename(name)}:{line}"[:_MAX_NAME_CHARS]
+        return where if function == "<module>" else f"{where}, in {function}"[: 2 * _MAX_NAME_CHARS]
+    return ""

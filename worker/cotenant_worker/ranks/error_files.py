@@ -1,0 +1,48 @@
+"""Reads the error files of a rank that failed. The tenant's program may have put anything there, or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from itertools import islice
+from pathlib import Path
+
+from cotenant_worker.host import layout
+from cotenant_worker.supervision.rank_error import MAX_BYTES, RankError, first_failure, parse
+
+_MAX_FILES = 64
+_MAX_PID_DIGITS = 12
+_TORCH = "torch.json"
+
+
+def environment_for_errors(rank: int, generation: int) -> dict[str, str]:
+    """Make room for the files of one start; torch's `@record`, where the program uses it, writes one there too."""
+    directory = layout.errors_dir(rank, generation)
+    with contextlib.suppress(OSError):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return {"TORCHELASTIC_ERROR_FILE": str(directory / _TORCH)}
+
+
+def error_of(rank: int, generation: int, pid: int) -> RankError | None:
+    """The failure by which this rank, process `pid`, has just ended; torch's own file where there is no other."""
+    directory = layout.errors_dir(rank, generation)
+    found: list[RankError] = []
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in islice(entries, _MAX_FILES):
+            name = entry.name.partition(".")[0]
+            if name.isascii() and name.isdecimal() and len(name) < _MAX_PID_DIGITS:
+                error = parse(_content(directory / entry.name), int(name))
+                found += [error] if error is not None else []
+    return first_failure(found, pid, time.time()) or parse(_content(directory / _TORCH), pid)
+
+
+def _content(path: Path) -> bytes:
+    """Of a regular file; empty for a link, a pipe, or what cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with open(descriptor, "rb") as file:
+        return file.read(MAX_BYTES + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""

@@ -1,0 +1,123 @@
+"""The exception that ended a rank, as the rank's own process recorded it. Pure.
+
+The tenant's program could have written anything there: everything is bounded, plain text and finite behind `parse`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+MAX_BYTES = 64 << 10
+"""Of an error file; what is larger is no error file."""
+_MAX_MESSAGE_CHARS = 4000
+_MAX_FIELD_CHARS = 400
+_MAX_CHAIN = 8
+_TOGETHER_S = 10.0
+"""A failure in a child may be why its parent fails so much later; an older one was survived."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankError:
+    """One exception."""
+
+    type: str
+    """`torch.OutOfMemoryError`"""
+    message: str
+    """Lines; the first one names the error, unless another process's traceback is in it."""
+    frame: str
+    """`train.py:6, in train`; empty where no frame is in the job's code."""
+    time: float
+    """Unix seconds."""
+    pid: int
+    started: float
+    """When its process began, in Unix seconds."""
+    by_child: bool = False
+    """The rank's own process recorded nothing: it may have survived this, and ended by something else."""
+    chain: tuple[str, ...] = ()
+    """What it came from (`raise ... from ...`): type and message of each, the nearest first."""
+
+    @property
+    def text(self) -> str:
+        return f"{self.type}: {self.message}" if self.message else self.type
+
+    @property
+    def lines(self) -> list[str]:
+        """Of this exception and those it came from."""
+        return "\n".join((self.text, *self.chain)).splitlines()
+
+
+def parse(data: bytes, pid: int) -> RankError | None:
+    """None for anything but an error file of the shim's or of torch's `@record`."""
+    if len(data) > MAX_BYTES:
+        return None
+    try:
+        raw = json.loads(data.decode("utf-8", errors="replace"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(raw, dict):
+        return None
+    if "type" not in raw:
+        return _of_torch(raw, pid)
+    chain = raw.get("chain")
+    return RankError(
+        type=_line(raw.get("type")),
+        message=_text(raw.get("message")),
+        frame=_line(raw.get("frame")),
+        time=_number(raw.get("time")),
+        pid=pid,
+        started=_number(raw.get("started")),
+        chain=tuple(_text(each) for each in chain[:_MAX_CHAIN]) if isinstance(chain, list) else (),
+    )
+
+
+def _of_torch(raw: dict[str, Any], pid: int) -> RankError | None:
+    """`{"message": {"message": "ValueError: empty", "extraInfo": {"py_callstack": ..., "timestamp": "1"}}}`."""
+    inner = raw.get("message")
+    if not isinstance(inner, dict):
+        return None
+    more = inner.get("extraInfo")
+    more = more if isinstance(more, dict) else {}
+    kind, _, message = _text(inner.get("message")).partition(": ")
+    stack = _text(more.get("py_callstack"))
+    time = _number(more.get("timestamp"))
+    # The stack stands where a message with another process's traceback has it.
+    return RankError(kind, f"{message}\n{stack}".rstrip(), "", time, pid, time) if kind else None
+
+
+def first_failure(errors: Sequence[RankError], pid: int, ended_at: float) -> RankError | None:
+    """The error by which process `pid`, the rank, ended at `ended_at` (Unix seconds), or the one that it came from.
+
+    That is the earliest within the life of the process that failed last, and not long before that failure. Where the
+    rank itself recorded none, as a shell does, only what failed just before its end counts.
+    """
+    by_child = all(each.pid != pid for each in errors)
+    if by_child:
+        errors = [each for each in errors if each.time >= ended_at - _TOGETHER_S]
+    if not errors:
+        return None
+    last = max(errors, key=lambda each: each.time)
+    since = max(last.started, last.time - _TOGETHER_S)
+    first = min((each for each in errors if each.time >= since), key=lambda each: each.time, default=last)
+    return replace(first, by_child=by_child)
+
+
+def _text(value: Any) -> str:
+    """Without control characters, but for the ends of lines."""
+    text = value[:_MAX_MESSAGE_CHARS] if isinstance(value, str) else ""
+    return "\n".join("".join(c if c.isprintable() else " " for c in line) for line in text.splitlines())
+
+
+def _line(value: Any) -> str:
+    return _text(value)[:_MAX_FIELD_CHARS].replace("\n", " ")
+
+
+def _number(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    return number if math.isfinite(number) else 0.0
