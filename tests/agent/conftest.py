@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "gpus"
 
 
 class NvmlProcess:

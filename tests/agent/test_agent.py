@@ -8,12 +8,12 @@ from kubernetes.client.exceptions import ApiException
 
 from cotenant_agent.agent import Agent
 from cotenant_agent.enforcement.attribution import FOREIGN
-from cotenant_agent.enforcement.quota import Grant
+from cotenant_agent.enforcement.quota import PodQuota
 from cotenant_agent.gpus.capabilities import Capabilities
-from cotenant_agent.gpus.readings import Gpu, Inventory, Sample, Xid
-from cotenant_agent.gpus.sampler import Taken
-from cotenant_agent.metrics import LIVE_AGE_S, look_age
-from cotenant_agent.reports.node_view import Observer
+from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuSample, XidEvent
+from cotenant_agent.gpus.sampler import GpuPoll
+from cotenant_agent.metrics import LIVE_AGE_S, sample_age_s
+from cotenant_agent.reports.node_view import NodeObserver
 
 START = 1_700_000_000.0
 GPU = Gpu(uuid="GPU-a", index=0, gpu_class="H100", memory_mib=81920)
@@ -53,7 +53,7 @@ class FakeCluster:
     def remove_annotation(self, key: str) -> None:
         del self.there["metadata"]["annotations"][key]
 
-    def grants(self) -> Mapping[str, Grant]:
+    def grants(self) -> Mapping[str, PodQuota]:
         return {}
 
 
@@ -62,19 +62,21 @@ class World:
 
     def __init__(self) -> None:
         self.cluster = FakeCluster()
-        self.inventory = Inventory(simulated=False, gpus=(GPU,))
-        observer = Observer(self.inventory, Capabilities(runtime_class=True), owner=lambda _: FOREIGN, attributing=True)
+        self.inventory = GpuInventory(simulated=False, gpus=(GPU,))
+        observer = NodeObserver(
+            self.inventory, Capabilities(runtime_class=True), owner=lambda _: FOREIGN, attributing=True
+        )
         self.agent = Agent(self.cluster, observer, booted_at=START - 3600)
         self.now = START
-        self.taken: Taken | None = None
+        self.taken: GpuPoll | None = None
 
-    def turn(self, *xids: Xid, look: bool = True, after: float = 1.0) -> list[Mapping[str, Any]]:
+    def turn(self, *xids: XidEvent, look: bool = True, after: float = 1.0) -> list[Mapping[str, Any]]:
         """One turn; returns what it wrote."""
         self.now += after
         if look:
-            self.taken = Taken(self.inventory, (Sample(uuid="GPU-a", used_mib=1),), self.now, 0.01)
+            self.taken = GpuPoll(self.inventory, (GpuSample(uuid="GPU-a", used_mib=1),), self.now, 0.01)
         before = len(self.cluster.patches)
-        self.agent.turn(self.taken, xids, self.now)
+        self.agent.reconcile(self.taken, xids, self.now)
         return self.cluster.patches[before:]
 
     def health(self) -> str:
@@ -99,14 +101,14 @@ def test_a_hung_driver_makes_the_heartbeat_stale_instead_of_faking_it() -> None:
     world = World()
     world.turn()
     assert [world.turn(look=False, after=10.0) for _ in range(60)] == [[]] * 60
-    assert look_age(world.agent, START, world.now) > LIVE_AGE_S
+    assert sample_age_s(world.agent, START, world.now) > LIVE_AGE_S
     assert world.turn()[0]["heartbeat"] == "2023-11-14T22:23:22Z"
 
 
 def test_an_event_is_written_at_once_even_while_no_look_comes() -> None:
     world = World()
     world.turn()
-    assert world.turn(Xid("GPU-a", 79, START), look=False)[0]["gpus"][0]["healthy"] is False
+    assert world.turn(XidEvent("GPU-a", 79, START), look=False)[0]["gpus"][0]["healthy"] is False
     assert world.health().startswith("XID79: ")
 
 
@@ -115,7 +117,7 @@ def test_a_failed_write_is_repeated_after_a_pause(error: Exception) -> None:
     world = World()
     world.turn()
     world.cluster.failing = error
-    assert world.turn(Xid("GPU-a", 48, START)) == []
+    assert world.turn(XidEvent("GPU-a", 48, START)) == []
     world.cluster.failing = None
     assert [len(world.turn()) for _ in range(5)] == [0, 0, 0, 0, 1]
     assert world.health().startswith("XID48: ")
@@ -149,7 +151,7 @@ def test_a_new_agent_remembers_what_the_last_one_cordoned(heartbeat: str, want: 
 @pytest.mark.parametrize("wish", ["GPU-a", "all", "GPU-z, GPU-a"])
 def test_the_administrators_annotation_lifts_a_cordon_and_is_removed(wish: str) -> None:
     world = World()
-    world.turn(Xid("GPU-a", 79, START))
+    world.turn(XidEvent("GPU-a", 79, START))
     world.cluster.there["metadata"]["annotations"] = {"cotenant.dev/uncordon": wish}
     world.turn(after=15.0)
     world.turn()
@@ -159,7 +161,7 @@ def test_the_administrators_annotation_lifts_a_cordon_and_is_removed(wish: str) 
 
 def test_an_annotation_that_names_no_gpu_here_lifts_nothing() -> None:
     world = World()
-    world.turn(Xid("GPU-a", 79, START))
+    world.turn(XidEvent("GPU-a", 79, START))
     world.cluster.there["metadata"]["annotations"] = {"cotenant.dev/uncordon": "GPU-z"}
     world.turn(after=15.0)
     world.turn()

@@ -10,16 +10,16 @@ import pytest
 
 from cotenant_agent import metrics
 from cotenant_agent.agent import Agent
-from cotenant_agent.enforcement.attribution import Kind, Owner
-from cotenant_agent.enforcement.quota import Grant
+from cotenant_agent.enforcement.attribution import OwnerKind, ProcessOwner
+from cotenant_agent.enforcement.quota import PodQuota
 from cotenant_agent.gpus.capabilities import Capabilities
-from cotenant_agent.gpus.readings import Gpu, GpuProcess, Inventory, Sample, Signs, Xid
-from cotenant_agent.gpus.sampler import Taken
-from cotenant_agent.reports.node_view import Observer
+from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuProcess, GpuSample, HealthSigns, XidEvent
+from cotenant_agent.gpus.sampler import GpuPoll
+from cotenant_agent.reports.node_view import NodeObserver
 
 GIB = 1 << 30
-OWNERS = {1: Owner(Kind.POD, "pod-1"), 2: Owner(Kind.FOREIGN)}
-GRANTS = {"pod-1": Grant(pod_uid="pod-1", namespace="red", pod="a-1-0", quota_mib={"GPU-a": 2048})}
+OWNERS = {1: ProcessOwner(OwnerKind.POD, "pod-1"), 2: ProcessOwner(OwnerKind.FOREIGN)}
+GRANTS = {"pod-1": PodQuota(pod_uid="pod-1", namespace="red", pod="a-1-0", quota_mib={"GPU-a": 2048})}
 
 
 class QuietCluster:
@@ -40,25 +40,25 @@ class QuietCluster:
     def remove_annotation(self, key: str) -> None:
         raise AssertionError("nothing was annotated")
 
-    def grants(self) -> Mapping[str, Grant]:
+    def grants(self) -> Mapping[str, PodQuota]:
         return GRANTS
 
 
 def make_agent() -> Agent:
-    inventory = Inventory(simulated=False, gpus=(Gpu(uuid="GPU-a", index=0, gpu_class="H100", memory_mib=81920),))
-    observer = Observer(inventory, Capabilities(), owner=OWNERS.__getitem__, attributing=True)
+    inventory = GpuInventory(simulated=False, gpus=(Gpu(uuid="GPU-a", index=0, gpu_class="H100", memory_mib=81920),))
+    observer = NodeObserver(inventory, Capabilities(), owner=OWNERS.__getitem__, attributing=True)
     return Agent(QuietCluster(), observer, booted_at=0.0)
 
 
 def look(agent: Agent, at: float) -> None:
-    sample = Sample(
+    sample = GpuSample(
         uuid="GPU-a",
         used_mib=4096,
         utilization_percent=37,
         processes=(GpuProcess(1, 1024), GpuProcess(2, 3072)),
-        signs=Signs(ecc_uncorrected=2),
+        signs=HealthSigns(ecc_uncorrected=2),
     )
-    agent.turn(Taken(agent._observer.inventory, (sample,), at, 0.01), [Xid("GPU-a", 31, at)], at)
+    agent.reconcile(GpuPoll(agent._observer.inventory, (sample,), at, 0.01), [XidEvent("GPU-a", 31, at)], at)
 
 
 Get = Callable[[str], tuple[int, str]]

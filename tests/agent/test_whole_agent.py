@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
-from cotenant_agent.reports.node_status import unstamp
+from cotenant_agent.reports.node_status import parse_time
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -160,7 +160,9 @@ def annotations(world: World) -> str:
 def test_a_hung_driver_call_lets_the_heartbeat_stand_still(world: World) -> None:
     """Written every 15 s by an agent that sees its GPUs; one that waits for the driver writes nothing."""
     world.show("hang 0 nvmlDeviceGetUtilizationRates 32000", recovery=0)
-    stale = world.wait(lambda status: time.time() - unstamp(status["heartbeat"]) > 24, "a heartbeat that stands still")
+    stale = world.wait(
+        lambda status: time.time() - parse_time(status["heartbeat"]) > 24, "a heartbeat that stands still"
+    )
     world.show(recovery=0)
     world.wait(lambda status: status["heartbeat"] > stale["heartbeat"], "a heartbeat after the driver came back")
 

@@ -1,7 +1,7 @@
-"""The agent's turn: the latest look at the GPUs becomes GPUNode.status, when there is something to write.
+"""Reconciles GPUNode.status with the latest poll of the GPUs, when there is something to write.
 
-`main` calls `turn` about once a second. A turn without a new look writes nothing, so the heartbeat never claims more
-than was seen. All time comes in as `now`.
+A call without a new poll writes nothing but what events have changed, so the heartbeat never claims more than was
+seen. All time comes in as `now`, in Unix seconds.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Final
 from kubernetes.client.exceptions import ApiException
 
 from cotenant.names import ANNOTATION_SUSPECT, ANNOTATION_UNCORDON, LABEL_GPU_CLASS
-from cotenant_agent.gpus.readings import Inventory, Xid
-from cotenant_agent.gpus.sampler import Taken
+from cotenant_agent.gpus.readings import GpuInventory, XidEvent
+from cotenant_agent.gpus.sampler import GpuPoll
 from cotenant_agent.reports import node_status
-from cotenant_agent.reports.gpunode_client import UNREACHABLE, Cluster, brief
-from cotenant_agent.reports.node_view import Observer, View
+from cotenant_agent.reports.gpunode_client import UNREACHABLE, GPUNodeClient, error_summary
+from cotenant_agent.reports.node_view import NodeObserver, NodeView
 
 log = logging.getLogger("cotenant.agent")
 
@@ -26,48 +26,48 @@ RETRY_S: Final = 5.0
 
 
 class Agent:
-    def __init__(self, cluster: Cluster, observer: Observer, *, booted_at: float) -> None:
+    def __init__(self, cluster: GPUNodeClient, observer: NodeObserver, *, booted_at: float) -> None:
         self._cluster, self._observer, self._booted_at = cluster, observer, booted_at
         self._published: Mapping[str, Any] | None = None
         self._written_at = 0.0
         self._tried_at = 0.0
         self._there = False
         self._class_label: str | None = None
-        self._seen: Taken | None = None
-        self.view: View | None = None
-        self.took_s = 0.0
+        self._seen: GpuPoll | None = None
+        self.view: NodeView | None = None
+        self.poll_duration_s = 0.0
         self.writes = 0
         self.failures = 0
 
-    def turn(self, taken: Taken | None, xids: Iterable[Xid], now: float) -> None:
+    def reconcile(self, taken: GpuPoll | None, xids: Iterable[XidEvent], now: float) -> None:
         events = list(xids)
         for xid in events:
-            self._observer.event(xid)
+            self._observer.record_xid(xid)
         if taken is None:
             return
-        if not self._there and not self._appear(now):
+        if not self._there and not self._ensure_gpu_node(now):
             return
         if taken is not self._seen:
-            self._seen, self.took_s = taken, taken.took_s
-            self._observer.inventory = classed(taken.inventory, self._class_label)
-            self.view = self._observer.look(taken.samples, self._cluster.grants(), taken.at)
+            self._seen, self.poll_duration_s = taken, taken.duration_s
+            self._observer.inventory = with_class_label(taken.inventory, self._class_label)
+            self.view = self._observer.observe(taken.samples, self._cluster.grants(), taken.taken_at)
         elif events and self.view is not None:
-            self.view = self._observer.after_events(self.view)
+            self.view = self._observer.with_xids(self.view)
         assert self.view is not None
         document = node_status.build(self.view)
-        if self._news(document, now):
+        if self._must_write(document, now):
             self._write(document, now)
 
-    def _news(self, document: Mapping[str, Any], now: float) -> bool:
+    def _must_write(self, document: Mapping[str, Any], now: float) -> bool:
         if self.failures and now - self._tried_at < RETRY_S:
             return False
         if self._published is not None and document["heartbeat"] == self._published["heartbeat"]:
-            # The same look as was written already: only events may have changed what is to be said of it.
-            return node_status.settled(document) != node_status.settled(self._published)
-        return node_status.due(self._published, document, now - self._written_at)
+            # The same poll as was written already: only events may have changed the document.
+            return node_status.without_usage(document) != node_status.without_usage(self._published)
+        return node_status.must_write(self._published, document, now - self._written_at)
 
-    def _appear(self, now: float) -> bool:
-        """The GPUNode exists, and what it says of sick GPUs is remembered."""
+    def _ensure_gpu_node(self, now: float) -> bool:
+        """Create or find the GPUNode, and take its cordons over; True once that is done."""
         if self.failures and now - self._tried_at < RETRY_S:
             return False
         self._tried_at = now
@@ -79,16 +79,16 @@ class Agent:
             return False
         self._class_label = (node["metadata"].get("labels") or {}).get(LABEL_GPU_CLASS)
         if self._published is None:
-            self._remember(there.get("status") or {}, now)
-            self._observer.reported_slow(slow_gpus(there["metadata"].get("annotations") or {}))
+            self._restore_cordons(there.get("status") or {}, now)
+            self._observer.set_slow_gpus(slow_gpus(there["metadata"].get("annotations") or {}))
         self._there, self.failures = True, 0
         return True
 
-    def _remember(self, before: Mapping[str, Any], now: float) -> None:
+    def _restore_cordons(self, before: Mapping[str, Any], now: float) -> None:
         last = before.get("heartbeat")
-        rebooted = last is not None and node_status.unstamp(last) < self._booted_at
+        rebooted = last is not None and node_status.parse_time(last) < self._booted_at
         sick = {gpu["uuid"]: gpu.get("health") or "" for gpu in before.get("gpus") or []}
-        self._observer.remember(sick, now, rebooted=rebooted)
+        self._observer.restore_cordons(sick, now, rebooted=rebooted)
 
     def _write(self, document: Mapping[str, Any], now: float) -> None:
         self._tried_at = now
@@ -101,21 +101,23 @@ class Agent:
             return
         self._published, self._written_at, self.failures = document, now, 0
         self.writes += 1
-        self._heed(answer)
+        self._apply_annotations(answer)
 
-    def _heed(self, answer: Mapping[str, Any]) -> None:
-        """What others wrote on the object that the patch returned: which GPUs are slow, which are fit again."""
+    def _apply_annotations(self, answer: Mapping[str, Any]) -> None:
+        """Apply the annotations of the object that the patch returned: slow GPUs, and GPUs to uncordon."""
         annotations = answer["metadata"].get("annotations") or {}
         slow = slow_gpus(annotations)
-        self._observer.reported_slow(slow)
-        wish = annotations.get(ANNOTATION_UNCORDON)
-        if wish is None:
+        self._observer.set_slow_gpus(slow)
+        requested = annotations.get(ANNOTATION_UNCORDON)
+        if requested is None:
             return
         known = {gpu.uuid for gpu in self._observer.inventory.gpus}
-        chosen = known if wish.strip() == "all" else {part.strip() for part in wish.split(",")}
-        log.warning("uncordoned by hand: %s", ", ".join(sorted(chosen & known)) or f"nothing, {wish!r} is no GPU here")
+        chosen = known if requested.strip() == "all" else {part.strip() for part in requested.split(",")}
+        log.warning(
+            "uncordoned by hand: %s", ", ".join(sorted(chosen & known)) or f"nothing, {requested!r} is no GPU here"
+        )
         self._observer.uncordon(chosen & known)
-        self._observer.reported_slow({uuid: text for uuid, text in slow.items() if uuid not in chosen})
+        self._observer.set_slow_gpus({uuid: text for uuid, text in slow.items() if uuid not in chosen})
         try:
             for uuid in sorted(chosen & set(slow)):
                 self._cluster.remove_annotation(f"{ANNOTATION_SUSPECT}/{uuid}")
@@ -125,7 +127,7 @@ class Agent:
 
     def _failed(self, what: str, error: BaseException) -> None:
         self.failures += 1
-        log.warning("%s: %s; trying again in %d s", what, brief(error), RETRY_S)
+        log.warning("%s: %s; trying again in %d s", what, error_summary(error), RETRY_S)
 
 
 def slow_gpus(annotations: Mapping[str, str]) -> dict[str, str]:
@@ -134,7 +136,7 @@ def slow_gpus(annotations: Mapping[str, str]) -> dict[str, str]:
     return {uuid: text for (prefix, _, uuid), text in keyed if prefix == ANNOTATION_SUSPECT}
 
 
-def classed(inventory: Inventory, label: str | None) -> Inventory:
+def with_class_label(inventory: GpuInventory, label: str | None) -> GpuInventory:
     """The administrator's label `cotenant.dev/gpu-class` on the Node beats the product's name."""
     if not label or inventory.simulated:
         return inventory

@@ -1,6 +1,6 @@
 """`python -m cotenant_agent`, the container's command: arguments in, threads wired, one loop until SIGTERM.
 
-Also behind `cotenant agent`. Exit code 2: the arguments or the node do not allow it to run, said in one line.
+Also behind `cotenant agent`. Exit code 2, with one line on stderr: the arguments or the node do not allow it to run.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from cotenant_agent import metrics
 from cotenant_agent.agent import Agent
 from cotenant_agent.enforcement.attribution import HostProcesses, boot_time_in
 from cotenant_agent.gpus import capabilities
-from cotenant_agent.gpus.readings import Source, SourceError
-from cotenant_agent.gpus.sampler import Sampler, XidListener
+from cotenant_agent.gpus.readings import GpuSource, GpuSourceError
+from cotenant_agent.gpus.sampler import GpuSampler, XidListener
 from cotenant_agent.gpus.simulated import SimulatedSource
-from cotenant_agent.reports.gpunode_client import UNREACHABLE, KubernetesCluster, brief
-from cotenant_agent.reports.node_view import Observer
+from cotenant_agent.reports.gpunode_client import UNREACHABLE, KubernetesGPUNodeClient, error_summary
+from cotenant_agent.reports.node_view import NodeObserver
 
 log = logging.getLogger("cotenant.agent")
 
-TURN_S = 1.0
-NODE_EVERY_S = 10.0
+RECONCILE_INTERVAL_S = 1.0
+NODE_INTERVAL_S = 10.0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -51,42 +51,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     address, _, port = args.listen.rpartition(":")
     if not args.node or not port.isdigit():
-        return refuse("give --node NAME (or NODE_NAME) and --listen [ADDRESS]:PORT")
+        return exit_refused("give --node NAME (or NODE_NAME) and --listen [ADDRESS]:PORT")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        cluster = KubernetesCluster(args.node)
+        cluster = KubernetesGPUNodeClient(args.node)
         source = open_source(args, cluster)
-        observer = look_around(args, cluster, source)
-    except (SourceError, *UNREACHABLE) as error:
-        return refuse(str(error) if isinstance(error, SourceError) else brief(error))
+        observer = make_observer(args, cluster, source)
+    except (GpuSourceError, *UNREACHABLE) as error:
+        return exit_refused(str(error) if isinstance(error, GpuSourceError) else error_summary(error))
     agent = Agent(cluster, observer, booted_at=boot_time_in(Path("/proc/stat").read_text()))
     server = metrics.serve(agent, (address, int(port)))
-    sampler, events = Sampler(source, stop, every_s=args.poll), XidListener(source, stop)
+    sampler, events = GpuSampler(source, stop, every_s=args.poll), XidListener(source, stop)
     threading.Thread(target=cluster.watch_pods, args=(stop,), name="pods", daemon=True).start()
     sampler.start()
     events.start()
-    while not stop.wait(TURN_S):
-        agent.turn(sampler.latest, events.taken(), time.time())
+    while not stop.wait(RECONCILE_INTERVAL_S):
+        agent.reconcile(sampler.latest, events.drain(), time.time())
     server.shutdown()
     log.info("stopped")
     return 0
 
 
-def refuse(why: str) -> int:
+def exit_refused(why: str) -> int:
     sys.stderr.write(f"cotenant agent: {why}\n")
     return 2
 
 
-def open_source(args: argparse.Namespace, cluster: KubernetesCluster) -> Source:
+def open_source(args: argparse.Namespace, cluster: KubernetesGPUNodeClient) -> GpuSource:
     if args.simulate_file is not None:
         log.warning("SIMULATED GPUs, from %s: no GPU of this machine is read or protected", args.simulate_file)
         return SimulatedSource(args.node, lambda: read_file(args.simulate_file), str(args.simulate_file))
     if args.simulate:
         where = f"annotation {ANNOTATION_SIMULATED_GPUS} of Node {args.node}"
         log.warning("SIMULATED GPUs, from %s: no GPU of this machine is read or protected", where)
-        return SimulatedSource(args.node, at_most_every(NODE_EVERY_S, lambda: annotated(cluster)), where)
+        return SimulatedSource(args.node, rate_limited(NODE_INTERVAL_S, lambda: simulated_annotation(cluster)), where)
     from cotenant_agent.gpus.nvml import NvmlSource
 
     return NvmlSource()
@@ -96,28 +96,28 @@ def read_file(path: Path) -> str:
     try:
         return path.read_text()
     except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error.strerror}") from error
+        raise GpuSourceError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def annotated(cluster: KubernetesCluster) -> str:
+def simulated_annotation(cluster: KubernetesGPUNodeClient) -> str:
     try:
         node = cluster.node()
     except UNREACHABLE as error:
-        raise SourceError(f"the Node cannot be read: {brief(error)}") from error
+        raise GpuSourceError(f"the Node cannot be read: {error_summary(error)}") from error
     # A Node that is not annotated has no GPUs; the class and memory of none are of no matter.
     none = '{"class": "none", "memory": "1Mi", "count": 0}'
     return (node["metadata"].get("annotations") or {}).get(ANNOTATION_SIMULATED_GPUS, none) or none
 
 
-def at_most_every(seconds: float, read: Callable[[], str]) -> Callable[[], str]:
-    """`read`, asked no more often than this; in between, and while it fails, its last answer."""
+def rate_limited(seconds: float, read: Callable[[], str]) -> Callable[[], str]:
+    """`read`, called no more often than this; in between, and while it fails, its last result."""
     kept: list[tuple[float, str]] = []
 
     def answer() -> str:
         if not kept or time.monotonic() - kept[0][0] >= seconds:
             try:
                 kept[:] = [(time.monotonic(), read())]
-            except SourceError:
+            except GpuSourceError:
                 if not kept:
                     raise
         return kept[0][1]
@@ -125,8 +125,8 @@ def at_most_every(seconds: float, read: Callable[[], str]) -> Callable[[], str]:
     return answer
 
 
-def look_around(args: argparse.Namespace, cluster: KubernetesCluster, source: Source) -> Observer:
-    """What the node can do, found once, at start."""
+def make_observer(args: argparse.Namespace, cluster: KubernetesGPUNodeClient, source: GpuSource) -> NodeObserver:
+    """Detect what the node can do, once, at start."""
     processes = HostProcesses(args.host / "proc")
     attributing = processes.readable()
     inventory = source.inventory()
@@ -134,4 +134,4 @@ def look_around(args: argparse.Namespace, cluster: KubernetesCluster, source: So
         log.warning("%s is not the host's /proc: memory cannot be attributed to pods", args.host / "proc")
     found = capabilities.detect(args.host, runtime_class=cluster.runtime_class_exists(args.runtime_class))
     log.info("node=%s gpus=%d %s", args.node, len(inventory.gpus), found)
-    return Observer(inventory, found, owner=processes.owner, attributing=attributing)
+    return NodeObserver(inventory, found, owner=processes.owner, attributing=attributing)

@@ -1,4 +1,4 @@
-"""The agent's window: /metrics for Prometheus, /healthz and /readyz for the kubelet.
+"""The agent's HTTP server: /metrics for Prometheus, /healthz and /readyz for the kubelet.
 
 The figures are made from the latest view at the moment of the scrape, so a pod that left leaves no stale series.
 """
@@ -16,15 +16,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from cotenant_agent.agent import Agent
-from cotenant_agent.reports.node_view import View
+from cotenant_agent.reports.node_view import NodeView
 
 MIB: Final = 1024 * 1024
 READY_AGE_S: Final = 30.0
 LIVE_AGE_S: Final = 180.0
-"""A driver call that hangs this long is helped by nothing but a new process, if by anything."""
+"""A driver call that hangs this long needs a new process, if that helps at all."""
 
 
-class ViewCollector:
+class NodeViewCollector:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
 
@@ -36,16 +36,16 @@ class ViewCollector:
         if view is None:
             return
         yield GaugeMetricFamily(
-            "cotenant_agent_look_seconds", "How long the last look at all GPUs took", value=self._agent.took_s
+            "cotenant_agent_look_seconds", "How long the last look at all GPUs took", value=self._agent.poll_duration_s
         )
         yield GaugeMetricFamily(
             "cotenant_agent_look_age_seconds", "Since the last look", value=max(0.0, time.time() - view.taken_at)
         )
-        yield from gpu_figures(view)
-        yield from pod_figures(view)
+        yield from gpu_metrics(view)
+        yield from pod_metrics(view)
 
 
-def gpu_figures(view: View) -> Iterator[Metric]:
+def gpu_metrics(view: NodeView) -> Iterator[Metric]:
     labels = ["uuid", "class", "simulated"]
     total = GaugeMetricFamily("cotenant_gpu_memory_bytes", "Memory of the GPU", labels=labels)
     used = GaugeMetricFamily("cotenant_gpu_memory_used_bytes", "Memory in use, as the driver says", labels=labels)
@@ -75,7 +75,7 @@ def gpu_figures(view: View) -> Iterator[Metric]:
     yield from (total, used, load, healthy, slow, ecc, xids)
 
 
-def pod_figures(view: View) -> Iterator[Metric]:
+def pod_metrics(view: NodeView) -> Iterator[Metric]:
     labels = ["uuid", "namespace", "pod", "pod_uid"]
     used = GaugeMetricFamily("cotenant_pod_gpu_memory_used_bytes", "Memory that a pod uses of a GPU", labels=labels)
     quota = GaugeMetricFamily(
@@ -97,19 +97,19 @@ def pod_figures(view: View) -> Iterator[Metric]:
     yield from (used, quota, foreign, over)
 
 
-def look_age(agent: Agent, started: float, now: float) -> float:
+def sample_age_s(agent: Agent, started: float, now: float) -> float:
     return now - (agent.view.taken_at if agent.view is not None else started)
 
 
 def serve(agent: Agent, address: tuple[str, int]) -> ThreadingHTTPServer:
-    """Starts the server in a thread of its own and returns it; `shutdown()` ends it."""
+    """Start the server in a thread of its own and return it; `shutdown()` ends it."""
     registry = CollectorRegistry()
-    registry.register(ViewCollector(agent))
+    registry.register(NodeViewCollector(agent))
     started = time.time()
 
-    class Window(BaseHTTPRequestHandler):
+    class MetricsHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            age = look_age(agent, started, time.time())
+            age = sample_age_s(agent, started, time.time())
             if self.path == "/metrics":
                 self._answer(200, generate_latest(registry), CONTENT_TYPE_LATEST)
             elif self.path == "/healthz":
@@ -128,8 +128,8 @@ def serve(agent: Agent, address: tuple[str, int]) -> ThreadingHTTPServer:
             self.wfile.write(body)
 
         def log_message(self, *args: object) -> None:
-            """Probes come every few seconds; they are not news."""
+            """Log nothing: probes come every few seconds."""
 
-    server = ThreadingHTTPServer(address, Window)
-    threading.Thread(target=server.serve_forever, name="window", daemon=True).start()
+    server = ThreadingHTTPServer(address, MetricsHandler)
+    threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     return server

@@ -118,7 +118,9 @@ def test_of_a_parent_and_its_child_the_first_failure_is_named(tmp_path: Path, mo
     assert cause.message == "rank 1 ended with 1: ValueError: empty (child.py:2, in load)"
 
 
-def test_a_shell_that_goes_on_after_a_failure_has_the_last_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shell_that_goes_on_after_a_failure_has_the_last_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     command = " ".join(program(tmp_path, FAILS + "load()"))
     for script, want in (
         (f"set -e; {command}", "ended with 1: ValueError: empty (train.py:2, in load)"),
@@ -148,7 +150,9 @@ def test_a_log_line_about_a_peer_is_not_blame_where_the_exception_is_the_program
 
 def test_outside_a_rank_nothing_is_written(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(layout.HOOK_DIR), "COTENANT_STATE_DIR": str(tmp_path)}
-    done = subprocess.run(program(tmp_path, "1 / 0"), cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        program(tmp_path, "1 / 0"), cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr.count("ZeroDivisionError")) == (1, 1)
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 

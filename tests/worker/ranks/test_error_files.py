@@ -31,7 +31,13 @@ def test_what_is_no_error_file_is_none(data: bytes) -> None:
 
 
 def test_fields_are_bounded_plain_and_finite() -> None:
-    hostile = GOOD | {"type": "a\nb\x1b[31m", "message": "x\x00y\n" + "z" * 10**4, "frame": 3, "time": "nan", "chain": 7}
+    hostile = GOOD | {
+        "type": "a\nb\x1b[31m",
+        "message": "x\x00y\n" + "z" * 10**4,
+        "frame": 3,
+        "time": "nan",
+        "chain": 7,
+    }
     error = parse(json.dumps(hostile).encode(), 7)
     assert error is not None
     assert (error.type, error.frame, error.time, error.chain) == ("a b [31m", "", 0.0, ())

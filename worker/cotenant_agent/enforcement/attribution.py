@@ -1,8 +1,9 @@
-"""Which pod a process on a GPU belongs to: host PID → cgroup path → pod UID and container ID.
+"""Attributes a process on a GPU to its pod: host PID → cgroup path → pod UID and container ID.
 
 The driver names host PIDs and knows nothing of containers, so the agent reads the host's /proc, mounted read-only. The
 path is searched, never anchored: an agent in a private cgroup namespace sees `/../../kubepods-…`. A PID is only
-believed together with its start time, because PIDs are used again.
+believed together with its start time, because PIDs are used again. (psutil reads no cgroups, and one /proc per
+process only: the whole of what it would replace is field 22 of one line.)
 """
 
 from __future__ import annotations
@@ -19,39 +20,39 @@ POD_PATH: Final = re.compile(
     r"/(?:(?:cri-containerd|crio|docker)-)?(?P<container>[0-9a-f]{64})(?:\.scope)?(?:/|$)"
 )
 
-MOST_KNOWN: Final = 4096
+MAX_REMEMBERED: Final = 4096
 
 
-class Kind(StrEnum):
+class OwnerKind(StrEnum):
     POD = "pod"
     FOREIGN = "foreign"
     """Alive, on the GPU, and in no pod."""
     GONE = "gone"
-    """Ended between the driver's list and our look."""
+    """Ended between the driver's list and the look at /proc."""
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
-    kind: Kind
+class ProcessOwner:
+    kind: OwnerKind
     pod_uid: str = ""
     container: str = ""
 
 
-FOREIGN: Final = Owner(Kind.FOREIGN)
-GONE: Final = Owner(Kind.GONE)
+FOREIGN: Final = ProcessOwner(OwnerKind.FOREIGN)
+GONE: Final = ProcessOwner(OwnerKind.GONE)
 
 
-def owner_in(cgroup: str) -> Owner:
+def owner_in(cgroup: str) -> ProcessOwner:
     """From the text of /proc/<pid>/cgroup, version 1 or 2."""
     for line in cgroup.splitlines():
         path = line.split(":", 2)[-1]
         if (found := POD_PATH.search(path)) is not None:
-            return Owner(Kind.POD, pod_uid(found["uid"]), found["container"])
+            return ProcessOwner(OwnerKind.POD, pod_uid(found["uid"]), found["container"])
     return FOREIGN
 
 
 def pod_uid(written: str) -> str:
-    """systemd's slices write the UID with underscores. A static pod's UID is 32 hex digits and stays as it is."""
+    """The UID as Kubernetes writes it: systemd's slices have underscores. A static pod's UID is 32 hex digits."""
     return written.replace("_", "-")
 
 
@@ -66,20 +67,20 @@ def boot_time_in(stat: str) -> float:
 
 
 class HostProcesses:
-    """Owners of processes, remembered as long as the process lives. `root` is the host's /proc."""
+    """Owners of processes, remembered for the life of each process. `root` is the host's /proc."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._known: dict[int, tuple[int, Owner]] = {}
+        self._known: dict[int, tuple[int, ProcessOwner]] = {}
 
     def readable(self) -> bool:
-        """Whether this is the host's /proc at all: PID 1 must have a cgroup."""
+        """True if this is the host's /proc at all: PID 1 must have a cgroup."""
         try:
             return bool((self._root / "1" / "cgroup").read_text())
         except OSError:
             return False
 
-    def owner(self, pid: int) -> Owner:
+    def owner(self, pid: int) -> ProcessOwner:
         folder = self._root / str(pid)
         try:
             started = start_time_in((folder / "stat").read_text())
@@ -92,7 +93,7 @@ class HostProcesses:
         except (FileNotFoundError, ProcessLookupError, IndexError, ValueError):
             self._known.pop(pid, None)
             return GONE
-        if len(self._known) >= MOST_KNOWN:
+        if len(self._known) >= MAX_REMEMBERED:
             self._known.clear()
         self._known[pid] = (started, owner)
         return owner

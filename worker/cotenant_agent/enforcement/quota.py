@@ -1,4 +1,4 @@
-"""Who uses more GPU memory than was granted. Pure: grants and use in, violations out; the operator acts on them.
+"""Finds pods that use more GPU memory than was granted. Pure: grants and use in, violations out; the operator acts.
 
 A pod is over on a GPU when it uses more than its quota × 1.05. Three polls in a row make a violation, so that the short
 overlap of two processes does not; it ends when use is back at the quota or below, or the pod is gone.
@@ -18,19 +18,19 @@ POLLS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class PodGpu:
     """A pod on a GPU."""
 
     pod_uid: str
     gpu_uuid: str
 
 
-Usage: TypeAlias = Mapping[Holding, int]
+Usage: TypeAlias = Mapping[PodGpu, int]
 """MiB, as the driver counts: context and NCCL included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class PodQuota:
     """What the operator granted to one pod of this node."""
 
     pod_uid: str
@@ -42,7 +42,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """How long one holding has been over; the watch's memory between polls."""
+    """How long a pod has been over its quota on one GPU: the state between polls."""
 
     polls: int
     since: float
@@ -51,7 +51,7 @@ class Excess:
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class QuotaViolation:
     pod_uid: str
     gpu_uuid: str
     memory_mib: int
@@ -59,10 +59,10 @@ class Violation:
     since: float
 
 
-Watch: TypeAlias = Mapping[Holding, Excess]
+Excesses: TypeAlias = Mapping[PodGpu, Excess]
 
 
-def grant_of(pod: Mapping[str, Any]) -> Grant | None:
+def grant_of(pod: Mapping[str, Any]) -> PodQuota | None:
     """From a managed pod as the API server gives it; None when it carries no contract that can be read."""
     containers = (pod.get("spec") or {}).get("containers") or []
     env = {e["name"]: e.get("value") or "" for c in containers for e in c.get("env") or []}
@@ -78,25 +78,27 @@ def grant_of(pod: Mapping[str, Any]) -> Grant | None:
     for rank in mine.ranks:
         for gpu in rank.gpus:
             quota[gpu.uuid] = quota.get(gpu.uuid, 0) + gpu.memory_mib
-    return Grant(pod_uid=metadata["uid"], namespace=metadata["namespace"], pod=metadata["name"], quota_mib=quota)
+    return PodQuota(pod_uid=metadata["uid"], namespace=metadata["namespace"], pod=metadata["name"], quota_mib=quota)
 
 
-def step(watch: Watch, usage: Usage, grants: Mapping[str, Grant], now: float) -> tuple[Watch, tuple[Violation, ...]]:
-    """One poll. Only pods with a grant are judged: others are foreign, and foreign is reported, not punished."""
-    over: dict[Holding, Excess] = {}
-    for holding, used in usage.items():
-        grant = grants.get(holding.pod_uid)
+def evaluate(
+    excesses: Excesses, usage: Usage, grants: Mapping[str, PodQuota], now: float
+) -> tuple[Excesses, tuple[QuotaViolation, ...]]:
+    """Evaluate one poll. Only pods with a grant can violate it; others are foreign, which is reported, not punished."""
+    over: dict[PodGpu, Excess] = {}
+    for on_gpu, used in usage.items():
+        grant = grants.get(on_gpu.pod_uid)
         if grant is None:
             continue
-        quota = grant.quota_mib.get(holding.gpu_uuid, 0)
-        before = watch.get(holding)
+        quota = grant.quota_mib.get(on_gpu.gpu_uuid, 0)
+        before = excesses.get(on_gpu)
         violating = before is not None and before.polls >= POLLS
         if used * 100 > quota * TOLERANCE_PERCENT or (violating and used > quota):
             polls, since = (before.polls + 1, before.since) if before else (1, now)
-            over[holding] = Excess(polls, since, used, quota)
+            over[on_gpu] = Excess(polls, since, used, quota)
     violations = tuple(
-        Violation(holding.pod_uid, holding.gpu_uuid, excess.used_mib, excess.quota_mib, excess.since)
-        for holding, excess in sorted(over.items(), key=lambda item: (item[0].pod_uid, item[0].gpu_uuid))
+        QuotaViolation(on_gpu.pod_uid, on_gpu.gpu_uuid, excess.used_mib, excess.quota_mib, excess.since)
+        for on_gpu, excess in sorted(over.items(), key=lambda item: (item[0].pod_uid, item[0].gpu_uuid))
         if excess.polls >= POLLS
     )
     return over, violations

@@ -1,6 +1,6 @@
-"""What this node can do to keep tenants apart, found by looking: nothing assumed, nothing downgraded in silence.
+"""Detects what this node can do to isolate tenants: nothing assumed, nothing downgraded in silence.
 
-`runtimeClass` and `cdi` say how GPUs can get into a pod; `dmem` and `mps` what could limit memory and compute. The
+`runtimeClass` and `cdi`: how GPUs can get into a pod; `dmem` and `mps`: what could limit memory and compute. The
 isolation level is what Cotenant enforces here today, not what the hardware could do.
 """
 
@@ -20,7 +20,7 @@ class Capabilities:
     dmem: bool = False
     mps: bool = False
     env_allowed: bool | None = None
-    """Whether the runtime honours NVIDIA_VISIBLE_DEVICES of an ordinary pod; None: its configuration is not here."""
+    """The runtime honours NVIDIA_VISIBLE_DEVICES of an ordinary pod; None: its configuration is not mounted."""
     toolkit_version: str = ""
 
 
@@ -37,7 +37,7 @@ def detect(host: Path, *, runtime_class: bool, product: str = "") -> Capabilitie
 
 
 def isolation(found: Capabilities, *, simulated: bool, attributing: bool) -> str:
-    """`Watched` needs the host's /proc, else nobody can say whose memory it is. `Hard` is not offered yet."""
+    """The level that is enforced. `Watched` needs the host's /proc to attribute memory. `Hard` is not offered yet."""
     if simulated or not found.runtime_class or found.env_allowed is False:
         return "None"
     return "Watched" if attributing else "Cooperative"
@@ -58,7 +58,7 @@ def _has_nvidia_spec(folder: Path) -> bool:
 
 
 def toolkit_in(packages: str) -> str:
-    """From Debian's list of packages, where the chart was told to mount it; elsewhere the version stays unknown."""
+    """The version in Debian's list of packages, where the chart mounts it; elsewhere it stays unknown."""
     for stanza in packages.split("\n\n"):
         if re.search(r"^Package: nvidia-container-toolkit$", stanza, re.MULTILINE):
             found = re.search(r"^Version: (\S+)$", stanza, re.MULTILINE)

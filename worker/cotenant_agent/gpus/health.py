@@ -1,9 +1,9 @@
-"""When a GPU is cordoned and when it comes back. Pure: events and signs in, cordons out.
+"""Cordons GPUs and lifts the cordons. Pure: events and signs in, cordons out.
 
 The table follows NVIDIA's XID catalogue. A program's own fault never cordons a GPU, unless it meets different pods on
 the same GPU (`Suspect`). Cordons come at once and go slowly: a sign must be good for some minutes, an XID that calls
-for a reset waits until the driver itself says that no recovery is due, and what the driver cannot say waits for a
-reboot or for the administrator's hand (`cotenant.dev/uncordon` on the GPUNode).
+for a reset waits until the driver itself says that no recovery is due, and what the driver does not show waits for a
+reboot or for the administrator (`cotenant.dev/uncordon` on the GPUNode).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from cotenant import names
-from cotenant_agent.gpus.readings import Gpu, Signs, Xid
+from cotenant_agent.gpus.readings import Gpu, HealthSigns, XidEvent
 
 SIGNS_GOOD_S: Final = 300.0
 DRIVER_GOOD_S: Final = 600.0
@@ -24,7 +24,7 @@ SUSPECT_PODS: Final = 3
 SUSPECT_WINDOW_S: Final = 3600.0
 
 
-class Scope(StrEnum):
+class XidScope(StrEnum):
     """How far an event reaches."""
 
     APP = "app"
@@ -33,44 +33,44 @@ class Scope(StrEnum):
     NODE = "node"
 
 
-class Clears(StrEnum):
+class ClearedBy(StrEnum):
     """What lifts a cordon."""
 
     SIGNS = "signs"
     DRIVER = "driver"
-    HAND = "hand"
+    MANUAL = "hand"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    scope: Scope
-    words: str
-    clears: Clears = Clears.DRIVER
+class XidRule:
+    scope: XidScope
+    text: str
+    clears: ClearedBy = ClearedBy.DRIVER
 
 
 RESET: Final = "the GPU needs a reset"
-XIDS: Final[Mapping[int, Rule]] = {
-    13: Rule(Scope.APP, "graphics engine exception in a program"),
-    31: Rule(Scope.APP, "memory page fault in a program"),
-    43: Rule(Scope.APP, "the GPU stopped processing a program"),
-    45: Rule(Scope.APP, "a program was cleaned up after an earlier fault"),
-    94: Rule(Scope.APP, "contained memory error: the program must restart"),
-    46: Rule(Scope.GPU, f"the GPU stopped processing; {RESET}"),
-    48: Rule(Scope.GPU, f"double-bit memory error; {RESET}"),
-    62: Rule(Scope.GPU, f"internal micro-controller halt; {RESET}"),
-    63: Rule(Scope.GPU, "a memory row was remapped; it takes effect with a reset when the jobs are done"),
-    64: Rule(Scope.GPU, f"a memory row could not be remapped; {RESET}"),
-    74: Rule(Scope.PEERS, "NVLink error; check the link before multi-GPU jobs use it", Clears.HAND),
-    79: Rule(Scope.NODE, "the GPU has fallen off the bus; the node needs a reboot", Clears.HAND),
-    95: Rule(Scope.GPU, f"uncontained memory error; {RESET}"),
-    109: Rule(Scope.GPU, f"context switch timeout; {RESET}"),
-    110: Rule(Scope.GPU, f"security fault; {RESET}"),
-    119: Rule(Scope.GPU, f"GSP firmware timeout; {RESET}"),
-    120: Rule(Scope.GPU, f"GSP firmware error; {RESET}"),
-    136: Rule(Scope.GPU, f"link training failed; {RESET}"),
-    140: Rule(Scope.GPU, f"unrecovered memory error; {RESET}"),
-    143: Rule(Scope.GPU, f"GPU initialisation error; {RESET}"),
-    158: Rule(Scope.GPU, f"GPU fatal timeout; {RESET}"),
+XIDS: Final[Mapping[int, XidRule]] = {
+    13: XidRule(XidScope.APP, "graphics engine exception in a program"),
+    31: XidRule(XidScope.APP, "memory page fault in a program"),
+    43: XidRule(XidScope.APP, "the GPU stopped processing a program"),
+    45: XidRule(XidScope.APP, "a program was cleaned up after an earlier fault"),
+    94: XidRule(XidScope.APP, "contained memory error: the program must restart"),
+    46: XidRule(XidScope.GPU, f"the GPU stopped processing; {RESET}"),
+    48: XidRule(XidScope.GPU, f"double-bit memory error; {RESET}"),
+    62: XidRule(XidScope.GPU, f"internal micro-controller halt; {RESET}"),
+    63: XidRule(XidScope.GPU, "a memory row was remapped; it takes effect with a reset when the jobs are done"),
+    64: XidRule(XidScope.GPU, f"a memory row could not be remapped; {RESET}"),
+    74: XidRule(XidScope.PEERS, "NVLink error; check the link before multi-GPU jobs use it", ClearedBy.MANUAL),
+    79: XidRule(XidScope.NODE, "the GPU has fallen off the bus; the node needs a reboot", ClearedBy.MANUAL),
+    95: XidRule(XidScope.GPU, f"uncontained memory error; {RESET}"),
+    109: XidRule(XidScope.GPU, f"context switch timeout; {RESET}"),
+    110: XidRule(XidScope.GPU, f"security fault; {RESET}"),
+    119: XidRule(XidScope.GPU, f"GSP firmware timeout; {RESET}"),
+    120: XidRule(XidScope.GPU, f"GSP firmware error; {RESET}"),
+    136: XidRule(XidScope.GPU, f"link training failed; {RESET}"),
+    140: XidRule(XidScope.GPU, f"unrecovered memory error; {RESET}"),
+    143: XidRule(XidScope.GPU, f"GPU initialisation error; {RESET}"),
+    158: XidRule(XidScope.GPU, f"GPU fatal timeout; {RESET}"),
 }
 """154 (recovery action changed) is not here: the next poll reads the recovery action itself."""
 
@@ -88,13 +88,13 @@ RECOVERY_ACTIONS: Final = {
 @dataclass(frozen=True, slots=True)
 class Cordon:
     code: str
-    words: str
+    text: str
     since: float
-    clears: Clears
+    clears: ClearedBy
     good_since: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.code}: {self.words}"
+        return f"{self.code}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +105,22 @@ class AppFault:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
-    """The agent's memory of what is wrong with this node's GPUs."""
+class NodeHealth:
+    """The state of this node's GPUs between polls: cordons and what leads to them."""
 
     cordons: Mapping[str, tuple[Cordon, ...]] = field(default_factory=dict)
-    """GPU UUID → why, oldest first."""
+    """GPU UUID → its cordons, oldest first."""
     faults: tuple[AppFault, ...] = ()
     throttled_since: Mapping[str, float] = field(default_factory=dict)
     slow: Mapping[str, str] = field(default_factory=dict)
-    """GPU UUID → what a job found, as the operator passes it on. A job's word cordons nothing."""
+    """GPU UUID → what a job found, as the operator passes it on. That cordons nothing."""
 
     def reason(self, gpu_uuid: str) -> str:
-        """Why this GPU takes no new work; empty when it does."""
+        """The cordons of this GPU as text; empty when it takes new work."""
         return SEPARATOR.join(str(cordon) for cordon in self.cordons.get(gpu_uuid, ()))
 
     def warning(self, gpu_uuid: str, now: float) -> str:
-        """What slows this GPU down without making it unfit; empty when nothing does."""
+        """What slows this GPU down without cordoning it; empty when nothing does."""
         since = self.throttled_since.get(gpu_uuid)
         found = [f"{names.HEALTH_SLOW}: {self.slow[gpu_uuid]}"] if gpu_uuid in self.slow else []
         if since is not None and now - since >= THROTTLED_S:
@@ -128,23 +128,26 @@ class Health:
         return SEPARATOR.join(found)
 
 
-def after_xid(health: Health, xid: Xid, gpus: Iterable[Gpu], pods: Iterable[str]) -> Health:
-    """`pods`: who was on the GPU. An event that names no GPU counts for all of them, as the driver means it."""
+def apply_xid(health: NodeHealth, xid: XidEvent, gpus: Iterable[Gpu], pods: Iterable[str]) -> NodeHealth:
+    """Cordon what an XID reaches. `pods` were on the GPU.
+
+    An event that names no GPU counts for all of them, as the driver means it.
+    """
     rule = XIDS.get(xid.code)
     if rule is None:
         return health
     everywhere = [gpu.uuid for gpu in gpus]
     own = [xid.uuid] if xid.uuid in everywhere and xid.uuid is not None else everywhere
-    if rule.scope is Scope.APP:
+    if rule.scope is XidScope.APP:
         return _after_app_fault(health, xid, pods) if xid.uuid is not None else health
     peers = [peer for gpu in gpus if gpu.uuid in own for peer in gpu.peers]
-    reached = {Scope.GPU: own, Scope.PEERS: own + peers, Scope.NODE: everywhere}[rule.scope]
-    words = rule.words if reached == own else f"{rule.words} (seen on {xid.uuid or 'an unnamed GPU'})"
+    reached = {XidScope.GPU: own, XidScope.PEERS: own + peers, XidScope.NODE: everywhere}[rule.scope]
+    words = rule.text if reached == own else f"{rule.text} (seen on {xid.uuid or 'an unnamed GPU'})"
     cordon = Cordon(f"XID{xid.code}", words, xid.at, rule.clears)
     return replace(health, cordons=_with(health.cordons, reached, cordon))
 
 
-def _after_app_fault(health: Health, xid: Xid, pods: Iterable[str]) -> Health:
+def _after_app_fault(health: NodeHealth, xid: XidEvent, pods: Iterable[str]) -> NodeHealth:
     assert xid.uuid is not None
     recent = [f for f in health.faults if xid.at - f.at <= SUSPECT_WINDOW_S]
     recent += [AppFault(xid.uuid, pod, xid.at) for pod in sorted(set(pods))]
@@ -153,21 +156,23 @@ def _after_app_fault(health: Health, xid: Xid, pods: Iterable[str]) -> Health:
     if len(victims) < SUSPECT_PODS:
         return health
     words = f"programs of {len(victims)} different pods faulted on this GPU within an hour; check it, then uncordon"
-    return replace(health, cordons=_with(health.cordons, [xid.uuid], Cordon("Suspect", words, xid.at, Clears.HAND)))
+    return replace(
+        health, cordons=_with(health.cordons, [xid.uuid], Cordon("Suspect", words, xid.at, ClearedBy.MANUAL))
+    )
 
 
-def after_signs(health: Health, gpu_uuid: str, signs: Signs, now: float) -> Health:
-    """One poll of one GPU: new cordons at once, old ones lifted when what lifts them has held long enough."""
-    bad = dict(_complaints(signs))
+def apply_signs(health: NodeHealth, gpu_uuid: str, signs: HealthSigns, now: float) -> NodeHealth:
+    """Apply one poll of one GPU: new cordons at once; old ones are lifted when what lifts them has held long enough."""
+    bad = dict(_bad_signs(signs))
     kept = []
     for held in health.cordons.get(gpu_uuid, ()):
-        good = held.code not in bad if held.clears is Clears.SIGNS else _driver_is_content(signs, held.clears, bad)
+        good = held.code not in bad if held.clears is ClearedBy.SIGNS else _recovered(signs, held.clears, bad)
         cordon = replace(held, good_since=_first(held.good_since, now) if good else None)
-        needed = SIGNS_GOOD_S if cordon.clears is Clears.SIGNS else DRIVER_GOOD_S
+        needed = SIGNS_GOOD_S if cordon.clears is ClearedBy.SIGNS else DRIVER_GOOD_S
         if cordon.good_since is None or now - cordon.good_since < needed:
             kept.append(cordon)
     known = {cordon.code for cordon in kept}
-    kept += [Cordon(code, words, now, Clears.SIGNS) for code, words in bad.items() if code not in known]
+    kept += [Cordon(code, words, now, ClearedBy.SIGNS) for code, words in bad.items() if code not in known]
     cordons = {uuid: found for uuid, found in health.cordons.items() if uuid != gpu_uuid}
     if kept:
         cordons[gpu_uuid] = tuple(kept)
@@ -183,7 +188,7 @@ def _first(known: float | None, now: float) -> float:
     return now if known is None else known
 
 
-def _complaints(signs: Signs) -> Iterable[tuple[str, str]]:
+def _bad_signs(signs: HealthSigns) -> Iterable[tuple[str, str]]:
     if signs.lost:
         yield "GpuLost", "the driver cannot reach the GPU; the node needs a reboot"
     if signs.reset_required:
@@ -197,12 +202,12 @@ def _complaints(signs: Signs) -> Iterable[tuple[str, str]]:
         yield "RemapPending", "a remapped memory row takes effect with a reset when the jobs are done"
 
 
-def _driver_is_content(signs: Signs, clears: Clears, bad: Mapping[str, str]) -> bool:
-    return clears is Clears.DRIVER and signs.recovery_action == 0 and not bad
+def _recovered(signs: HealthSigns, clears: ClearedBy, bad: Mapping[str, str]) -> bool:
+    return clears is ClearedBy.DRIVER and signs.recovery_action == 0 and not bad
 
 
-def uncordon(health: Health, gpu_uuids: Iterable[str]) -> Health:
-    """The administrator looked. What is still wrong comes back with the next poll."""
+def uncordon(health: NodeHealth, gpu_uuids: Iterable[str]) -> NodeHealth:
+    """Lift all cordons, as the administrator asked. What is still wrong comes back with the next poll."""
     lifted = set(gpu_uuids)
     return replace(
         health,
@@ -211,7 +216,7 @@ def uncordon(health: Health, gpu_uuids: Iterable[str]) -> Health:
     )
 
 
-def remembered(reason: str, now: float, *, rebooted: bool) -> tuple[Cordon, ...]:
+def restored_cordons(reason: str, now: float, *, rebooted: bool) -> tuple[Cordon, ...]:
     """Cordons from the published text, so that a restart of the agent forgets none. Signs are read anew.
 
     A reboot resets every GPU, so it lifts what events have left behind. A suspect stays one.
@@ -223,7 +228,7 @@ def remembered(reason: str, now: float, *, rebooted: bool) -> tuple[Cordon, ...]
         if rule is not None and not rebooted:
             found.append(Cordon(code, words, now, rule.clears))
         elif code == "Suspect":
-            found.append(Cordon(code, words, now, Clears.HAND))
+            found.append(Cordon(code, words, now, ClearedBy.MANUAL))
     return tuple(found)
 
 

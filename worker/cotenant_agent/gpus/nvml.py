@@ -1,7 +1,7 @@
 """The real source: NVML through nvidia-ml-py (`import pynvml`), opened once for the agent's life.
 
 Every call is guarded on its own: an old driver lacks functions, a product lacks features, a container lacks rights, a
-GPU may be gone. What cannot be told becomes None; a GPU that cannot be reached becomes a sign, not an exception.
+GPU may be gone. What cannot be read becomes None; a GPU that cannot be reached becomes a sign, not an exception.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Final, TypeVar
 
 import pynvml
 
-from cotenant_agent.gpus.readings import Gpu, GpuProcess, Inventory, Sample, Signs, SourceError, Xid
+from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuProcess, GpuSample, GpuSourceError, HealthSigns, XidEvent
 
 T = TypeVar("T")
 MIB: Final = 1024 * 1024
 THROTTLES: Final = 0x40 | 0x20 | 0x80
 """Hardware thermal, software thermal, power brake."""
-UNTOLD: Final = (
+UNAVAILABLE: Final = (
     pynvml.NVMLError_FunctionNotFound,
     pynvml.NVMLError_NotSupported,
     pynvml.NVMLError_NoPermission,
@@ -36,11 +36,11 @@ class GpuLostError(Exception):
     reset_required: bool
 
 
-def ask(call: Callable[..., T], *args: Any) -> T | None:
-    """The answer, or None where this driver or product has none. Raises GpuLostError, or NVMLError when unforeseen."""
+def query(call: Callable[..., T], *args: Any) -> T | None:
+    """The result of `call`, or None where there is none here. Raises GpuLostError, or NVMLError when unforeseen."""
     try:
         return call(*args)
-    except UNTOLD:
+    except UNAVAILABLE:
         return None
     except pynvml.NVMLError_GpuIsLost as error:
         raise GpuLostError(reset_required=False) from error
@@ -50,8 +50,8 @@ def ask(call: Callable[..., T], *args: Any) -> T | None:
         raise
 
 
-def text(value: str | bytes | None) -> str:
-    """Old bindings answer in bytes."""
+def decoded(value: str | bytes | None) -> str:
+    """Text of NVML: old bindings return bytes."""
     return value.decode() if isinstance(value, bytes) else (value or "")
 
 
@@ -60,7 +60,7 @@ NOISE: Final = re.compile(r"\b(NVIDIA|Tesla|Quadro|GeForce|Generation|Graphics|D
 
 
 def class_of(product: str) -> str:
-    """`NVIDIA H100 80GB HBM3` → `H100`; a product without a family keeps its words: `GeForce RTX 4090` → `RTX4090`."""
+    """`NVIDIA H100 80GB HBM3` → `H100`; a product without a family keeps its name: `GeForce RTX 4090` → `RTX4090`."""
     found = FAMILY.search(product.replace("-", " "))
     if found is not None:
         return found[1]
@@ -72,64 +72,66 @@ class NvmlSource:
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError_LibraryNotFound as error:
-            raise SourceError(
+            raise GpuSourceError(
                 "libnvidia-ml.so.1 is not in this container: give the agent's pod runtimeClass nvidia and "
                 "NVIDIA_VISIBLE_DEVICES=all, or tell it to simulate (--simulate)"
             ) from error
         except pynvml.NVMLError as error:
-            raise SourceError(f"NVML does not start on this node: {error}. Is the NVIDIA driver loaded?") from error
+            raise GpuSourceError(f"NVML does not start on this node: {error}. Is the NVIDIA driver loaded?") from error
         self._handles: dict[str, Any] = {}
-        self._inventory: Inventory | None = None
+        self._inventory: GpuInventory | None = None
         self._events: Any = None
 
-    def inventory(self) -> Inventory:
+    def inventory(self) -> GpuInventory:
         """Read once: a GPU that is lost later stays in it, unhealthy."""
         if self._inventory is None:
             try:
                 self._inventory = self._discover()
             except pynvml.NVMLError as error:
-                raise SourceError(f"NVML cannot list the GPUs: {error}") from error
+                raise GpuSourceError(f"NVML cannot list the GPUs: {error}") from error
         return self._inventory
 
-    def _discover(self) -> Inventory:
+    def _discover(self) -> GpuInventory:
         handles = {}
         for index in range(pynvml.nvmlDeviceGetCount()):
             try:
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-                handles[text(pynvml.nvmlDeviceGetUUID(handle))] = (index, handle)
+                handles[decoded(pynvml.nvmlDeviceGetUUID(handle))] = (index, handle)
             except pynvml.NVMLError_GpuIsLost:
                 continue  # a GPU that was lost before we came has no UUID to name it by
         self._handles = {uuid: handle for uuid, (_, handle) in handles.items()}
         gpus = tuple(self._facts(uuid, index, handle) for uuid, (index, handle) in handles.items())
-        return Inventory(simulated=False, gpus=gpus, driver_version=text(ask(pynvml.nvmlSystemGetDriverVersion) or ""))
+        return GpuInventory(
+            simulated=False, gpus=gpus, driver_version=decoded(query(pynvml.nvmlSystemGetDriverVersion) or "")
+        )
 
     def _facts(self, uuid: str, index: int, handle: Any) -> Gpu:
-        product = text(ask(pynvml.nvmlDeviceGetName, handle))
+        product = decoded(query(pynvml.nvmlDeviceGetName, handle))
         memory = memory_of(handle)
-        pci = ask(pynvml.nvmlDeviceGetPciInfo, handle)
-        mig = ask(pynvml.nvmlDeviceGetMigMode, handle)
+        pci = query(pynvml.nvmlDeviceGetPciInfo, handle)
+        mig = query(pynvml.nvmlDeviceGetMigMode, handle)
         return Gpu(
             uuid=uuid,
             index=index,
             gpu_class=class_of(product),
             memory_mib=memory[0] // MIB if memory else 0,
             product=product,
-            pci_bus_id=text(pci.busId) if pci is not None else "",
+            pci_bus_id=decoded(pci.busId) if pci is not None else "",
             mig=mig is not None and mig[0] == pynvml.NVML_DEVICE_MIG_ENABLE,
             peers=tuple(sorted(other for other, far in self._handles.items() if other != uuid and linked(handle, far))),
         )
 
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[GpuSample, ...]:
         try:
             return tuple(self._sample(uuid, handle) for uuid, handle in self._handles.items())
         except pynvml.NVMLError as error:
-            raise SourceError(f"NVML cannot read the GPUs: {error}") from error
+            raise GpuSourceError(f"NVML cannot read the GPUs: {error}") from error
 
-    def _sample(self, uuid: str, handle: Any) -> Sample:
+    def _sample(self, uuid: str, handle: Any) -> GpuSample:
         try:
             memory = memory_of(handle)
-            load = ask(pynvml.nvmlDeviceGetUtilizationRates, handle)
-            return Sample(
+            load = query(pynvml.nvmlDeviceGetUtilizationRates, handle)
+            return GpuSample(
                 uuid=uuid,
                 used_mib=memory[1] // MIB if memory else None,
                 utilization_percent=int(load.gpu) if load is not None else None,
@@ -137,9 +139,11 @@ class NvmlSource:
                 signs=signs_of(handle),
             )
         except GpuLostError as lost:
-            return Sample(uuid=uuid, signs=Signs(lost=not lost.reset_required, reset_required=lost.reset_required))
+            return GpuSample(
+                uuid=uuid, signs=HealthSigns(lost=not lost.reset_required, reset_required=lost.reset_required)
+            )
 
-    def wait_for_xid(self, timeout_s: float) -> Xid | None:
+    def wait_for_xid(self, timeout_s: float) -> XidEvent | None:
         try:
             if self._events is None:
                 self._events = self._register()
@@ -147,18 +151,18 @@ class NvmlSource:
         except pynvml.NVMLError_Timeout:
             return None
         except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError) as error:
-            raise SourceError(f"NVML cannot wait for events: {error}") from error
+            raise GpuSourceError(f"NVML cannot wait for events: {error}") from error
         try:
-            uuid = text(pynvml.nvmlDeviceGetUUID(event.device)) or None
+            uuid = decoded(pynvml.nvmlDeviceGetUUID(event.device)) or None
         except pynvml.NVMLError:
             uuid = None
-        return Xid(uuid, int(event.eventData), time.time())
+        return XidEvent(uuid, int(event.eventData), time.time())
 
     def _register(self) -> Any:
         events = pynvml.nvmlEventSetCreate()
         for handle in self._handles.values():
             try:
-                ask(pynvml.nvmlDeviceRegisterEvents, handle, pynvml.nvmlEventTypeXidCriticalError, events)
+                query(pynvml.nvmlDeviceRegisterEvents, handle, pynvml.nvmlEventTypeXidCriticalError, events)
             except GpuLostError:
                 continue
         return events
@@ -166,16 +170,16 @@ class NvmlSource:
 
 def memory_of(handle: Any) -> tuple[int, int] | None:
     """Total and used, in bytes. Version 2 keeps what the driver reserves out of `used`."""
-    memory = ask(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
+    memory = query(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
     if memory is None:
-        memory = ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+        memory = query(pynvml.nvmlDeviceGetMemoryInfo, handle)
     return (int(memory.total), int(memory.used)) if memory is not None else None
 
 
 def linked(near: Any, far: Any) -> bool:
-    """Over NVLink, directly or through a switch."""
+    """True if they reach each other over NVLink, directly or through a switch."""
     try:
-        status = ask(pynvml.nvmlDeviceGetP2PStatus, near, far, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
+        status = query(pynvml.nvmlDeviceGetP2PStatus, near, far, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
     except (GpuLostError, pynvml.NVMLError):
         return False
     return bool(status == pynvml.NVML_P2P_STATUS_OK) if status is not None else False
@@ -189,7 +193,7 @@ def processes_of(handle: Any) -> tuple[GpuProcess, ...]:
         pynvml.nvmlDeviceGetMPSComputeRunningProcesses,
         pynvml.nvmlDeviceGetGraphicsRunningProcesses,
     ):
-        for process in ask(call, handle) or ():
+        for process in query(call, handle) or ():
             used = process.usedGpuMemory
             mib = None if used is None else -(-int(used) // MIB)
             known = found.get(process.pid)
@@ -197,16 +201,16 @@ def processes_of(handle: Any) -> tuple[GpuProcess, ...]:
     return tuple(GpuProcess(pid, mib) for pid, mib in sorted(found.items()))
 
 
-def signs_of(handle: Any) -> Signs:
-    rows = ask(pynvml.nvmlDeviceGetRemappedRows, handle)
-    ecc = ask(
+def signs_of(handle: Any) -> HealthSigns:
+    rows = query(pynvml.nvmlDeviceGetRemappedRows, handle)
+    ecc = query(
         pynvml.nvmlDeviceGetTotalEccErrors,
         handle,
         pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
         pynvml.NVML_VOLATILE_ECC,
     )
-    clocks = ask(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
-    return Signs(
+    clocks = query(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
+    return HealthSigns(
         recovery_action=recovery_action_of(handle),
         remap_pending=bool(rows and rows[2]),
         remap_failed=bool(rows and rows[3]),
@@ -216,7 +220,7 @@ def signs_of(handle: Any) -> Signs:
 
 
 def recovery_action_of(handle: Any) -> int | None:
-    values = ask(pynvml.nvmlDeviceGetFieldValues, handle, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
+    values = query(pynvml.nvmlDeviceGetFieldValues, handle, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
     if values is None or values[0].nvmlReturn != pynvml.NVML_SUCCESS:
         return None
     return int(values[0].value.uiVal)

@@ -1,7 +1,4 @@
-"""What a source of GPUs says, as values: what a GPU is, how it does right now, and what happened to it.
-
-Written by `nvml` and `simulated`, read by everything else in the agent. Nothing here talks to hardware.
-"""
+"""Values that a source of GPUs returns: the inventory, samples of its state, XID events. Nothing talks to hardware."""
 
 from __future__ import annotations
 
@@ -9,13 +6,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
-class SourceError(RuntimeError):
+class GpuSourceError(RuntimeError):
     """The GPUs of this node cannot be read. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """What does not change while the driver is loaded."""
+    """A GPU: what does not change while the driver is loaded."""
 
     uuid: str
     index: int
@@ -29,7 +26,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
+class GpuInventory:
     simulated: bool
     gpus: tuple[Gpu, ...]
     driver_version: str = ""
@@ -40,12 +37,12 @@ class GpuProcess:
     pid: int
     """As the host numbers it."""
     memory_mib: int | None
-    """None: the driver does not tell."""
+    """None: the driver does not show it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Signs:
-    """What the driver says of a GPU's health. None: it does not tell."""
+class HealthSigns:
+    """A GPU's health as the driver shows it. None: this driver or product does not show it."""
 
     lost: bool = False
     reset_required: bool = False
@@ -58,30 +55,30 @@ class Signs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class GpuSample:
     """One GPU at one moment."""
 
     uuid: str
     used_mib: int | None = None
     utilization_percent: int | None = None
     processes: tuple[GpuProcess, ...] = ()
-    signs: Signs = Signs()
+    signs: HealthSigns = HealthSigns()
 
 
 @dataclass(frozen=True, slots=True)
-class Xid:
-    """A critical event of the driver. No UUID: the driver could not say which GPU it was."""
+class XidEvent:
+    """A critical event of the driver. No UUID: the driver did not know the GPU."""
 
     uuid: str | None
     code: int
     at: float
 
 
-class Source(Protocol):
-    """Where GPUs come from. Calls may block for as long as a broken driver pleases; the sampler thread makes them."""
+class GpuSource(Protocol):
+    """A source of GPUs. Calls may block for as long as a broken driver does: only threads of `sampler` make them."""
 
-    def inventory(self) -> Inventory: ...
+    def inventory(self) -> GpuInventory: ...
 
-    def samples(self) -> tuple[Sample, ...]: ...
+    def samples(self) -> tuple[GpuSample, ...]: ...
 
-    def wait_for_xid(self, timeout_s: float) -> Xid | None: ...
+    def wait_for_xid(self, timeout_s: float) -> XidEvent | None: ...

@@ -1,7 +1,7 @@
-"""The threads that talk to the source, so that a call that never returns stops nothing but the news.
+"""Threads that call the source, so that a call that never returns blocks nothing else.
 
-`Sampler` leaves its latest look where the agent finds it; `XidListener` hands events over a queue. When a driver hangs,
-no new look comes, the heartbeat in GPUNode goes stale, and the operator treats the node as unknown: that is the truth.
+`GpuSampler` keeps its latest poll in an attribute; `XidListener` puts events into a queue. When a driver hangs, no new
+poll comes, the heartbeat in GPUNode goes stale, and the operator treats the node as unknown: that is the truth.
 """
 
 from __future__ import annotations
@@ -12,65 +12,65 @@ import threading
 import time
 from dataclasses import dataclass
 
-from cotenant_agent.gpus.readings import Inventory, Sample, Source, SourceError, Xid
+from cotenant_agent.gpus.readings import GpuInventory, GpuSample, GpuSource, GpuSourceError, XidEvent
 
 log = logging.getLogger("cotenant.agent.sampler")
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    inventory: Inventory
-    samples: tuple[Sample, ...]
-    at: float
-    """When the look was complete, in Unix seconds."""
-    took_s: float
+class GpuPoll:
+    inventory: GpuInventory
+    samples: tuple[GpuSample, ...]
+    taken_at: float
+    """When the poll was complete, in Unix seconds."""
+    duration_s: float
 
 
-class Sampler(threading.Thread):
-    def __init__(self, source: Source, stop: threading.Event, *, every_s: float) -> None:
+class GpuSampler(threading.Thread):
+    def __init__(self, source: GpuSource, stop: threading.Event, *, every_s: float) -> None:
         super().__init__(name="sampler", daemon=True)
         self._source, self._stop_event, self._every_s = source, stop, every_s
-        self.latest: Taken | None = None
+        self.latest: GpuPoll | None = None
 
     def run(self) -> None:
-        complaint = ""
+        logged = ""
         while not self._stop_event.is_set():
             started = time.monotonic()
             try:
                 inventory, samples = self._source.inventory(), self._source.samples()
-                self.latest = Taken(inventory, samples, time.time(), time.monotonic() - started)
-                complaint = ""
-            except SourceError as error:
-                if str(error) != complaint:
+                self.latest = GpuPoll(inventory, samples, time.time(), time.monotonic() - started)
+                logged = ""
+            except GpuSourceError as error:
+                if str(error) != logged:
                     log.error("GPUs cannot be read, the heartbeat stands still: %s", error)
-                complaint = str(error)
+                logged = str(error)
             self._stop_event.wait(self._every_s)
 
 
 class XidListener(threading.Thread):
-    def __init__(self, source: Source, stop: threading.Event, *, timeout_s: float = 5.0) -> None:
+    def __init__(self, source: GpuSource, stop: threading.Event, *, timeout_s: float = 5.0) -> None:
         super().__init__(name="xids", daemon=True)
         self._source, self._stop_event, self._timeout_s = source, stop, timeout_s
-        self._events: queue.SimpleQueue[Xid] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[XidEvent] = queue.SimpleQueue()
 
     def run(self) -> None:
-        complaint = ""
+        logged = ""
         while not self._stop_event.is_set():
             try:
                 xid = self._source.wait_for_xid(self._timeout_s)
-            except SourceError as error:
-                if str(error) != complaint:
+            except GpuSourceError as error:
+                if str(error) != logged:
                     log.error("no events of the driver, health rests on polling alone: %s", error)
-                complaint = str(error)
+                logged = str(error)
                 self._stop_event.wait(self._timeout_s)
                 continue
             if xid is not None:
                 log.warning("XID %d on %s", xid.code, xid.uuid or "an unnamed GPU")
                 self._events.put(xid)
 
-    def taken(self) -> list[Xid]:
-        """What happened since the last call."""
-        events: list[Xid] = []
+    def drain(self) -> list[XidEvent]:
+        """The events since the last call."""
+        events: list[XidEvent] = []
         while True:
             try:
                 events.append(self._events.get_nowait())

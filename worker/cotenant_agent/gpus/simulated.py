@@ -1,7 +1,7 @@
-"""GPUs that are not there: a named inventory, for machines without any. The agent says so wherever it says anything.
+"""Simulated GPUs: a named inventory, for machines without any. Status, metrics and log mark them as simulated.
 
 The document is `{"class": "H100", "memory": "80Gi", "count": 2}`, from the Node's annotation
-`cotenant.dev/simulated-gpus` or from a file. `unhealthy`, a list of indexes, makes GPUs fall ill, for tests of faults.
+`cotenant.dev/simulated-gpus` or from a file. `unhealthy`, a list of indexes, makes GPUs unhealthy, for tests of faults.
 UUIDs derive from the node's name and the index, so they survive every restart.
 """
 
@@ -15,14 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from cotenant_agent.gpus.readings import Gpu, Inventory, Sample, Signs, SourceError, Xid
+from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuSample, GpuSourceError, HealthSigns, XidEvent
 
 MIB_PER: Final = {"Mi": 1, "Gi": 1024, "Ti": 1024 * 1024}
-MOST: Final = 64
+MAX_GPUS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SimulatedSpec:
     """The document, parsed."""
 
     gpu_class: str
@@ -31,11 +31,11 @@ class Wish:
     unhealthy: frozenset[int] = frozenset()
 
 
-def parse(text: str, where: str) -> Wish:
+def parse(text: str, where: str) -> SimulatedSpec:
     """Raises SourceError that names the place, the key and what is expected there."""
 
-    def refuse(problem: str) -> SourceError:
-        return SourceError(
+    def refuse(problem: str) -> GpuSourceError:
+        return GpuSourceError(
             f'{where}: {problem}. Expected a document like {{"class": "H100", "memory": "80Gi", "count": 2}}'
         )
 
@@ -53,12 +53,12 @@ def parse(text: str, where: str) -> Wish:
     amount = re.fullmatch(r"(\d+)(Mi|Gi|Ti)", memory) if isinstance(memory, str) else None
     if amount is None or int(amount[1]) == 0:
         raise refuse(f"memory must be an amount such as 80Gi (Mi, Gi or Ti), not {memory!r}")
-    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST:
-        raise refuse(f"count must be a number from 0 to {MOST}, not {count!r}")
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MAX_GPUS:
+        raise refuse(f"count must be a number from 0 to {MAX_GPUS}, not {count!r}")
     unhealthy = document.get("unhealthy", [])
     if not isinstance(unhealthy, list) or any(not isinstance(i, int) or not 0 <= i < count for i in unhealthy):
         raise refuse(f"unhealthy must be a list of indexes below {count}, not {unhealthy!r}")
-    return Wish(gpu_class, int(amount[1]) * MIB_PER[amount[2]], count, frozenset(unhealthy))
+    return SimulatedSpec(gpu_class, int(amount[1]) * MIB_PER[amount[2]], count, frozenset(unhealthy))
 
 
 def gpu_uuid(node: str, index: int) -> str:
@@ -66,15 +66,15 @@ def gpu_uuid(node: str, index: int) -> str:
     return f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{index}.{node}.simulated-gpus.cotenant.dev')}"
 
 
-def gpus_of(node: str, wish: Wish) -> tuple[Gpu, ...]:
-    uuids = [gpu_uuid(node, index) for index in range(wish.count)]
+def gpus_of(node: str, spec: SimulatedSpec) -> tuple[Gpu, ...]:
+    uuids = [gpu_uuid(node, index) for index in range(spec.count)]
     return tuple(
         Gpu(
             uuid=own,
             index=index,
-            gpu_class=wish.gpu_class,
-            memory_mib=wish.memory_mib,
-            product=f"Simulated {wish.gpu_class}",
+            gpu_class=spec.gpu_class,
+            memory_mib=spec.memory_mib,
+            product=f"Simulated {spec.gpu_class}",
             peers=tuple(sorted(set(uuids) - {own})),
         )
         for index, own in enumerate(uuids)
@@ -87,17 +87,19 @@ class SimulatedSource:
     def __init__(self, node: str, read: Callable[[], str], where: str) -> None:
         self._node, self._read, self._where = node, read, where
 
-    def inventory(self) -> Inventory:
-        return Inventory(simulated=True, gpus=gpus_of(self._node, parse(self._read(), self._where)))
+    def inventory(self) -> GpuInventory:
+        return GpuInventory(simulated=True, gpus=gpus_of(self._node, parse(self._read(), self._where)))
 
-    def samples(self) -> tuple[Sample, ...]:
-        wish = parse(self._read(), self._where)
+    def samples(self) -> tuple[GpuSample, ...]:
+        spec = parse(self._read(), self._where)
         return tuple(
-            Sample(uuid=gpu.uuid, used_mib=0, utilization_percent=0, signs=Signs(lost=gpu.index in wish.unhealthy))
-            for gpu in gpus_of(self._node, wish)
+            GpuSample(
+                uuid=gpu.uuid, used_mib=0, utilization_percent=0, signs=HealthSigns(lost=gpu.index in spec.unhealthy)
+            )
+            for gpu in gpus_of(self._node, spec)
         )
 
-    def wait_for_xid(self, timeout_s: float) -> Xid | None:
-        """Simulated GPUs raise no events."""
+    def wait_for_xid(self, timeout_s: float) -> XidEvent | None:
+        """None, after the timeout: simulated GPUs raise no events."""
         time.sleep(timeout_s)
         return None

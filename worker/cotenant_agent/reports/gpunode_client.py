@@ -1,4 +1,4 @@
-"""The agent's few words with the API server: its Node, its GPUNode, the managed pods on its node.
+"""The agent's client of the API server: its Node, its GPUNode, the managed pods on its node.
 
 The typed client re-reads the service-account token by itself. Every call has a deadline, so that a silent API server
 costs a heartbeat and not the agent.
@@ -16,8 +16,8 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from cotenant.names import GROUP, LABEL_MANAGED_BY, MANAGED_BY, VERSION
-from cotenant_agent.enforcement.quota import Grant, grant_of
-from cotenant_agent.gpus.readings import SourceError
+from cotenant_agent.enforcement.quota import PodQuota, grant_of
+from cotenant_agent.gpus.readings import GpuSourceError
 
 log = logging.getLogger("cotenant.agent.cluster")
 
@@ -28,7 +28,9 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 UNREACHABLE: Final = (ApiException, HTTPError, OSError)
 
 
-class Cluster(Protocol):
+class GPUNodeClient(Protocol):
+    """What the agent asks of the API server; tests have another."""
+
     def node(self) -> dict[str, Any]: ...
 
     def runtime_class_exists(self, name: str) -> bool: ...
@@ -39,11 +41,11 @@ class Cluster(Protocol):
 
     def remove_annotation(self, key: str) -> None: ...
 
-    def grants(self) -> Mapping[str, Grant]: ...
+    def grants(self) -> Mapping[str, PodQuota]: ...
 
 
-class KubernetesCluster:
-    """The real one. `watch_pods` runs in a thread of its own and keeps `grants` fresh."""
+class KubernetesGPUNodeClient:
+    """Over the typed client. `watch_pods` runs in a thread of its own and keeps `grants` fresh."""
 
     def __init__(self, node: str) -> None:
         try:
@@ -52,12 +54,12 @@ class KubernetesCluster:
             try:
                 kubernetes.config.load_kube_config()
             except kubernetes.config.ConfigException as error:
-                raise SourceError(f"no cluster: neither a service account nor a kubeconfig ({error})") from error
+                raise GpuSourceError(f"no cluster: neither a service account nor a kubeconfig ({error})") from error
         self._name = node
         self._core = kubernetes.client.CoreV1Api()
         self._custom = kubernetes.client.CustomObjectsApi()
         self._classes = kubernetes.client.NodeV1Api()
-        self._grants: Mapping[str, Grant] = {}
+        self._grants: Mapping[str, PodQuota] = {}
 
     def node(self) -> dict[str, Any]:
         return dict(self._plain(self._core.read_node(self._name, _request_timeout=TIMEOUT_S)))
@@ -72,7 +74,7 @@ class KubernetesCluster:
         return True
 
     def ensure_gpu_node(self, node: Mapping[str, Any]) -> dict[str, Any]:
-        """Create it, or find it and make it belong to the Node that is there now."""
+        """Create it, or find it and make the present Node its owner."""
         owner = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": node["metadata"]["uid"]}
         wanted = {"labels": {LABEL_MANAGED_BY: MANAGED_BY}, "ownerReferences": [owner]}
         body = {
@@ -110,7 +112,7 @@ class KubernetesCluster:
         )
         return dict(answer)
 
-    def grants(self) -> Mapping[str, Grant]:
+    def grants(self) -> Mapping[str, PodQuota]:
         """Of the managed pods on this node that hold or may still hold GPUs."""
         return self._grants
 
@@ -119,7 +121,7 @@ class KubernetesCluster:
             try:
                 self._follow_pods(stop)
             except UNREACHABLE as error:
-                log.warning("pods of this node cannot be watched: %s; trying again", brief(error))
+                log.warning("pods of this node cannot be watched: %s; trying again", error_summary(error))
                 stop.wait(5)
 
     def _follow_pods(self, stop: threading.Event) -> None:
@@ -128,7 +130,7 @@ class KubernetesCluster:
             "label_selector": f"{LABEL_MANAGED_BY}={MANAGED_BY}",
         }
         listed = self._core.list_pod_for_all_namespaces(**where, _request_timeout=TIMEOUT_S)
-        pods = {pod.metadata.uid: grant_of(self._plain(pod)) for pod in listed.items if alive(pod.status.phase)}
+        pods = {pod.metadata.uid: grant_of(self._plain(pod)) for pod in listed.items if may_hold_gpus(pod.status.phase)}
         self._grants = {uid: grant for uid, grant in pods.items() if grant is not None}
         events = kubernetes.watch.Watch().stream(
             self._core.list_pod_for_all_namespaces,
@@ -143,7 +145,7 @@ class KubernetesCluster:
             pod = event["raw_object"]
             grants = dict(self._grants)
             grants.pop(pod["metadata"]["uid"], None)
-            grant = grant_of(pod) if event["type"] != "DELETED" and alive(pod["status"].get("phase")) else None
+            grant = grant_of(pod) if event["type"] != "DELETED" and may_hold_gpus(pod["status"].get("phase")) else None
             if grant is not None:
                 grants[grant.pod_uid] = grant
             self._grants = grants
@@ -152,11 +154,11 @@ class KubernetesCluster:
         return self._core.api_client.sanitize_for_serialization(value)
 
 
-def alive(phase: str | None) -> bool:
+def may_hold_gpus(phase: str | None) -> bool:
     return phase not in {"Succeeded", "Failed"}
 
 
-def brief(error: BaseException) -> str:
+def error_summary(error: BaseException) -> str:
     if isinstance(error, ApiException):
         return f"HTTP {error.status} {error.reason}"
     return f"{type(error).__name__}: {error}"

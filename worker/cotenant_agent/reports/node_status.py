@@ -1,7 +1,7 @@
-"""GPUNode.status as a document, and what of it must be written now. Pure: views in, dictionaries out.
+"""Builds GPUNode.status and decides what of it must be written now. Pure: views in, dictionaries out.
 
 Figures that move all the time (memory, utilisation) ride along with the heartbeat. Anything else that changes is
-written at once: health, violations, who is on a GPU, the inventory itself.
+written at once: health, violations, the pods on a GPU, the inventory itself.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import Any, Final
 
 from cotenant_agent.gpus.capabilities import isolation
 from cotenant_agent.gpus.readings import Gpu
-from cotenant_agent.reports.node_view import View
+from cotenant_agent.reports.node_view import NodeView
 
 HEARTBEAT_S: Final = 15.0
 MIG_REASON: Final = "MigEnabled: partitioned by MIG; Cotenant places whole GPUs and shares of them, not MIG slices"
 
 
-def stamp(at: float) -> str:
+def format_time(at: float) -> str:
     """RFC 3339, whole seconds, as Kubernetes writes time."""
     return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def unstamp(written: str) -> float:
+def parse_time(written: str) -> float:
     return datetime.fromisoformat(written).timestamp()
 
 
-def build(view: View) -> dict[str, Any]:
+def build(view: NodeView) -> dict[str, Any]:
     found = view.capabilities
     return {
-        "heartbeat": stamp(view.taken_at),
+        "heartbeat": format_time(view.taken_at),
         "simulated": view.inventory.simulated,
         "driverVersion": view.inventory.driver_version,
         "toolkitVersion": found.toolkit_version,
@@ -50,7 +50,7 @@ def build(view: View) -> dict[str, Any]:
                 "uuid": violation.gpu_uuid,
                 "memoryMiB": violation.memory_mib,
                 "quotaMiB": violation.quota_mib,
-                "since": stamp(violation.since),
+                "since": format_time(violation.since),
             }
             for violation in view.violations
         ],
@@ -63,7 +63,7 @@ def summary(gpus: Iterable[Gpu]) -> str:
     return ", ".join(f"{count} × {name} {gib}Gi" for (name, gib), count in sorted(kinds.items())) or "no GPUs"
 
 
-def gpu_entry(view: View, gpu: Gpu) -> dict[str, Any]:
+def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:
     sample = view.samples.get(gpu.uuid)
     used = {"memoryMiB": (sample.used_mib or 0) if sample else 0}
     if sample is not None and sample.utilization_percent is not None:
@@ -86,8 +86,8 @@ def gpu_entry(view: View, gpu: Gpu) -> dict[str, Any]:
     }
 
 
-def settled(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document without what moves all the time: when this differs, it is written at once."""
+def without_usage(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without what moves all the time: a change of the rest is written at once."""
     still = {key: value for key, value in document.items() if key != "heartbeat"}
     still["gpus"] = [
         {key: value for key, value in gpu.items() if key not in {"used", "processes"}}
@@ -98,9 +98,9 @@ def settled(document: Mapping[str, Any]) -> dict[str, Any]:
     return still
 
 
-def due(published: Mapping[str, Any] | None, document: Mapping[str, Any], since_last_s: float) -> bool:
-    """Whether to write now."""
-    return published is None or since_last_s >= HEARTBEAT_S or settled(published) != settled(document)
+def must_write(published: Mapping[str, Any] | None, document: Mapping[str, Any], since_last_s: float) -> bool:
+    """True on the first document, on a change, and after `HEARTBEAT_S`."""
+    return published is None or since_last_s >= HEARTBEAT_S or without_usage(published) != without_usage(document)
 
 
 def patch(published: Mapping[str, Any] | None, document: Mapping[str, Any]) -> dict[str, Any]:

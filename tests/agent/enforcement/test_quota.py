@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
-from cotenant_agent.enforcement.quota import Excess, Grant, Holding, Violation, grant_of, step
+from cotenant_agent.enforcement.quota import Excess, PodGpu, PodQuota, QuotaViolation, evaluate, grant_of
 
-HELD = Holding("pod-1", "GPU-a")
+HELD = PodGpu("pod-1", "GPU-a")
 
 
-def grant(quota: int = 1000) -> dict[str, Grant]:
-    return {"pod-1": Grant(pod_uid="pod-1", namespace="red", pod="a-1-0", quota_mib={"GPU-a": quota})}
+def grant(quota: int = 1000) -> dict[str, PodQuota]:
+    return {"pod-1": PodQuota(pod_uid="pod-1", namespace="red", pod="a-1-0", quota_mib={"GPU-a": quota})}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_violation_takes_three_polls_and_ends_at_the_quota(used: Sequence[int 
     watch: Any = {}
     seen = []
     for poll, amount in enumerate(used):
-        watch, violations = step(watch, {} if amount is None else {HELD: amount}, grant(), now=float(poll))
+        watch, violations = evaluate(watch, {} if amount is None else {HELD: amount}, grant(), now=float(poll))
         seen.append(len(violations))
     assert seen == want
 
@@ -37,33 +37,33 @@ def test_a_violation_takes_three_polls_and_ends_at_the_quota(used: Sequence[int 
 def test_a_violation_says_since_when_and_how_much() -> None:
     watch: Any = {}
     for poll in range(4):
-        watch, violations = step(watch, {HELD: 2000 + poll}, grant(), now=100.0 + poll)
-    assert violations == (Violation("pod-1", "GPU-a", 2003, 1000, 100.0),)
+        watch, violations = evaluate(watch, {HELD: 2000 + poll}, grant(), now=100.0 + poll)
+    assert violations == (QuotaViolation("pod-1", "GPU-a", 2003, 1000, 100.0),)
     assert watch == {HELD: Excess(4, 100.0, 2003, 1000)}
 
 
 def test_a_gpu_that_was_not_granted_has_no_quota_at_all() -> None:
     watch: Any = {}
     for poll in range(3):
-        watch, violations = step(watch, {Holding("pod-1", "GPU-b"): 1}, grant(), now=float(poll))
-    assert violations == (Violation("pod-1", "GPU-b", 1, 0, 0.0),)
+        watch, violations = evaluate(watch, {PodGpu("pod-1", "GPU-b"): 1}, grant(), now=float(poll))
+    assert violations == (QuotaViolation("pod-1", "GPU-b", 1, 0, 0.0),)
 
 
 def test_a_pod_without_a_grant_is_not_judged() -> None:
     watch: Any = {}
     for poll in range(3):
-        watch, violations = step(watch, {Holding("stranger", "GPU-a"): 80_000}, grant(), now=float(poll))
+        watch, violations = evaluate(watch, {PodGpu("stranger", "GPU-a"): 80_000}, grant(), now=float(poll))
     assert (watch, violations) == ({}, ())
 
 
 def test_violations_come_in_a_fixed_order() -> None:
     grants = {
-        uid: Grant(pod_uid=uid, namespace="red", pod=uid, quota_mib={"GPU-a": 1, "GPU-b": 1}) for uid in ("p2", "p1")
+        uid: PodQuota(pod_uid=uid, namespace="red", pod=uid, quota_mib={"GPU-a": 1, "GPU-b": 1}) for uid in ("p2", "p1")
     }
-    usage = {Holding(uid, gpu): 9 for gpu in ("GPU-b", "GPU-a") for uid in ("p2", "p1")}
+    usage = {PodGpu(uid, gpu): 9 for gpu in ("GPU-b", "GPU-a") for uid in ("p2", "p1")}
     watch: Any = {}
     for poll in range(3):
-        watch, violations = step(watch, usage, grants, now=float(poll))
+        watch, violations = evaluate(watch, usage, grants, now=float(poll))
     assert [(v.pod_uid, v.gpu_uuid) for v in violations] == [
         ("p1", "GPU-a"),
         ("p1", "GPU-b"),
@@ -95,7 +95,7 @@ def contract() -> str:
 
 
 def test_the_grant_is_the_sum_of_the_ranks_of_this_pod() -> None:
-    assert grant_of(pod([{"name": "COTENANT_CONTRACT", "value": contract()}])) == Grant(
+    assert grant_of(pod([{"name": "COTENANT_CONTRACT", "value": contract()}])) == PodQuota(
         pod_uid="pod-1", namespace="red", pod="a-1-1", quota_mib={"GPU-a": 1000}
     )
 

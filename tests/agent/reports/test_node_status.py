@@ -1,55 +1,19 @@
-"""From samples, owners and grants to the document in GPUNode.status, and when it is written."""
+"""From a view of the node to the document in GPUNode.status, and when it is written."""
 
 from typing import Any
 
 import pytest
 
-from cotenant_agent.enforcement.attribution import FOREIGN, GONE, Kind, Owner
-from cotenant_agent.enforcement.quota import Grant
-from cotenant_agent.gpus.capabilities import Capabilities
-from cotenant_agent.gpus.readings import Gpu, GpuProcess, Inventory, Sample, Signs, Xid
+from cotenant_agent.gpus.readings import Gpu, GpuSample, HealthSigns
 from cotenant_agent.reports import node_status
-from cotenant_agent.reports.node_view import Observer, PodUse, uses_of
-
-NOW = 1_700_000_000.0
-OWNERS = {1: Owner(Kind.POD, "pod-1"), 2: Owner(Kind.POD, "pod-1"), 3: Owner(Kind.POD, "stranger"), 4: FOREIGN, 5: GONE}
-GRANTS = {"pod-1": Grant(pod_uid="pod-1", namespace="red", pod="a-1-0", quota_mib={"GPU-a": 1000})}
-
-
-def make_observer(*, simulated: bool = False, mig: bool = False, attributing: bool = True) -> Observer:
-    inventory = Inventory(
-        simulated=simulated,
-        driver_version="580.65.06",
-        gpus=(
-            Gpu(uuid="GPU-b", index=1, gpu_class="H100", memory_mib=81920, pci_bus_id="2A", peers=("GPU-a",)),
-            Gpu(uuid="GPU-a", index=0, gpu_class="H100", memory_mib=81920, pci_bus_id="18", peers=("GPU-b",), mig=mig),
-        ),
-    )
-    found = Capabilities(runtime_class=True, toolkit_version="1.20.0")
-    return Observer(inventory, found, owner=OWNERS.__getitem__, attributing=attributing)
-
-
-def busy(*pids: int, used: int = 2000, signs: Signs | None = None) -> tuple[Sample, ...]:
-    processes = tuple(GpuProcess(pid, 1500) for pid in pids)
-    return (
-        Sample(uuid="GPU-a", used_mib=used, utilization_percent=37, processes=processes, signs=signs or Signs()),
-        Sample(uuid="GPU-b", used_mib=0),
-    )
-
-
-def test_processes_are_summed_by_pod_and_the_ungranted_is_foreign() -> None:
-    processes = (GpuProcess(1, 100), GpuProcess(2, None), GpuProcess(3, 7), GpuProcess(4, 5), GpuProcess(5, 9))
-    assert uses_of(processes, OWNERS.__getitem__, GRANTS) == (
-        PodUse("", 5, foreign=True),
-        PodUse("pod-1", 100, foreign=False),
-        PodUse("stranger", 7, foreign=True),
-    )
+from cotenant_agent.reports.node_view import NodeObserver
+from tests.agent.reports.observed import GRANTS, NOW, busy, make_observer
 
 
 def test_the_status_is_the_whole_node() -> None:
     observer = make_observer()
     for poll in range(3):
-        view = observer.look(busy(1, 4), GRANTS, NOW + poll)
+        view = observer.observe(busy(1, 4), GRANTS, NOW + poll)
     assert node_status.build(view) == {
         "heartbeat": "2023-11-14T22:13:22Z",
         "simulated": False,
@@ -107,17 +71,17 @@ def test_the_status_is_the_whole_node() -> None:
     ],
     ids=["memory can be attributed", "memory cannot be attributed", "simulated GPUs enforce nothing"],
 )
-def test_the_isolation_level_is_what_can_be_enforced(observer: Observer, level: str) -> None:
-    assert node_status.build(observer.look(busy(), {}, NOW))["isolation"] == level
+def test_the_isolation_level_is_what_can_be_enforced(observer: NodeObserver, level: str) -> None:
+    assert node_status.build(observer.observe(busy(), {}, NOW))["isolation"] == level
 
 
-def health_of(observer: Observer, samples: tuple[Sample, ...]) -> list[tuple[bool, str]]:
-    gpus = node_status.build(observer.look(samples, {}, NOW))["gpus"]
+def health_of(observer: NodeObserver, samples: tuple[GpuSample, ...]) -> list[tuple[bool, str]]:
+    gpus = node_status.build(observer.observe(samples, {}, NOW))["gpus"]
     return [(gpu["healthy"], gpu["health"].partition(":")[0]) for gpu in gpus]
 
 
 def test_a_sick_gpu_is_not_healthy_and_says_why() -> None:
-    assert health_of(make_observer(), busy(signs=Signs(lost=True))) == [(False, "GpuLost"), (True, "")]
+    assert health_of(make_observer(), busy(signs=HealthSigns(lost=True))) == [(False, "GpuLost"), (True, "")]
 
 
 def test_a_gpu_that_is_no_longer_listed_is_not_healthy() -> None:
@@ -128,17 +92,8 @@ def test_a_partitioned_gpu_is_not_offered() -> None:
     assert health_of(make_observer(mig=True), busy()) == [(False, "MigEnabled"), (True, "")]
 
 
-def test_an_event_changes_the_view_without_another_look() -> None:
-    observer = make_observer()
-    view = observer.look(busy(), {}, NOW)
-    observer.event(Xid("GPU-a", 48, NOW))
-    again = observer.after_events(view)
-    assert [gpu["healthy"] for gpu in node_status.build(again)["gpus"]] == [False, True]
-    assert again.xids == {("GPU-a", 48): 1}
-
-
 def changed(**top: Any) -> dict[str, Any]:
-    return node_status.build(make_observer().look(busy(1), GRANTS, NOW)) | top
+    return node_status.build(make_observer().observe(busy(1), GRANTS, NOW)) | top
 
 
 @pytest.mark.parametrize(
@@ -149,13 +104,16 @@ def changed(**top: Any) -> dict[str, Any]:
         pytest.param(changed(driverVersion="1"), 1.0, True, id="another driver"),
         pytest.param(changed(violations=[{"podUID": "p", "uuid": "u", "since": "s"}]), 1.0, True, id="a violation"),
         pytest.param(
-            node_status.build(make_observer().look(busy(1, used=7), GRANTS, NOW)), 1.0, False, id="memory rides along"
+            node_status.build(make_observer().observe(busy(1, used=7), GRANTS, NOW)),
+            1.0,
+            False,
+            id="memory rides along",
         ),
         pytest.param(
-            node_status.build(make_observer().look(busy(1, 3), GRANTS, NOW)), 1.0, True, id="somebody else on a GPU"
+            node_status.build(make_observer().observe(busy(1, 3), GRANTS, NOW)), 1.0, True, id="somebody else on a GPU"
         ),
         pytest.param(
-            node_status.build(make_observer().look(busy(1, signs=Signs(lost=True)), GRANTS, NOW)),
+            node_status.build(make_observer().observe(busy(1, signs=HealthSigns(lost=True)), GRANTS, NOW)),
             1.0,
             True,
             id="a sick GPU",
@@ -163,11 +121,11 @@ def changed(**top: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_written_at_once(document: dict[str, Any], since_last: float, want: bool) -> None:
-    assert node_status.due(changed(), document, since_last) is want
+    assert node_status.must_write(changed(), document, since_last) is want
 
 
 def test_the_first_status_is_always_due() -> None:
-    assert node_status.due(None, changed(), 0.0)
+    assert node_status.must_write(None, changed(), 0.0)
 
 
 def test_a_patch_carries_the_heartbeat_and_what_changed() -> None:
@@ -179,8 +137,8 @@ def test_a_patch_carries_the_heartbeat_and_what_changed() -> None:
 
 
 def test_time_is_written_as_kubernetes_writes_it_and_read_back() -> None:
-    assert node_status.stamp(NOW + 0.9) == "2023-11-14T22:13:20Z"
-    assert node_status.unstamp("2023-11-14T22:13:20Z") == NOW
+    assert node_status.format_time(NOW + 0.9) == "2023-11-14T22:13:20Z"
+    assert node_status.parse_time("2023-11-14T22:13:20Z") == NOW
 
 
 @pytest.mark.parametrize(

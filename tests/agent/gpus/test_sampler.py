@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cotenant_agent.gpus.readings import Inventory, Sample, SourceError, Xid
-from cotenant_agent.gpus.sampler import Sampler, XidListener
+from cotenant_agent.gpus.readings import GpuInventory, GpuSample, GpuSourceError, XidEvent
+from cotenant_agent.gpus.sampler import GpuSampler, XidListener
 
-NOTHING = Inventory(simulated=True, gpus=())
+NOTHING = GpuInventory(simulated=True, gpus=())
 
 
 class ScriptedSource:
@@ -18,28 +18,28 @@ class ScriptedSource:
     def __init__(self) -> None:
         self.release = threading.Event()
         self.mood: Callable[[], None] = lambda: None
-        self.xids: list[Xid | SourceError] = []
+        self.xids: list[XidEvent | GpuSourceError] = []
         self.calls = 0
 
-    def inventory(self) -> Inventory:
+    def inventory(self) -> GpuInventory:
         return NOTHING
 
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[GpuSample, ...]:
         self.calls += 1
         self.mood()
-        return (Sample(uuid=f"look {self.calls}"),)
+        return (GpuSample(uuid=f"look {self.calls}"),)
 
-    def wait_for_xid(self, timeout_s: float) -> Xid | None:
+    def wait_for_xid(self, timeout_s: float) -> XidEvent | None:
         if not self.xids:
             self.release.wait(timeout_s)
             return None
         found = self.xids.pop(0)
-        if isinstance(found, SourceError):
+        if isinstance(found, GpuSourceError):
             raise found
         return found
 
     def fail(self) -> None:
-        raise SourceError("the driver is not there")
+        raise GpuSourceError("the driver is not there")
 
     def hang(self) -> None:
         self.release.wait(60)
@@ -62,7 +62,7 @@ def world() -> Iterator[tuple[ScriptedSource, threading.Event]]:
 
 def test_looks_follow_one_another(world: tuple[ScriptedSource, threading.Event]) -> None:
     source, stop = world
-    sampler = Sampler(source, stop, every_s=0.001)
+    sampler = GpuSampler(source, stop, every_s=0.001)
     sampler.start()
     wait_until(lambda: sampler.latest, "a first look")
     first = sampler.latest
@@ -71,7 +71,7 @@ def test_looks_follow_one_another(world: tuple[ScriptedSource, threading.Event])
 
 def test_a_call_that_hangs_leaves_the_last_look_as_it_was(world: tuple[ScriptedSource, threading.Event]) -> None:
     source, stop = world
-    sampler = Sampler(source, stop, every_s=0.001)
+    sampler = GpuSampler(source, stop, every_s=0.001)
     sampler.start()
     wait_until(lambda: sampler.latest, "a look")
     source.mood = source.hang
@@ -90,7 +90,7 @@ def test_a_driver_that_fails_is_said_once_and_asked_again(
 ) -> None:
     source, stop = world
     source.mood = source.fail
-    sampler = Sampler(source, stop, every_s=0.001)
+    sampler = GpuSampler(source, stop, every_s=0.001)
     sampler.start()
     wait_until(lambda: source.calls >= 5, "five attempts")
     assert sampler.latest is None
@@ -103,16 +103,16 @@ def test_a_driver_that_fails_is_said_once_and_asked_again(
 
 def test_events_are_handed_over_in_order_and_once(world: tuple[ScriptedSource, threading.Event]) -> None:
     source, stop = world
-    source.xids = [Xid("a", 13, 1.0), SourceError("no events"), Xid("b", 79, 2.0)]
+    source.xids = [XidEvent("a", 13, 1.0), GpuSourceError("no events"), XidEvent("b", 79, 2.0)]
     listener = XidListener(source, stop, timeout_s=0.001)
     listener.start()
     wait_until(lambda: not source.xids, "all events taken from the driver")
-    heard: list[Xid] = []
+    heard: list[XidEvent] = []
 
-    def both_taken() -> bool:
-        heard.extend(listener.taken())
+    def both_drained() -> bool:
+        heard.extend(listener.drain())
         return len(heard) == 2
 
-    wait_until(both_taken, "both events handed over")
-    assert heard == [Xid("a", 13, 1.0), Xid("b", 79, 2.0)]
-    assert listener.taken() == []
+    wait_until(both_drained, "both events handed over")
+    assert heard == [XidEvent("a", 13, 1.0), XidEvent("b", 79, 2.0)]
+    assert listener.drain() == []

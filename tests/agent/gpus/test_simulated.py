@@ -4,21 +4,24 @@ import json
 
 import pytest
 
-from cotenant_agent.gpus.readings import Gpu, Sample, Signs, SourceError
-from cotenant_agent.gpus.simulated import SimulatedSource, Wish, gpu_uuid, parse
-from cotenant_agent.main import at_most_every
+from cotenant_agent.gpus.readings import Gpu, GpuSample, GpuSourceError, HealthSigns
+from cotenant_agent.gpus.simulated import SimulatedSource, SimulatedSpec, gpu_uuid, parse
+from cotenant_agent.main import rate_limited
 
 
 @pytest.mark.parametrize(
     ("document", "want"),
     [
-        ({"class": "H100", "memory": "80Gi", "count": 2}, Wish("H100", 81920, 2)),
-        ({"class": "T4", "memory": "512Mi"}, Wish("T4", 512, 1)),
-        ({"class": "B200", "memory": "1Ti", "count": 0}, Wish("B200", 1024 * 1024, 0)),
-        ({"class": "H100", "memory": "80Gi", "count": 2, "unhealthy": [1]}, Wish("H100", 81920, 2, frozenset({1}))),
+        ({"class": "H100", "memory": "80Gi", "count": 2}, SimulatedSpec("H100", 81920, 2)),
+        ({"class": "T4", "memory": "512Mi"}, SimulatedSpec("T4", 512, 1)),
+        ({"class": "B200", "memory": "1Ti", "count": 0}, SimulatedSpec("B200", 1024 * 1024, 0)),
+        (
+            {"class": "H100", "memory": "80Gi", "count": 2, "unhealthy": [1]},
+            SimulatedSpec("H100", 81920, 2, frozenset({1})),
+        ),
     ],
 )
-def test_a_document_is_a_class_an_amount_and_a_number(document: object, want: Wish) -> None:
+def test_a_document_is_a_class_an_amount_and_a_number(document: object, want: SimulatedSpec) -> None:
     assert parse(json.dumps(document), "here") == want
 
 
@@ -45,7 +48,7 @@ def test_a_document_is_a_class_an_amount_and_a_number(document: object, want: Wi
     ],
 )
 def test_a_refusal_names_the_place_and_the_key(text: str, says: str) -> None:
-    with pytest.raises(SourceError) as refused:
+    with pytest.raises(GpuSourceError) as refused:
         parse(text, "annotation x of Node n1")
     assert str(refused.value).startswith("annotation x of Node n1: ")
     assert says in str(refused.value)
@@ -67,7 +70,7 @@ def test_the_source_follows_its_document() -> None:
     )
     document[0] = '{"class": "H100", "memory": "80Gi", "count": 1, "unhealthy": [0]}'
     assert [gpu.uuid for gpu in source.inventory().gpus] == [first]
-    assert source.samples() == (Sample(uuid=first, used_mib=0, utilization_percent=0, signs=Signs(lost=True)),)
+    assert source.samples() == (GpuSample(uuid=first, used_mib=0, utilization_percent=0, signs=HealthSigns(lost=True)),)
 
 
 def test_an_inventory_that_was_read_once_stays_while_the_api_server_is_away() -> None:
@@ -76,16 +79,16 @@ def test_an_inventory_that_was_read_once_stays_while_the_api_server_is_away() ->
     def read() -> str:
         answer = next(answers)
         if answer is None:
-            raise SourceError("the Node cannot be read")
+            raise GpuSourceError("the Node cannot be read")
         return answer
 
-    source = at_most_every(0.0, read)
+    source = rate_limited(0.0, read)
     assert [source(), source(), source()] == ["two GPUs", "two GPUs", "three GPUs"]
 
 
 def test_an_inventory_that_was_never_read_is_missing() -> None:
     def read() -> str:
-        raise SourceError("the Node cannot be read")
+        raise GpuSourceError("the Node cannot be read")
 
-    with pytest.raises(SourceError):
-        at_most_every(0.0, read)()
+    with pytest.raises(GpuSourceError):
+        rate_limited(0.0, read)()

@@ -8,7 +8,7 @@ import json
 import sys
 
 from cotenant_agent.gpus.nvml import NvmlSource
-from cotenant_agent.gpus.readings import SourceError
+from cotenant_agent.gpus.readings import GpuSourceError
 
 
 def answer(source: NvmlSource, request: str) -> object:
@@ -23,14 +23,14 @@ def answer(source: NvmlSource, request: str) -> object:
 def main() -> None:
     try:
         source = NvmlSource()
-    except SourceError as error:
+    except GpuSourceError as error:
         print(json.dumps({"refused": str(error)}), flush=True)
         return
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         try:
             said = answer(source, line.strip())
-        except SourceError as error:
+        except GpuSourceError as error:
             said = {"refused": str(error)}
         print(json.dumps(said), flush=True)
 

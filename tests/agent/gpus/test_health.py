@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cotenant_agent.gpus.health import XIDS, Health, after_signs, after_xid, remembered, uncordon
-from cotenant_agent.gpus.readings import Gpu, Signs, Xid
+from cotenant_agent.gpus.health import XIDS, NodeHealth, apply_signs, apply_xid, restored_cordons, uncordon
+from cotenant_agent.gpus.readings import Gpu, HealthSigns, XidEvent
 
 
 def make_gpu(uuid: str, index: int, *peers: str) -> Gpu:
@@ -14,10 +14,10 @@ def make_gpu(uuid: str, index: int, *peers: str) -> Gpu:
 
 
 GPUS = (make_gpu("a", 0, "b"), make_gpu("b", 1, "a"), make_gpu("c", 2))
-WELL = Signs(recovery_action=0)
+WELL = HealthSigns(recovery_action=0)
 
 
-def cordoned(health: Health) -> dict[str, list[str]]:
+def cordoned(health: NodeHealth) -> dict[str, list[str]]:
     return {uuid: [cordon.code for cordon in found] for uuid, found in sorted(health.cordons.items())}
 
 
@@ -37,16 +37,16 @@ def cordoned(health: Health) -> dict[str, list[str]]:
     ],
 )
 def test_an_event_cordons_as_far_as_it_reaches(code: int, uuid: str | None, want: dict[str, list[str]]) -> None:
-    assert cordoned(after_xid(Health(), Xid(uuid, code, 10.0), GPUS, ["pod-1"])) == want
+    assert cordoned(apply_xid(NodeHealth(), XidEvent(uuid, code, 10.0), GPUS, ["pod-1"])) == want
 
 
 def test_every_event_has_words_for_the_administrator() -> None:
     for code, rule in XIDS.items():
-        assert len(rule.words) > 15, code
+        assert len(rule.text) > 15, code
 
 
 def test_the_reason_names_the_event_and_where_it_was_seen() -> None:
-    health = after_xid(Health(), Xid("a", 74, 10.0), GPUS, [])
+    health = apply_xid(NodeHealth(), XidEvent("a", 74, 10.0), GPUS, [])
     assert health.reason("b") == "XID74: NVLink error; check the link before multi-GPU jobs use it (seen on a)"
 
 
@@ -59,16 +59,16 @@ def test_the_reason_names_the_event_and_where_it_was_seen() -> None:
     ],
 )
 def test_faults_of_different_pods_make_a_gpu_suspect(pods: Sequence[str], want: dict[str, list[str]]) -> None:
-    health = Health()
+    health = NodeHealth()
     for at, pod in enumerate(pods):
-        health = after_xid(health, Xid("a", 31, float(at)), GPUS, [pod])
+        health = apply_xid(health, XidEvent("a", 31, float(at)), GPUS, [pod])
     assert cordoned(health) == want
 
 
 def test_faults_spread_over_hours_make_no_suspect() -> None:
-    health = Health()
+    health = NodeHealth()
     for hours, pod in enumerate(["p1", "p2", "p3"]):
-        health = after_xid(health, Xid("a", 31, hours * 3601.0), GPUS, [pod])
+        health = apply_xid(health, XidEvent("a", 31, hours * 3601.0), GPUS, [pod])
     assert cordoned(health) == {}
 
 
@@ -76,39 +76,45 @@ def test_faults_spread_over_hours_make_no_suspect() -> None:
     ("signs", "want"),
     [
         pytest.param(WELL, "", id="well"),
-        pytest.param(Signs(lost=True), "GpuLost: the driver cannot reach the GPU; the node needs a reboot", id="lost"),
-        pytest.param(Signs(reset_required=True), "ResetRequired: the GPU needs a reset", id="reset required"),
         pytest.param(
-            Signs(recovery_action=4), "RecoveryAction: the driver asks to drain and reset the GPU", id="drain and reset"
+            HealthSigns(lost=True), "GpuLost: the driver cannot reach the GPU; the node needs a reboot", id="lost"
         ),
-        pytest.param(Signs(recovery_action=99), "RecoveryAction: the driver asks to action 99", id="an action to come"),
+        pytest.param(HealthSigns(reset_required=True), "ResetRequired: the GPU needs a reset", id="reset required"),
         pytest.param(
-            Signs(remap_failed=True),
+            HealthSigns(recovery_action=4),
+            "RecoveryAction: the driver asks to drain and reset the GPU",
+            id="drain and reset",
+        ),
+        pytest.param(
+            HealthSigns(recovery_action=99), "RecoveryAction: the driver asks to action 99", id="an action to come"
+        ),
+        pytest.param(
+            HealthSigns(remap_failed=True),
             "RemapFailed: a memory row could not be remapped; the GPU should be replaced",
             id="remap failed",
         ),
         pytest.param(
-            Signs(remap_pending=True),
+            HealthSigns(remap_pending=True),
             "RemapPending: a remapped memory row takes effect with a reset when the jobs are done",
             id="remap pending",
         ),
-        pytest.param(Signs(ecc_uncorrected=9), "", id="counted errors alone"),
-        pytest.param(Signs(throttled=True), "", id="heat alone"),
+        pytest.param(HealthSigns(ecc_uncorrected=9), "", id="counted errors alone"),
+        pytest.param(HealthSigns(throttled=True), "", id="heat alone"),
     ],
 )
-def test_a_bad_sign_cordons_at_once(signs: Signs, want: str) -> None:
-    assert after_signs(Health(), "a", signs, 0.0).reason("a") == want
+def test_a_bad_sign_cordons_at_once(signs: HealthSigns, want: str) -> None:
+    assert apply_signs(NodeHealth(), "a", signs, 0.0).reason("a") == want
 
 
-def play(health: Health, polls: Sequence[tuple[float, Signs]]) -> list[bool]:
+def play(health: NodeHealth, polls: Sequence[tuple[float, HealthSigns]]) -> list[bool]:
     seen = []
     for now, signs in polls:
-        health = after_signs(health, "a", signs, now)
+        health = apply_signs(health, "a", signs, now)
         seen.append(bool(health.reason("a")))
     return seen
 
 
-BAD = Signs(recovery_action=0, remap_pending=True)
+BAD = HealthSigns(recovery_action=0, remap_pending=True)
 
 
 @pytest.mark.parametrize(
@@ -125,36 +131,36 @@ BAD = Signs(recovery_action=0, remap_pending=True)
     ],
 )
 def test_a_sign_must_be_good_for_a_while(polls: Any, want: list[bool]) -> None:
-    assert play(Health(), polls) == want
+    assert play(NodeHealth(), polls) == want
 
 
 @pytest.mark.parametrize(
     ("code", "signs", "want"),
     [
         pytest.param(48, WELL, [True, True, False], id="the driver says that no recovery is due, for 10 minutes"),
-        pytest.param(48, Signs(), [True, True, True], id="a driver that cannot tell keeps it cordoned"),
-        pytest.param(48, Signs(recovery_action=1), [True, True, True], id="a driver that wants a reset"),
+        pytest.param(48, HealthSigns(), [True, True, True], id="a driver that cannot tell keeps it cordoned"),
+        pytest.param(48, HealthSigns(recovery_action=1), [True, True, True], id="a driver that wants a reset"),
         pytest.param(79, WELL, [True, True, True], id="off the bus waits for a reboot or a hand"),
         pytest.param(74, WELL, [True, True, True], id="NVLink waits for a hand"),
     ],
 )
-def test_an_event_is_lifted_by_what_its_rule_names(code: int, signs: Signs, want: list[bool]) -> None:
-    health = after_xid(Health(), Xid("a", code, 0.0), GPUS, [])
+def test_an_event_is_lifted_by_what_its_rule_names(code: int, signs: HealthSigns, want: list[bool]) -> None:
+    health = apply_xid(NodeHealth(), XidEvent("a", code, 0.0), GPUS, [])
     assert play(health, [(1, signs), (600, signs), (601, signs)]) == want
 
 
 def test_the_administrator_lifts_a_cordon_and_what_is_still_wrong_returns() -> None:
-    health = after_xid(Health(), Xid("a", 79, 0.0), GPUS, [])
+    health = apply_xid(NodeHealth(), XidEvent("a", 79, 0.0), GPUS, [])
     health = uncordon(health, ["a"])
     assert cordoned(health) == {"b": ["XID79"], "c": ["XID79"]}
-    assert after_signs(health, "a", Signs(lost=True), 1.0).reason("a").startswith("GpuLost")
+    assert apply_signs(health, "a", HealthSigns(lost=True), 1.0).reason("a").startswith("GpuLost")
 
 
 def test_a_suspect_that_was_uncordoned_starts_from_nothing() -> None:
-    health = Health()
+    health = NodeHealth()
     for at, pod in enumerate(["p1", "p2", "p3"]):
-        health = after_xid(health, Xid("a", 31, float(at)), GPUS, [pod])
-    health = after_xid(uncordon(health, ["a"]), Xid("a", 31, 4.0), GPUS, ["p4"])
+        health = apply_xid(health, XidEvent("a", 31, float(at)), GPUS, [pod])
+    health = apply_xid(uncordon(health, ["a"]), XidEvent("a", 31, 4.0), GPUS, ["p4"])
     assert cordoned(health) == {}
 
 
@@ -162,13 +168,13 @@ def test_a_suspect_that_was_uncordoned_starts_from_nothing() -> None:
     ("rebooted", "want"), [(False, ["XID48", "Suspect"]), (True, ["Suspect"])], ids=["agent restarted", "node rebooted"]
 )
 def test_a_restart_forgets_no_cordon_and_a_reboot_those_it_mends(rebooted: bool, want: list[str]) -> None:
-    health = after_xid(Health(), Xid("a", 48, 0.0), GPUS, [])
+    health = apply_xid(NodeHealth(), XidEvent("a", 48, 0.0), GPUS, [])
     for at, pod in enumerate(["p1", "p2", "p3"]):
-        health = after_xid(health, Xid("a", 31, float(at)), GPUS, [pod])
-    health = after_signs(health, "a", Signs(lost=True), 5.0)
-    again = remembered(health.reason("a"), 9.0, rebooted=rebooted)
+        health = apply_xid(health, XidEvent("a", 31, float(at)), GPUS, [pod])
+    health = apply_signs(health, "a", HealthSigns(lost=True), 5.0)
+    again = restored_cordons(health.reason("a"), 9.0, rebooted=rebooted)
     assert [cordon.code for cordon in again] == want
-    assert all(cordon.words in health.reason("a") for cordon in again)
+    assert all(cordon.text in health.reason("a") for cordon in again)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +183,7 @@ def test_a_restart_forgets_no_cordon_and_a_reboot_those_it_mends(rebooted: bool,
     ids=["soon", "sustained"],
 )
 def test_only_sustained_heat_is_a_warning(now: float, want: str) -> None:
-    health = after_signs(Health(), "a", Signs(throttled=True), 0.0)
-    health = after_signs(health, "a", Signs(throttled=True), now)
+    health = apply_signs(NodeHealth(), "a", HealthSigns(throttled=True), 0.0)
+    health = apply_signs(health, "a", HealthSigns(throttled=True), now)
     assert health.warning("a", now) == want
-    assert after_signs(health, "a", WELL, now + 1).warning("a", now + 999) == ""
+    assert apply_signs(health, "a", WELL, now + 1).warning("a", now + 999) == ""

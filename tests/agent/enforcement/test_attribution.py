@@ -8,8 +8,8 @@ from cotenant_agent.enforcement.attribution import (
     FOREIGN,
     GONE,
     HostProcesses,
-    Kind,
-    Owner,
+    OwnerKind,
+    ProcessOwner,
     boot_time_in,
     owner_in,
     start_time_in,
@@ -19,7 +19,7 @@ UID = "0d6ab4a3-9f4e-4f7b-8c51-1a2b3c4d5e6f"
 SLICE_UID = UID.replace("-", "_")
 STATIC = "5c9a2d1b7e8f40315c9a2d1b7e8f4031"
 CID = "ab" * 32
-POD = Owner(Kind.POD, UID, CID)
+POD = ProcessOwner(OwnerKind.POD, UID, CID)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,9 @@ POD = Owner(Kind.POD, UID, CID)
         pytest.param(
             f"0::/../../kubepods-pod{SLICE_UID}.slice/cri-containerd-{CID}.scope", POD, id="private cgroup namespace"
         ),
-        pytest.param(f"0::/kubepods/burstable/pod{STATIC}/{CID}", Owner(Kind.POD, STATIC, CID), id="static pod"),
+        pytest.param(
+            f"0::/kubepods/burstable/pod{STATIC}/{CID}", ProcessOwner(OwnerKind.POD, STATIC, CID), id="static pod"
+        ),
         pytest.param(f"0::/kubepods.slice/kubepods-pod{SLICE_UID}.slice/docker-{CID}.scope", POD, id="cri-dockerd"),
         pytest.param(
             f"0::/kubepods/pod{UID}/{CID}/kubepods/pod{'0' * 32}/{'cd' * 32}",
@@ -63,7 +65,7 @@ POD = Owner(Kind.POD, UID, CID)
         pytest.param("", FOREIGN, id="nothing"),
     ],
 )
-def test_a_cgroup_path_names_its_pod(path: str, want: Owner) -> None:
+def test_a_cgroup_path_names_its_pod(path: str, want: ProcessOwner) -> None:
     assert owner_in(path) == want
 
 
