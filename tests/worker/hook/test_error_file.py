@@ -10,6 +10,7 @@ import pytest
 from cotenant_worker.host import layout
 from cotenant_worker.ranks.error_files import environment_for_errors, error_of
 from cotenant_worker.supervision.failure_cause import RankExit, first_cause
+from cotenant_worker.supervision.messages import MESSAGES, RankExited
 
 FAILS = "def load():\n    raise ValueError('empty')\n"
 
@@ -42,7 +43,7 @@ def ended(directory: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) 
     code, number = (status, None) if status >= 0 else (None, -status)
     error = error_of(1, 2, process.pid)
     exit_ = RankExit(1, 2, code, number, 0.0, tail=tuple(output.splitlines()), home=(str(directory),), error=error)
-    assert RankExit.from_dict(exit_.to_dict()) == exit_
+    assert MESSAGES.decode(MESSAGES.encode(RankExited(exit_, 0.0))) == RankExited(exit_, 0.0)
     return exit_
 
 
@@ -85,7 +86,12 @@ Original Traceback (most recent call last):
 ValueError: shard 7''')
 """
 LONG = "raise ValueError('first line\\n' + 'second ' * 100000)\n"
-OWN_TYPE = "class Broken(RuntimeError): pass\ntry:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise Broken from error\n"
+OWN_TYPE = """class Broken(RuntimeError): pass
+try:
+    1 / 0
+except ZeroDivisionError as error:
+    raise Broken from error
+"""
 
 
 @pytest.mark.parametrize(
@@ -144,7 +150,7 @@ def test_a_log_line_about_a_peer_is_not_blame_where_the_exception_is_the_program
 ) -> None:
     text = "print('Connection refused, trying again')\n" + FAILS + "load()"
     assert not ended(tmp_path, monkeypatch, program(tmp_path, text)).collateral
-    text = "try:\n    raise ConnectionResetError('closed by peer')\nexcept OSError as e:\n    raise RuntimeError('x') from e"
+    text = "try:\n    raise OSError('closed by peer')\nexcept OSError as error:\n    raise KeyError from error"
     assert ended(tmp_path, monkeypatch, program(tmp_path, text)).collateral
 
 
