@@ -42,7 +42,7 @@ def every_node(schema: dict[str, Any], path: str = "") -> list[tuple[str, dict[s
 
 
 @pytest.mark.parametrize("resource", crds.RESOURCES, ids=lambda resource: resource.kind)
-def test_every_field_has_one_type_and_no_reference(resource: crds.Resource) -> None:
+def test_every_field_has_one_type_and_no_reference(resource: crds.CustomResource) -> None:
     version = crds.document(resource)["spec"]["versions"][0]
     nodes = every_node(version["schema"]["openAPIV3Schema"])
     assert [path for path, node in nodes if not (node.get("type") or node.get("x-kubernetes-int-or-string"))] == []
@@ -82,7 +82,7 @@ def test_a_model_that_a_crd_cannot_say_is_refused() -> None:
 
 
 @pytest.mark.parametrize("resource", crds.RESOURCES, ids=lambda resource: resource.kind)
-def test_no_rule_in_a_list_reads_what_may_be_a_number_or_a_text(resource: crds.Resource) -> None:
+def test_no_rule_in_a_list_reads_what_may_be_a_number_or_a_text(resource: crds.CustomResource) -> None:
     """The API server of Kubernetes 1.32 takes such a value for as long as a request may be, for every entry of the
     list, and refuses the whole CRD as too costly; `double` of it and its type cost nothing."""
     root = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

@@ -1,1 +1,1 @@
-"""What users write ⇄ core values. Input is parsed here, once; past this room there are no dicts."""
+"""Documents that users write ⇄ values of the core. Input is parsed here, once; past this package there are no dicts."""

@@ -8,7 +8,7 @@ from cotenant.cli.documents import texts
 from cotenant.cli.errors import UserError
 
 if TYPE_CHECKING:
-    from cotenant.api.conversion.yaml_text import Text
+    from cotenant.api.conversion.yaml_text import YamlDocument
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if refused else 0
 
 
-def _verdict(where: str, document: "Text") -> tuple[bool, str]:
+def _verdict(where: str, document: "YamlDocument") -> tuple[bool, str]:
     from cotenant.api.conversion.decode import check
 
     place = f"{where}:{document.line}"
@@ -51,7 +51,7 @@ def _verdict(where: str, document: "Text") -> tuple[bool, str]:
     return True, f"{place}: {found.name} {'is valid' if found.ours else 'is not of cotenant.dev: not checked'}"
 
 
-def _documents(text: str, where: str) -> "list[Text]":
+def _documents(text: str, where: str) -> "list[YamlDocument]":
     from cotenant.api.conversion.yaml_text import read_documents
 
     return list(read_documents(text, where))

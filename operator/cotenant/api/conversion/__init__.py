@@ -1,1 +1,1 @@
-"""TODO door."""
+"""Documents → models → values of the core, and placements back into a status. No other package knows both sides."""

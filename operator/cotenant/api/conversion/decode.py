@@ -1,4 +1,4 @@
-"""Any document → the model of its kind, or what is wrong with it: the door for whole files, as `validate` has them."""
+"""Document of any kind → the model of its kind, or its problems: for whole files, as `cotenant validate` reads them."""
 
 from __future__ import annotations
 
@@ -15,30 +15,33 @@ PARSERS = {"TrainingJob": parse_job, "Queue": parse_queue, "GPUNode": parse_gpun
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What became of one document."""
+class CheckedDocument:
+    """A document's model, or its problems."""
 
     name: str
-    """For people: `TrainingJob team-a/mnist`."""
+    """Kind and name for messages: `TrainingJob team-a/mnist`."""
     model: Model | None = None
     problems: tuple[Problem, ...] = ()
     ours: bool = True
-    """False: of another API group, which is not for us to judge."""
+    """False: of another API group, which is not checked."""
 
 
-def check(body: Any) -> Checked:
+def check(body: Any) -> CheckedDocument:
+    """Parse a document of one of the three kinds; problems are returned, never raised."""
     if not isinstance(body, Mapping):
-        return Checked("the document", problems=(Problem("", f"must be an object with fields, not {given(body)}"),))
+        return CheckedDocument(
+            "the document", problems=(Problem("", f"must be an object with fields, not {given(body)}"),)
+        )
     kind, version = body.get("kind"), body.get("apiVersion")
     if isinstance(version, str) and version.split("/", 1)[0] != names.GROUP and kind not in PARSERS:
-        return Checked(f"{kind} {_name(body)}", ours=False)
+        return CheckedDocument(f"{kind} {_name(body)}", ours=False)
     wrong = tuple(_kind_problems(kind, version))
     if wrong:
-        return Checked(f"{kind or 'the document'} {_name(body)}", problems=wrong)
+        return CheckedDocument(f"{kind or 'the document'} {_name(body)}", problems=wrong)
     try:
-        return Checked(f"{kind} {_name(body)}", PARSERS[str(kind)](body))
+        return CheckedDocument(f"{kind} {_name(body)}", PARSERS[str(kind)](body))
     except DocumentError as error:
-        return Checked(f"{kind} {_name(body)}", problems=error.problems)
+        return CheckedDocument(f"{kind} {_name(body)}", problems=error.problems)
 
 
 def _kind_problems(kind: Any, version: Any) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
-"""A node as the core sees it: its GPUNode (from the agent) and its Node (from the kubelet) put together.
+"""Core's view of a node: its GPUNode (from the agent) and its Node (from the kubelet) put together.
 
-Called by the controller, which watches Nodes, GPUNodes and the pods that are not its own.
+GPUs come from the agent, capacity and readiness from the kubelet; requests of pods that are no job's are taken off.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """What Kubernetes knows of a node, as far as placement asks."""
+    """Fields of a v1 Node that placement needs."""
 
     name: str
     cpu_milli: int
@@ -32,11 +32,11 @@ class NodeFacts:
     """Ready and not cordoned."""
     shared_by_queues: bool = False
     gpu_class: str = ""
-    """From the node's label, if the administrator named the class; it counts instead of what the agent says."""
+    """From the node's label, if the administrator named the class; overrides the agent's."""
 
 
 def to_node_facts(document: Document) -> NodeFacts:
-    """From a v1 Node."""
+    """Facts of a v1 Node; amounts that cannot be parsed count as 0."""
     metadata, spec, status = (document.get(part) or {} for part in ("metadata", "spec", "status"))
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     allocatable = status.get("allocatable") or {}
@@ -77,7 +77,7 @@ def _amount(value: Any, scale: int = 1) -> int:
 
 
 def to_node(gpunode: GPUNode, facts: NodeFacts, *, now: float, cpu_used: int = 0, memory_used: int = 0) -> core.Node:
-    """`…_used` is what pods that are not ours have requested on it: milli-CPU and MiB."""
+    """Node at `now`, Unix seconds. `cpu_used` (milli-CPU) and `memory_used` (MiB): requests of other pods."""
     beat = unix_seconds(gpunode.status.heartbeat)
     return core.Node(
         name=facts.name,

@@ -1,7 +1,6 @@
 """Documents → core values, and a placement back into a status. Past here there are no dicts and no texts for amounts.
 
-Called by the controller for every watch event, by the command line, and by the simulator for jobs in files. `parse_…`
-raise `DocumentError`, which names every field that is wrong.
+The parsers raise `DocumentError`, which names every field that is wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.queues import Queue, QueueSpec
 from cotenant.api.resources.runtime import Collective
 from cotenant.api.resources.trainingjob_status import GrantStatus, Isolation, NodeStatus, PlacementStatus, RankStatus
-from cotenant.api.resources.trainingjobs import GpuAsk, TrainingJob
+from cotenant.api.resources.trainingjobs import GpuSpec, TrainingJob
 from cotenant.api.scalars.quantities import mib_down, mib_up
 from cotenant.api.validation.errors import DocumentError, Problem, problems_of
 from cotenant.api.validation.rules import Model
@@ -55,7 +54,7 @@ def to_job(
     priority_classes: Mapping[str, int] | None = None,
     excluded_nodes: frozenset[str] = frozenset(),
 ) -> core.Job:
-    """As the core sees it. `priority_classes` are the cluster's; to name one that is not there is a `DocumentError`."""
+    """Job of the core. `priority_classes`: name → priority; `DocumentError` for a class that is not among them."""
     spec, status, metadata = job.spec, job.status, job.metadata
     phase = status.phase or Phase.PENDING
     placement = to_placement(status.placement) if status.placement is not None and phase in HOLDING else None
@@ -85,15 +84,15 @@ def to_job(
     )
 
 
-def to_gpu_request(ask: GpuAsk) -> core.GpuRequest:
+def to_gpu_request(spec: GpuSpec) -> core.GpuRequest:
     return core.GpuRequest(
-        count=ask.count or 1,
-        memory_mib=None if ask.memory is None else mib_up(ask.memory),
-        memory_milli=ask.memory_fraction,
-        compute_milli=ask.compute_fraction,
-        classes=ask.classes,
-        zones=ask.zones,
-        sharing=ask.sharing,
+        count=spec.count or 1,
+        memory_mib=None if spec.memory is None else mib_up(spec.memory),
+        memory_milli=spec.memory_fraction,
+        compute_milli=spec.compute_fraction,
+        classes=spec.classes,
+        zones=spec.zones,
+        sharing=spec.sharing,
     )
 
 
@@ -133,7 +132,7 @@ def to_placement(status: PlacementStatus) -> core.Placement:
 def from_placement(
     placement: core.Placement, *, admitted_at: float, isolation: Isolation, servers: int = 0
 ) -> PlacementStatus:
-    """What the commit of an admission writes; `to_placement` reads the nodes back."""
+    """Status that commits an admission at `admitted_at`, Unix seconds; `to_placement` is its inverse."""
     return PlacementStatus(
         nodes=tuple(
             NodeStatus(
@@ -161,13 +160,13 @@ def from_placement(
 def to_queue(
     queue: Queue, *, namespaces: Mapping[str, Mapping[str, str]], spent_milli_gpu_seconds: int = 0
 ) -> core.TenantQueue:
-    """`namespaces` are those of the cluster with their labels; what was spent is of the running period."""
+    """Queue of the core. `namespaces`: name → labels, of all there are; spent GPU time is of the running period."""
     spec = queue.spec
     budget = None if spec.budget is None else spec.budget.gpu_hours * 3600
     return core.TenantQueue(
         name=queue.metadata.name or "",
         parent=spec.parent,
-        namespaces=served(spec, namespaces),
+        namespaces=served_namespaces(spec, namespaces),
         weight=spec.weight,
         quotas=tuple(
             core.Quota(
@@ -188,8 +187,8 @@ def to_queue(
     )
 
 
-def served(spec: QueueSpec, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
-    """Names that are given count whether the namespace exists yet or not; a selector sees those that do."""
+def served_namespaces(spec: QueueSpec, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
+    """Namespaces of a queue: named ones count whether they exist yet or not, selected ones where they do."""
     selector = spec.namespace_selector
     chosen = () if selector is None else (name for name, labels in namespaces.items() if selector.matches(dict(labels)))
     return frozenset(spec.namespaces) | frozenset(chosen)

@@ -1,7 +1,7 @@
-"""YAML text → documents, read as kubectl and the API server read it, where PyYAML by itself reads something else.
+"""YAML text → documents, as kubectl and the API server read it, where PyYAML by itself reads something else.
 
 Kubernetes reads YAML 1.1 as Go does: 1e3 is a number, 1:30 and 2026-01-01 are texts, 2.0 is a whole number, one key
-twice in an object is an error. Called by `cotenant validate` and the tests; the operator itself gets JSON.
+twice in an object is an error. For files only: the operator gets JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cotenant.api.validation.errors import DocumentError, Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class YamlDocument:
     """One document of a file, and the line on which it begins."""
 
     body: Any
@@ -45,7 +45,7 @@ def _refused(message: str, node: yaml.Node) -> yaml.constructor.ConstructorError
 
 
 def _as_text(key: Any) -> str:
-    """JSON has only texts as keys."""
+    """Key as JSON has it, which knows texts only."""
     return str(key).lower() if isinstance(key, bool) or key is None else str(key)
 
 
@@ -89,13 +89,13 @@ _Loader.add_constructor("tag:yaml.org,2002:bool", _bool)
 
 
 def _singly(body: Any) -> list[Any]:
-    """What `kubectl get -o yaml` prints of several objects is one document of kind List."""
+    """Items of a List, as `kubectl get -o yaml` prints several objects; else the document itself."""
     is_list = isinstance(body, dict) and body.get("kind") == "List" and isinstance(body.get("items"), list)
     return list(body["items"]) if is_list else [body]
 
 
-def read_documents(text: str, where: str = "") -> Iterator[Text]:
-    """Every document that is not empty, every item of a List. What is not YAML is a `DocumentError` with the line."""
+def read_documents(text: str, where: str = "") -> Iterator[YamlDocument]:
+    """Every document that is not empty, every item of a List; `DocumentError` with the line where it is no YAML."""
     loader = _Loader(text)
     try:
         while loader.check_node():
@@ -104,7 +104,7 @@ def read_documents(text: str, where: str = "") -> Iterator[Text]:
                 continue
             body = loader.construct_document(node)
             if body is not None:
-                yield from (Text(one, node.start_mark.line + 1) for one in _singly(body))
+                yield from (YamlDocument(one, node.start_mark.line + 1) for one in _singly(body))
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise DocumentError([Problem("", f"{line}{error.problem or 'is not YAML'}")], where) from None

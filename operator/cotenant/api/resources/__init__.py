@@ -1,1 +1,1 @@
-"""TODO door."""
+"""Models of TrainingJob, Queue and GPUNode, field by field, each rule beside its field. No I/O and no clock."""

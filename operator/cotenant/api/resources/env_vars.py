@@ -1,4 +1,4 @@
-"""Variables of a job's program: their names, where values come from, and which are not for the job to set."""
+"""Variables of a job's program: names, sources of values, and those that a job may not set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUNode: the GPUs of one node as its agent sees them. Written by the agent only; it has no spec."""
+"""GPUNode: the GPUs of one node, as its agent finds them. Written by the agent only; it has no spec."""
 
 from __future__ import annotations
 

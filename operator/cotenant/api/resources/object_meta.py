@@ -1,4 +1,4 @@
-"""`metadata` of a document: what the API server knows about every object, with its own rules for names and labels."""
+"""Metadata of a document, with the API server's own rules for names, labels and annotations."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ class ObjectMeta(Model):
 
     @property
     def final_name(self) -> str:
-        """The name, or what the API server would build on: five random letters come after it."""
+        """Name, or a stand-in for what the API server generates: five random letters come after `generateName`."""
         return self.name or (f"{self.generate_name}xxxxx" if self.generate_name else "")

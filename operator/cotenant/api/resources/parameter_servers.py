@@ -1,4 +1,4 @@
-"""The parameter servers of a TrainingJob: how many, how large, where, and when they step."""
+"""Parameter servers of a TrainingJob: number, size, node, and when they step."""
 
 from __future__ import annotations
 

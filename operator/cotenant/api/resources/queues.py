@@ -1,4 +1,4 @@
-"""Queue: a tenant's place in the quota tree. What the administrator grants, to whom, and how much of it is lent."""
+"""Queue: a tenant's place in the quota tree, with what is granted, to which namespaces, and how much of it is lent."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from cotenant.api.scalars.fields import (
 from cotenant.api.validation.rules import Model, Rule, StatusModel
 
 
-class Operator(StrEnum):
+class SelectorOperator(StrEnum):
     IN = "In"
     NOT_IN = "NotIn"
     EXISTS = "Exists"
     DOES_NOT_EXIST = "DoesNotExist"
 
 
-class Requirement(Model):
+class SelectorRequirement(Model):
     key: LabelKey
     """Of a label."""
-    operator: Operator
+    operator: SelectorOperator
     """How the label's value is compared."""
     values: Annotated[tuple[SelectedValue, ...], Field(max_length=64)] = ()
     """With what; for In and NotIn."""
@@ -47,7 +47,7 @@ class Requirement(Model):
             "values",
             "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
             "In and NotIn need values; Exists and DoesNotExist take none",
-            lambda it: (it.operator in {Operator.IN, Operator.NOT_IN}) == bool(it.values),
+            lambda it: (it.operator in {SelectorOperator.IN, SelectorOperator.NOT_IN}) == bool(it.values),
         ),
     )
 
@@ -57,7 +57,7 @@ class NamespaceSelector(Model):
 
     match_labels: Annotated[dict[Str, SelectedValue], Field(max_length=16, default_factory=dict)]
     """Labels that a namespace must carry, all of them."""
-    match_expressions: Annotated[tuple[Requirement, ...], Field(max_length=16)] = ()
+    match_expressions: Annotated[tuple[SelectorRequirement, ...], Field(max_length=16)] = ()
     """Further demands on its labels, all of which must hold."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
@@ -70,26 +70,26 @@ class NamespaceSelector(Model):
     )
 
     def matches(self, labels: dict[str, str]) -> bool:
-        """Does a namespace with these labels belong to it?"""
+        """True for the labels of a namespace that is selected."""
         if any(labels.get(key) != value for key, value in self.match_labels.items()):
             return False
         return all(_holds(requirement, labels) for requirement in self.match_expressions)
 
 
-def _holds(requirement: Requirement, labels: dict[str, str]) -> bool:
+def _holds(requirement: SelectorRequirement, labels: dict[str, str]) -> bool:
     value = labels.get(requirement.key)
     match requirement.operator:
-        case Operator.IN:
+        case SelectorOperator.IN:
             return value in requirement.values
-        case Operator.NOT_IN:
+        case SelectorOperator.NOT_IN:
             return value not in requirement.values
-        case Operator.EXISTS:
+        case SelectorOperator.EXISTS:
             return value is not None
-        case Operator.DOES_NOT_EXIST:
+        case SelectorOperator.DOES_NOT_EXIST:
             return value is None
 
 
-class QuotaLine(Model):
+class QuotaSpec(Model):
     """One grant. Every line that matches a request must allow it; a line without class or zone matches any."""
 
     gpu_class: LabelValue | None = None
@@ -144,7 +144,7 @@ class FairShare(Model):
     """After this time past borrowing counts half when shares are compared."""
 
 
-class Consolidation(StrEnum):
+class ConsolidationPolicy(StrEnum):
     NEVER = "Never"
     ALLOWED = "Allowed"
 
@@ -158,13 +158,13 @@ class QueueSpec(Model):
     """And those that this selects."""
     weight: Annotated[int, *whole(1, 1000)] = 1
     """Its part of what is idle, against its siblings."""
-    quotas: Annotated[tuple[QuotaLine, ...], Field(max_length=64)] = ()
+    quotas: Annotated[tuple[QuotaSpec, ...], Field(max_length=64)] = ()
     """What is granted. Nothing granted is nothing allowed."""
     users: UserLimits | None = None
     """Limits for every user alike."""
     budget: Budget | None = None
     """What the queue may use up."""
-    consolidation: Consolidation = Consolidation.NEVER
+    consolidation: ConsolidationPolicy = ConsolidationPolicy.NEVER
     """Whether its jobs may be moved, by way of a checkpoint, when that lets a job start that otherwise cannot."""
     protected_runtime: Duration | None = None
     """No job of the queue is evicted for another before it has run this long. Default: the operator's setting."""

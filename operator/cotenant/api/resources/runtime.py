@@ -1,4 +1,4 @@
-"""What runs in a TrainingJob's pods: program, code, environment, volumes. There is no free pod template."""
+"""Runtime of a TrainingJob's pods: program, code, environment, volumes. There is no free pod template."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Runtime(Model):
 
     @property
     def servers(self) -> ParameterServer | None:
-        """What the strategy needs beside the workers; nothing with AllReduce."""
+        """Parameter servers of the strategy; None with AllReduce."""
         if self.strategy is not Strategy.PARAMETER_SERVER:
             return None
         return self.parameter_server or ParameterServer.model_validate({})

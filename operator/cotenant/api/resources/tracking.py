@@ -1,4 +1,4 @@
-"""Where a TrainingJob's metrics go besides its status."""
+"""Destinations of a TrainingJob's metrics besides its status."""
 
 from __future__ import annotations
 

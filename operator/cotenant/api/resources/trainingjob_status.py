@@ -1,4 +1,4 @@
-"""Status of a TrainingJob: what the controller writes and people read. Writing `placement` is what admits a job."""
+"""Status of a TrainingJob, written by the controller. Writing `placement` is what admits a job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Isolation(StrEnum):
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity; a loss that is one is told as text."""
+    """Metrics with NaN and infinity as texts: JSON has neither."""
     if isinstance(value, dict):
         return {
             str(key): (str(item) if isinstance(item, float) and not math.isfinite(item) else item)

@@ -1,7 +1,4 @@
-"""TrainingJob: what a tenant asks for. The spec's models and rules; `runtime` has the program, `jobstatus` the status.
-
-Read by `conversion` (→ core values), by the controller's pod builders, and by `schema`, which makes the CRD of it.
-"""
+"""TrainingJob: a tenant's request, with the rules of its spec. The program is in `runtime`, the status in `trainingjob_status`."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ _URL = r"^[a-z][a-z0-9+.-]{0,15}://[^\s]+$"
 _RELATIVE = r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$"
 
 
-class GpuAsk(Model):
+class GpuSpec(Model):
     """GPUs of one worker: whole ones by `count`, or a share of one by `memory` or `memoryFraction`."""
 
     count: Annotated[Int, Field(ge=1)] | None = None
@@ -81,7 +78,7 @@ class GpuAsk(Model):
     )
 
 
-class TopologyAsk(Model):
+class TopologySpec(Model):
     """Keep all workers inside one node, rack or zone."""
 
     level: Literal["node", "rack", "zone"]
@@ -134,9 +131,9 @@ class TrainingJobSpec(Model):
     """Ranks of the job. They start together or not at all."""
     min_workers: Annotated[int, *whole(1, MAX_WORKERS)] | None = None
     """Elastic: the job may start with, and shrink to, this many workers. Default: all of them."""
-    gpu: GpuAsk
+    gpu: GpuSpec
     resources: Resources = Resources()
-    topology: TopologyAsk | None = None
+    topology: TopologySpec | None = None
     runtime: Runtime
     """What runs."""
     expected_runtime: Duration | None = None

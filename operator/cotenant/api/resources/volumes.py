@@ -1,4 +1,4 @@
-"""What a job may mount, all of its own namespace: claims, ConfigMaps, Secrets, scratch space. No path of the node."""
+"""Volumes that a job may mount, all of its own namespace: claims, ConfigMaps, Secrets, scratch. No path of the node."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The amounts of our documents: how each is read, printed and said in the CRD. Integers in base units past this door.
+"""Amounts in documents: reader, printer and schema of each. Past here they are integers in base units.
 
 A type is an `Annotated` integer with three parts: a reader, a printer, and its schema with its one rule in CEL.
 
-What a rule may cost decides how an amount that stands in a list is said. The API server of Kubernetes 1.32 takes a
+The cost limit of rules decides the schema of an amount that stands in a list. The API server of Kubernetes 1.32 takes a
 whole number or text for as long as a request may be, whatever `maxLength` says, times the entries of the list. So
 there memory is always text (`listed`), and GPUs have their grammar in `pattern` and compare as `double`, which costs
 nothing and is exact for ten digits.
@@ -23,7 +23,7 @@ from cotenant.api.validation.rules import given
 
 
 def _reader(parse: Callable[[Any], int], message: str, fits: Callable[[int], bool], *, number: bool) -> BeforeValidator:
-    """What reads an amount and says, when it is refused, what is allowed. `number`: whole numbers are taken as well."""
+    """Validator that parses an amount; its error says what is allowed. `number`: whole numbers are taken as well."""
     written = "as a whole number or in quotes" if number else "in quotes"
 
     def read(value: Any) -> int:
@@ -46,7 +46,7 @@ def _schema(rule: str, message: str, *, number: bool) -> JsonDict:
 
 
 def _decimal(most: str, *, of: str, show: Callable[[int], str] = quantities.show_decimal) -> Any:
-    """More than 0 and at most so many, as a whole number or a text."""
+    """Metadata of an amount above 0 and up to `most`, as a whole number or a text."""
     highest = quantities.parse_decimal(most)
     message = (
         f'must be a number of {of} more than 0 and at most {most}, such as 2, "0.5" or "500m", with at most'
@@ -61,7 +61,7 @@ def _decimal(most: str, *, of: str, show: Callable[[int], str] = quantities.show
 
 
 def _gpus(most: int) -> Any:
-    """From none to so many, as a whole number or a text."""
+    """Metadata of an amount from 0 to `most` GPUs, as a whole number or a text."""
     message = f'must be a number of GPUs from 0 to {most}, such as 2 or "0.5", with at most three decimals'
     rule = f"double(self) >= 0.0 && double(self) <= {float(most)}"
     reader = _reader(quantities.parse_gpus, message, lambda amount: amount <= most * quantities.MILLI, number=True)
@@ -70,7 +70,7 @@ def _gpus(most: int) -> Any:
 
 
 def _memory(low: str, high: str, *, listed: bool = False) -> Any:
-    """Within bounds, as a number of bytes or a text; `listed`: a text."""
+    """Metadata of an amount of memory within bounds, as a number of bytes or a text; `listed`: as a text only."""
     least, most = quantities.parse_memory(low), quantities.parse_memory(high)
     message = f'must be an amount of memory from {low} to {high}, such as "16Gi" or "512Mi"'
     it = "self" if listed else "string(self)"
@@ -91,7 +91,7 @@ def _text_amount(
     message: str,
     fits: Callable[[int], bool],
 ) -> Any:
-    """The metadata of an amount that is always a text: a fraction or a duration."""
+    """Metadata of an amount that is always a text: a fraction or a duration."""
     reader = _reader(parse, message, fits, number=False)
     return reader, PlainSerializer(show, return_type=str), WithJsonSchema(_schema(rule, message, number=False))
 

@@ -1,4 +1,4 @@
-"""Names, texts, numbers and moments: how the scalars of our documents are read and said in the CRD. See also `amounts`.
+"""Names, texts, numbers and moments in documents: reader and schema of each. Amounts are in `amounts`.
 
 Nothing is coerced: "2" is not a whole number and 2 is not a text, exactly as in the API server.
 """
@@ -12,14 +12,14 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, StringConstraints, WithJsonSchema
 from pydantic.config import JsonDict
 
-from cotenant.api.validation.rules import broken, given
+from cotenant.api.validation.rules import given, violated
 
 Str: TypeAlias = Annotated[str, Strict()]
 Int: TypeAlias = Annotated[int, Strict()]
 
 
 def whole(least: int, most: int) -> Any:
-    """The metadata of a whole number within bounds."""
+    """Metadata of a whole number within bounds."""
     return Strict(), Field(ge=least, le=most)
 
 
@@ -29,7 +29,7 @@ _Value = TypeVar("_Value", str, int)
 
 
 def text(grammar: str, message: str, *, longest: int) -> Any:
-    """The metadata of a string that must match `grammar` (RE2, anchored) and is refused with `message`."""
+    """Metadata of a string that must match `grammar` (RE2, anchored) and is refused with `message`."""
 
     def check(value: Any) -> Any:
         if isinstance(value, str) and (len(value) > longest or re.fullmatch(grammar, value) is None):
@@ -46,7 +46,7 @@ def text(grammar: str, message: str, *, longest: int) -> Any:
 
 
 def cel_text(value: str) -> str:
-    """A raw CEL string: what a regular expression is written in."""
+    """Raw string of CEL, for a regular expression."""
     return f"r'{value}'"
 
 
@@ -81,12 +81,12 @@ SelectedValue: TypeAlias = Annotated[
 
 
 def bounded(longest: int, *, shortest: int = 0) -> Any:
-    """A string without a grammar, with a longest length."""
+    """Metadata of a string without a grammar, with bounds on its length."""
     return StringConstraints(strict=True, max_length=longest, min_length=shortest)
 
 
 def passed_on(longest: int) -> Any:
-    """A string that a program is given as it is: as an argument, or in a variable. Linux ends both at a NUL."""
+    """Metadata of a string that a program gets as argument or variable: without NUL, at which Linux ends both."""
 
     def check(value: str) -> str:
         if "\0" in value:
@@ -97,13 +97,13 @@ def passed_on(longest: int) -> Any:
 
 
 def keyed_by(key: str) -> Any:
-    """A list whose items have distinct keys, which the API server checks and merges by."""
+    """Metadata of a list whose items have distinct keys, by which the API server checks and merges."""
 
     def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
         values = [getattr(item, key) for item in items]
         twice = [index for index, value in enumerate(values) if value in values[:index]]
         if twice:
-            raise broken([(f"[{index}]", f"the {key} {values[index]!r} appears twice") for index in twice])
+            raise violated([(f"[{index}]", f"the {key} {values[index]!r} appears twice") for index in twice])
         return items
 
     extra: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}

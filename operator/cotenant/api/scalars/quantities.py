@@ -1,8 +1,8 @@
 """Amounts as people write them ("8", "500m", "16Gi", "0.4", "2h30m") ⇄ integers. Exact: no float is ever made.
 
 The grammar of each amount is one regular expression (`DECIMAL`, `MEMORY`, …) that the CRD's CEL rules use as well, so
-the API server and this parser cannot disagree about what is well formed. Called by `fields`, by `nodes` for what the
-kubelet writes, and by whoever prints an amount. NaN, negatives, exponents and more decimals than fit are refused.
+the API server and this parser cannot disagree about what is well formed. NaN, negatives, exponents and more decimals
+than fit are refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FINE: Final = {"m": 10**3, "u": 10**6, "n": 10**9}
 
 
 class QuantityError(ValueError):
-    """The text is not an amount of this kind. The message says what was given and what is wrong with it."""
+    """Text that is no amount of its kind; the message has the text and what is wrong with it."""
 
 
 def parse_decimal(value: str | int) -> int:
@@ -84,7 +84,7 @@ def parse_duration(value: str) -> int:
 
 
 def parse_kubernetes(value: str | int, scale: int = 1) -> int:
-    """What Kubernetes itself writes, such as a node's allocatable; rounded up. `scale=1000` counts thousandths."""
+    """Quantity as Kubernetes writes it, such as a node's allocatable; rounded up. `scale=1000` counts thousandths."""
     match = _KUBERNETES.fullmatch(str(value))
     if match is None:
         raise QuantityError(f"{value!r} is not a Kubernetes quantity")
@@ -103,7 +103,7 @@ def mib_up(size: int) -> int:
 
 
 def mib_down(size: int) -> int:
-    """Bytes → MiB, rounded down: a limit never lets more through than it says."""
+    """Bytes → MiB, rounded down: a limit never lets more through than was written."""
     return size // MIB
 
 
@@ -114,12 +114,12 @@ def show_decimal(thousandths: int) -> str:
 
 
 def show_cpu(milli: int) -> str:
-    """As Kubernetes writes it: 500 → "500m", 2000 → "2"."""
+    """CPUs as Kubernetes writes them: 500 → "500m", 2000 → "2"."""
     return f"{milli}m" if milli % MILLI else str(milli // MILLI)
 
 
 def show_memory(size: int) -> str:
-    """The largest binary unit that says it exactly: 17179869184 → "16Gi"."""
+    """Text in the largest binary unit that is exact: 17179869184 → "16Gi"."""
     for unit in ("Ti", "Gi", "Mi", "Ki"):
         if size and size % _UNITS[unit] == 0:
             return f"{size // _UNITS[unit]}{unit}"
@@ -139,7 +139,7 @@ def show_duration(seconds: int) -> str:
 
 
 def _well_formed(value: str | int, grammar: str) -> str:
-    """The text, when it has the grammar; else an error that says which of the usual mistakes it is."""
+    """Text that has the grammar; else a QuantityError that names which of the usual mistakes it is."""
     text = str(value)
     # fullmatch, because `$` alone would let a trailing newline pass, which RE2 in the API server does not.
     if re.fullmatch(grammar, text):

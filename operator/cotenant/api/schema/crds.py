@@ -1,4 +1,4 @@
-"""The three CustomResourceDefinitions, made from the models. `cotenant crds` writes and checks them."""
+"""CustomResourceDefinitions of the three kinds, generated from the models; `cotenant crds` writes and checks them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class CustomResource:
     model: type[Model]
     status: type[StatusModel]
     plural: str
@@ -52,7 +52,7 @@ class Resource:
 AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 RESOURCES = (
-    Resource(
+    CustomResource(
         model=TrainingJob,
         status=TrainingJobStatus,
         plural="trainingjobs",
@@ -72,7 +72,7 @@ RESOURCES = (
             Column("Message", ".status.message", wide=True),
         ),
     ),
-    Resource(
+    CustomResource(
         model=Queue,
         status=QueueStatus,
         plural="queues",
@@ -91,7 +91,7 @@ RESOURCES = (
             Column("Budget left", ".status.budget.left", wide=True),
         ),
     ),
-    Resource(
+    CustomResource(
         model=GPUNode,
         status=GPUNodeStatus,
         plural="gpunodes",
@@ -109,7 +109,7 @@ RESOURCES = (
 )
 
 
-def document(resource: Resource) -> dict[str, Any]:
+def document(resource: CustomResource) -> dict[str, Any]:
     """The CustomResourceDefinition."""
     version = {
         "name": names.VERSION,
@@ -139,20 +139,20 @@ def document(resource: Resource) -> dict[str, Any]:
     }
 
 
-def to_yaml(resource: Resource) -> str:
+def to_yaml(resource: CustomResource) -> str:
     body = yaml.safe_dump(document(resource), sort_keys=False, width=120, allow_unicode=True)
     return f"{HEADER}{body}"
 
 
 def files() -> dict[str, str]:
-    """File name → text, as they stand in crds/ and in the chart."""
+    """File name → text of every CRD, as they stand in crds/ and in the chart."""
     return {f"{resource.plural}.yaml": to_yaml(resource) for resource in RESOURCES}
 
 
-def _root(resource: Resource) -> Schema:
-    """`metadata` is the API server's own; of the rest the model decides."""
+def _root(resource: CustomResource) -> Schema:
+    """Schema of the whole object: `metadata` is the API server's own, the rest is the model's."""
     made = structural(resource.model)
-    status = structural(resource.status, wishes=False)
+    status = structural(resource.status, spec=False)
     spec = {"spec": {"description": SPEC, **made["properties"]["spec"]}} if "spec" in made["properties"] else {}
     root: Schema = {
         "type": "object",

@@ -1,4 +1,4 @@
-"""docs/api.md, made from the same schemas as the CRDs, so that what people read is what the API server checks."""
+"""Generator of docs/api.md from the schemas of the CRDs: the page and the API server's checks cannot differ."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def markdown() -> str:
                 parts.append(f"Refused with these words, besides what is said of single fields:\n\n{rules}")
         if resource.model is TrainingJob:
             parts.append(_job_notes())
-        parts.append(f"### {resource.kind} status\n\n{_table(root['properties']['status'], asked=False)}")
+        parts.append(f"### {resource.kind} status\n\n{_table(root['properties']['status'], spec=False)}")
     return "\n".join(parts)
 
 
@@ -67,7 +67,7 @@ def _names(expression: str) -> str:
 
 
 def _alternatives(expression: str) -> Iterator[str]:
-    """The branches of an expression without nesting deeper than one group: `A|B_(C|D)` → A, B_C, B_D."""
+    """Branches of an expression without nesting deeper than one group: `A|B_(C|D)` → A, B_C, B_D."""
     depth, start = 0, 0
     for at, letter in enumerate(f"{expression}|"):
         depth += (letter == "(") - (letter == ")")
@@ -78,11 +78,11 @@ def _alternatives(expression: str) -> Iterator[str]:
             yield from (f"{prefix}{end}" for end in group.removesuffix(")").split("|")) if group else (branch,)
 
 
-def _table(schema: dict[str, Any], *, asked: bool = True) -> str:
-    columns = ["Field", "Type", *(["Default"] if asked else []), "Meaning"]
+def _table(schema: dict[str, Any], *, spec: bool = True) -> str:
+    columns = ["Field", "Type", *(["Default"] if spec else []), "Meaning"]
     rows = [columns, ["---"] * len(columns)]
     for path, node, required in _fields(schema):
-        default = [_default(node, required)] if asked else []
+        default = [_default(node, required)] if spec else []
         rows.append([f"`{path}`", _type(node), *default, _meaning(node)])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
@@ -120,22 +120,22 @@ def _type(node: dict[str, Any]) -> str:
 
 
 def _meaning(node: dict[str, Any]) -> str:
-    said = [node.get("description", "")]
+    parts = [node.get("description", "")]
     if node.get("type") != "object":
-        said += [f"It {rule['message']}." for rule in node.get("x-kubernetes-validations", ())]
-    return " ".join(part for part in said if part).replace("|", "\\|")
+        parts += [f"It {rule['message']}." for rule in node.get("x-kubernetes-validations", ())]
+    return " ".join(part for part in parts if part).replace("|", "\\|")
 
 
 def _rules(root: dict[str, Any]) -> str:
-    """What several fields of one object have to say to each other."""
+    """Rules over several fields of one object, as a list."""
     nodes = [("metadata", root)]
     for path, node, _ in _fields(root):
         nodes += [(path, node), *([(f"{path}[]", node["items"])] if "items" in node else [])]
-    said = [
+    rules = [
         (path, rule["message"])
         for path, node in nodes
         if node.get("type") == "object"
         for rule in node.get("x-kubernetes-validations", ())
     ]
     elsewhere = ("cannot change while", "not for the job to set")
-    return "".join(f"- `{path}`: {text}.\n" for path, text in said if not any(part in text for part in elsewhere))
+    return "".join(f"- `{path}`: {text}.\n" for path, text in rules if not any(part in text for part in elsewhere))

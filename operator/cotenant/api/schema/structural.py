@@ -1,8 +1,8 @@
-"""pydantic model → the structural OpenAPI v3 schema of a CRD: nothing by reference, one type per field, rules in CEL.
+"""Structural OpenAPI v3 schema of a CRD from a pydantic model: nothing by reference, one type per field, rules in CEL.
 
 What Kubernetes forbids in a CRD is turned into what it has: `anyOf` with null becomes a field that may be absent, a
-constant becomes an enum of one, an object that takes no other field needs no saying (the API server prunes or, asked to
-be strict, refuses). Called by `crds`.
+constant becomes an enum of one, and that an object takes no other field is left out (the API server prunes or, asked to
+be strict, refuses).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _KEPT = (
 
 
 class SchemaError(TypeError):
-    """The model says something that a CRD cannot: a union of types, a reference to itself."""
+    """Part of a model that a CRD cannot express: a union of types, a reference to itself."""
 
 
 class _Generator(GenerateJsonSchema):
-    """Says defaults as a document would say them: "4Gi", not a number of bytes."""
+    """Generator whose defaults are spelled as in a document: "4Gi", not a number of bytes."""
 
     def default_schema(self, schema: WithDefaultSchema) -> Schema:
         made = super().default_schema(schema)
@@ -46,13 +46,13 @@ class _Generator(GenerateJsonSchema):
         return made
 
 
-def structural(model: type[BaseModel], *, wishes: bool = True) -> Schema:
-    """A status is not a wish: in it nothing is filled in, and the operator, which writes it, needs no rules."""
+def structural(model: type[BaseModel], *, spec: bool = True) -> Schema:
+    """Schema of a spec, or of a status: without defaults and rules, since only the operator writes it."""
     raw = model.model_json_schema(by_alias=True, mode="validation", schema_generator=_Generator)
-    return _node(raw, raw.get("$defs", {}), model.__name__, wishes)
+    return _node(raw, raw.get("$defs", {}), model.__name__, spec)
 
 
-def _node(raw: Schema, definitions: Schema, where: str, wishes: bool) -> Schema:
+def _node(raw: Schema, definitions: Schema, where: str, spec: bool) -> Schema:
     raw = _resolved(raw, definitions, where)
     node: Schema = {}
     if raw.get("description"):
@@ -62,19 +62,19 @@ def _node(raw: Schema, definitions: Schema, where: str, wishes: bool) -> Schema:
     for key in _KEPT:
         if key in raw:
             node[key] = raw[key]
-    if wishes and raw.get("default") not in (None, [], ""):
+    if spec and raw.get("default") not in (None, [], ""):
         # Of an object the API server fills the fields in by their own defaults.
         node["default"] = {} if isinstance(raw["default"], dict) else raw["default"]
     if "properties" in raw:
         node["properties"] = {
-            name: _node(inner, definitions, f"{where}.{name}", wishes) for name, inner in raw["properties"].items()
+            name: _node(inner, definitions, f"{where}.{name}", spec) for name, inner in raw["properties"].items()
         }
     if isinstance(raw.get("items"), dict):
-        node["items"] = _node(raw["items"], definitions, f"{where}[]", wishes)
+        node["items"] = _node(raw["items"], definitions, f"{where}[]", spec)
     if isinstance(raw.get("additionalProperties"), dict):
-        node["additionalProperties"] = _node(raw["additionalProperties"], definitions, f"{where}{{}}", wishes)
+        node["additionalProperties"] = _node(raw["additionalProperties"], definitions, f"{where}{{}}", spec)
     node |= {key: value for key, value in raw.items() if key.startswith("x-kubernetes-")}
-    if not wishes:
+    if not spec:
         node.pop("x-kubernetes-validations", None)
     if "type" not in node and not node.get("x-kubernetes-int-or-string"):
         raise SchemaError(f"{where} has no single type, which a CRD needs: {raw}")
@@ -82,7 +82,7 @@ def _node(raw: Schema, definitions: Schema, where: str, wishes: bool) -> Schema:
 
 
 def _resolved(raw: Schema, definitions: Schema, where: str) -> Schema:
-    """References and `or null` replaced by what they stand for; what is said beside them wins."""
+    """Node with references and `or null` replaced by what they stand for; keys beside them win."""
     while True:
         if "$ref" in raw:
             name = raw["$ref"].rsplit("/", 1)[-1]

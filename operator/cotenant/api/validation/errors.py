@@ -1,4 +1,4 @@
-"""What is wrong with a document, in words: the field, what was given, what is allowed. The one error of this room."""
+"""Problems of a document in words: the field, what was given, what is allowed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cotenant.api.validation.rules import BROKEN_RULES, given
+from cotenant.api.validation.rules import VIOLATED_RULES, given
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +22,17 @@ class Problem:
 
 
 class DocumentError(ValueError):
-    """A document says what cannot be. `problems` has all that was found, one per field."""
+    """Refusal of a document; `problems` has all that was found, one per field."""
 
     def __init__(self, problems: Sequence[Problem], where: str = "") -> None:
         self.problems = tuple(problems)
         self.where = where
-        said = "; ".join(str(problem) for problem in self.problems)
-        super().__init__(f"{where}: {said}" if where else said)
+        text = "; ".join(str(problem) for problem in self.problems)
+        super().__init__(f"{where}: {text}" if where else text)
 
 
 def problems_of(error: ValidationError) -> tuple[Problem, ...]:
-    """Every fault that pydantic found, named as the document names it."""
+    """Problems that pydantic found, fields spelled as in the document."""
     return tuple(problem for one in error.errors() for problem in _problems(one))
 
 
@@ -45,7 +45,7 @@ def field_path(location: Sequence[str | int]) -> str:
 
 def _problems(error: Any) -> Iterator[Problem]:
     field = field_path(error["loc"])
-    if error["type"] == BROKEN_RULES:
+    if error["type"] == VIOLATED_RULES:
         for inner, message in error["ctx"]["broken"]:
             yield Problem(f"{field}{inner}" if inner.startswith("[") else field_path([field, inner]), message)
         return
@@ -74,7 +74,7 @@ _WORDS = {
     "model_type": "must be an object with fields, not {given}",
     "model_attributes_type": "must be an object with fields, not {given}",
 }
-"""pydantic's error types in our words; `given` and the error's own context are filled in."""
+"""pydantic's error types → messages; `given` and the error's own context are filled in."""
 
 
 def _message(error: Any) -> str:

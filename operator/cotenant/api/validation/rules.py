@@ -1,4 +1,4 @@
-"""One rule, said twice: in CEL for the API server and in Python for the parser, side by side so that they stay equal.
+"""Rules in CEL for the API server and in Python for the parser, side by side so that they stay equal.
 
 `Model` is the base of everything in a spec: unknown fields are refused, `null` is the same as absent (as the API server
 prunes it), and the class's `RULES` run after its fields. `schema` copies the CEL half of every rule into the CRD.
@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validato
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, PydanticCustomError
 
-BROKEN_RULES = "broken_rules"
-"""The pydantic error type that carries `(field, message)` pairs of every rule of one object that does not hold."""
+VIOLATED_RULES = "broken_rules"
+"""Type of the pydantic error that carries `(field, message)` pairs of every rule of one object that does not hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`cel` and `check` say the same about one object; `field` is what the refusal names (relative, dotted)."""
+    """Rule about one object: `cel` and `check` agree on every value; the refusal names `field` (relative, dotted)."""
 
     field: str
     cel: str
@@ -30,7 +30,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class TransitionRule:
-    """A rule about an edit, in CEL only: `oldSelf` is known to nobody but the API server."""
+    """Rule about an edit, in CEL only: the API server alone has `oldSelf`."""
 
     field: str
     cel: str
@@ -38,14 +38,14 @@ class TransitionRule:
 
 
 def validation(rule: Rule | TransitionRule) -> dict[str, str]:
-    """The rule as a CRD says it."""
+    """Entry of `x-kubernetes-validations`."""
     place = {"fieldPath": f".{rule.field}"} if rule.field else {}
     return {"rule": rule.cel, "message": rule.message, **place}
 
 
-def broken(faults: list[tuple[str, str]]) -> PydanticCustomError:
-    """The error that tells of `(field, message)` pairs below the value at hand; a field may be an index, `[2]`."""
-    return PydanticCustomError(BROKEN_RULES, "{summary}", {"summary": faults[0][1], "broken": faults})
+def violated(faults: list[tuple[str, str]]) -> PydanticCustomError:
+    """Error with `(field, message)` pairs below the value at hand; a field may be an index, `[2]`."""
+    return PydanticCustomError(VIOLATED_RULES, "{summary}", {"summary": faults[0][1], "broken": faults})
 
 
 class Model(BaseModel):
@@ -73,12 +73,12 @@ class Model(BaseModel):
     def _rules_hold(self) -> Self:
         faults = [(rule.field, rule.message) for rule in self.RULES if not rule.check(self)]
         if faults:
-            raise broken(faults)
+            raise violated(faults)
         return self
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """The class's rules travel with its schema, wherever it is used."""
+        """Schema with the class's rules, wherever the class is used."""
         schema = handler.resolve_ref_schema(handler(core))
         if cls.RULES:
             schema["x-kubernetes-validations"] = [validation(rule) for rule in cls.RULES]
@@ -86,11 +86,11 @@ class Model(BaseModel):
 
     @classmethod
     def field_names(cls) -> frozenset[str]:
-        """The names as documents spell them."""
+        """Names of the fields as documents spell them."""
         return frozenset(field.alias or name for name, field in cls.model_fields.items())
 
     def to_document(self) -> dict[str, Any]:
-        """As JSON, spelled as documents are, without what is unset."""
+        """JSON of the model, spelled as documents are, without what is unset."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -101,7 +101,7 @@ class StatusModel(Model):
 
 
 def given(value: Any) -> str:
-    """What stood in the document, short enough for a sentence."""
+    """Value of the document, short enough for a sentence."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list | tuple):
