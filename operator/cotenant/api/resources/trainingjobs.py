@@ -1,4 +1,4 @@
-"""TrainingJob: a tenant's request, with the rules of its spec. The program is in `runtime`, the status in `trainingjob_status`."""
+"""TrainingJob: the spec that a tenant writes, with its rules. Program and status are in modules of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checked-in CRDs are what the models say, and structural."""
+"""The checked-in CRDs are those of the models, structural, bounded, and cheap to check."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from cotenant.api.schema import crds
-from cotenant.api.schema.structural import SchemaError, structural
-from cotenant.api.validation.rules import Model
 from cotenant.cli.main import main
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("folder", ["crds", "charts/cotenant/crds"])
@@ -66,19 +63,6 @@ def test_a_status_is_never_filled_in_by_the_api_server() -> None:
         root = crds.document(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         nodes = every_node(root["properties"]["status"])
         assert [path for path, node in nodes if "default" in node or "x-kubernetes-validations" in node] == []
-
-
-def test_a_model_that_a_crd_cannot_say_is_refused() -> None:
-    class Either(Model):
-        value: int | str
-
-    class Anything(BaseModel):
-        value: Any
-
-    with pytest.raises(SchemaError, match=r"Either\.value may be one of several types"):
-        structural(Either)
-    with pytest.raises(SchemaError, match=r"Anything\.value has no single type"):
-        structural(Anything)
 
 
 @pytest.mark.parametrize("resource", crds.RESOURCES, ids=lambda resource: resource.kind)

@@ -1,0 +1,57 @@
+"""A document of any kind: its model, its problems, or that it is of another API group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant.api.conversion.decode import check
+from cotenant.api.resources.queues import Queue
+from cotenant.api.validation.errors import Problem
+
+QUEUE: dict[str, Any] = {
+    "apiVersion": "cotenant.dev/v1alpha1",
+    "kind": "Queue",
+    "metadata": {"name": "vision"},
+    "spec": {},
+}
+
+
+def test_a_good_document_is_its_model() -> None:
+    found = check(QUEUE)
+    assert (found.name, type(found.model), found.problems, found.ours) == ("Queue vision", Queue, (), True)
+
+
+@pytest.mark.parametrize(
+    ("document", "name", "problems"),
+    [
+        (["a"], "the document", [Problem("", "must be an object with fields, not a list")]),
+        (
+            {"kind": "Queue", "apiVersion": "cotenant.dev/v1", "metadata": {"generateName": "q-"}},
+            "Queue q-",
+            [Problem("apiVersion", 'must be cotenant.dev/v1alpha1, not "cotenant.dev/v1"')],
+        ),
+        (
+            {**QUEUE, "kind": "Cue", "metadata": {"namespace": "team", "name": "a"}},
+            "Cue team/a",
+            [Problem("kind", 'must be one of TrainingJob, Queue, GPUNode, not "Cue"')],
+        ),
+        ({**QUEUE, "metadata": 1}, "Queue (without a name)", None),
+        ({**QUEUE, "spec": {"weight": 0}}, "Queue vision", [Problem("spec.weight", "must be at least 1, not 0")]),
+    ],
+    ids=["no object", "another version", "another kind", "no metadata", "a bad field"],
+)
+def test_what_is_wrong_is_returned_with_a_name(document: Any, name: str, problems: list[Problem] | None) -> None:
+    found = check(document)
+    assert (found.name, found.model) == (name, None)
+    assert list(found.problems) == problems if problems is not None else found.problems
+
+
+def test_a_document_of_another_group_is_not_checked() -> None:
+    found = check({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}})
+    assert (found.name, found.ours, found.problems) == ("Deployment a", False, ())
+
+
+def test_a_kind_of_ours_in_another_group_is_a_mistake() -> None:
+    assert [problem.field for problem in check({**QUEUE, "apiVersion": "v1"}).problems] == ["apiVersion"]

@@ -1,0 +1,118 @@
+"""A node of the core from its GPUNode and its v1 Node; what other pods take of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant.api.conversion import nodes, to_core
+from cotenant.core.model import objects as core
+
+CREATED = "2026-01-01T00:00:00Z"
+CREATED_AT = 1767225600.0
+GPUNODE = {
+    "apiVersion": "cotenant.dev/v1alpha1",
+    "kind": "GPUNode",
+    "metadata": {"name": "node-1"},
+    "status": {
+        "heartbeat": CREATED,
+        "gpus": [
+            {"uuid": "GPU-1", "index": 0, "class": "H100", "memoryMiB": 81920, "peers": ["GPU-2"]},
+            {"uuid": "GPU-2", "index": 1, "class": "H100", "memoryMiB": 81920, "healthy": False, "health": "Xid 79"},
+        ],
+    },
+}
+NODE: dict[str, Any] = {
+    "metadata": {
+        "name": "node-1",
+        "labels": {
+            "topology.kubernetes.io/zone": "eu-1a",
+            "topology.kubernetes.io/rack": "r7",
+            "cotenant.dev/gpu-class": "H100-NVL",
+        },
+        "annotations": {"cotenant.dev/shared-by-queues": "true"},
+    },
+    "spec": {},
+    "status": {
+        "allocatable": {"cpu": "3920m", "memory": "65879884Ki"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("health", "healthy", "suspect"),
+    [
+        ("", True, False),
+        ("Slow: team-a/uneven: rank 1 needed 500.0 ms for what its other ranks did in 5.0 ms", True, True),
+        ("Slow: team-a/uneven: rank 1 …; Throttled: slowed down by heat or power for 12 min", True, True),
+        ("Throttled: slowed down by heat or power for 12 min", True, False),
+        ("Slow: team-a/uneven: rank 1 …", False, False),
+    ],
+)
+def test_a_healthy_gpu_that_a_job_found_slow_is_suspect(health: str, healthy: bool, suspect: bool) -> None:
+    gpu = {"uuid": "GPU-1", "index": 0, "class": "H100", "memoryMiB": 81920, "healthy": healthy, "health": health}
+    document = GPUNODE | {"status": {"heartbeat": CREATED, "gpus": [gpu]}}
+    node = nodes.to_node(to_core.parse_gpunode(document), nodes.to_node_facts(NODE), now=CREATED_AT)
+    assert [(one.healthy, one.suspect) for one in node.gpus] == [(healthy, suspect)]
+
+
+def test_a_node_is_what_the_agent_and_the_kubelet_say_together() -> None:
+    node = nodes.to_node(
+        to_core.parse_gpunode(GPUNODE),
+        nodes.to_node_facts(NODE),
+        now=CREATED_AT + 60,
+        cpu_used=920,
+        memory_used=335,
+    )
+    assert node == core.Node(
+        name="node-1",
+        gpus=(
+            core.Gpu(uuid="GPU-1", gpu_class="H100-NVL", memory_mib=81920, index=0, peers=frozenset({"GPU-2"})),
+            core.Gpu(uuid="GPU-2", gpu_class="H100-NVL", memory_mib=81920, index=1, healthy=False),
+        ),
+        cpu_milli=3000,
+        memory_mib=64000,
+        zone="eu-1a",
+        rack="r7",
+        shared_by_queues=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "late_s"),
+    [
+        ({}, 61),
+        ({"spec": {"unschedulable": True}}, 0),
+        ({"status": {**NODE["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]}}, 0),
+        ({"status": {}}, 0),
+    ],
+    ids=["its agent is silent", "cordoned", "not ready", "says nothing"],
+)
+def test_a_node_that_cannot_be_relied_on_is_not_ready(change: dict[str, Any], late_s: int) -> None:
+    facts = nodes.to_node_facts(NODE | change)
+    assert not nodes.to_node(to_core.parse_gpunode(GPUNODE), facts, now=CREATED_AT + late_s).ready
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        ({"containers": [{"resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}, {}]}, (100, 1024)),
+        (
+            {
+                "containers": [{"resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}],
+                "initContainers": [
+                    {"resources": {"requests": {"cpu": "2"}}},
+                    {"restartPolicy": "Always", "resources": {"requests": {"cpu": "500m", "memory": "1Mi"}}},
+                ],
+                "overhead": {"cpu": "250m"},
+            },
+            (2250, 2),
+        ),
+        ({}, (0, 0)),
+    ],
+    ids=["two containers", "a large init container, a sidecar and overhead", "nothing"],
+)
+def test_a_pod_takes_what_its_containers_request(spec: dict[str, Any], want: tuple[int, int]) -> None:
+    assert nodes.pod_requests({"spec": spec}) == want
