@@ -32,10 +32,14 @@ class Faults:
         self.pending += faults
 
     def strike(self, call: str) -> Fault:
-        """Take the fault whose turn this call is, or one without effect; runs `first` of it."""
-        for fault in self.pending:
-            fault.nth -= fnmatchcase(call, fault.call)
-        struck = next((fault for fault in self.pending if not fault.nth), Fault(call=call))
-        self.pending = [fault for fault in self.pending if fault.nth]
+        """Take the fault whose turn this call is, or one without effect; runs `first` of it.
+
+        Faults of one pattern strike one after the other: each counts the calls since the one before it.
+        """
+        struck = next((fault for fault in self.pending if fnmatchcase(call, fault.call)), Fault(call=call))
+        struck.nth -= 1
+        if struck.nth:
+            return Fault(call=call)
+        self.pending = [fault for fault in self.pending if fault is not struck]
         struck.first()
         return struck

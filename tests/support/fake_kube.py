@@ -28,7 +28,7 @@ class FakeKube:
     def __init__(self, *faults: Fault, before_write: kube.BeforeWrite = lambda write: None) -> None:
         self.faults = Faults(list(faults))
         self.calls: list[str] = []
-        self._before_write = before_write
+        self.before_write = before_write
         self._objects: dict[tuple[Resource, str], Document] = {}
         self._events: list[tuple[Resource, Document, bool]] = []
         self._version = 0
@@ -130,7 +130,7 @@ class FakeKube:
         await asyncio.sleep(0)  # others run while a call is on its way
         fault = self.faults.strike(call)
         if not call.startswith(("GET", "LIST")):
-            self._before_write(call)
+            self.before_write(call)
         if fault.lost != "request":
             self.calls.append(call)
             answer: T = copy.deepcopy(serve() if fault.answer is None else fault.answer)

@@ -1,0 +1,186 @@
+"""One replica of the operator on the double of the API server, in simulated time.
+
+Nodes n1 and n2 have two simulated GPUs each, and the queue `red` serves the namespace `red`. The whole operator is the
+real one: only the API server, the watch and the clock are the test's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from cotenant import names
+from cotenant.controller.client.fence import Fence
+from cotenant.controller.client.kube import (
+    GPU_NODES,
+    NAMESPACES,
+    NETWORK_POLICIES,
+    NODES,
+    PODS,
+    QUEUES,
+    SECRETS,
+    SERVICES,
+    TRAINING_JOBS,
+    Document,
+)
+from cotenant.controller.main import Operator
+from cotenant.controller.settings import Settings
+from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.plan import Plan
+from tests.controller.builders import T0
+from tests.support.fake_kube import FakeKube
+
+SETTINGS = Settings(batch_window_s=0.01, tick_s=1.0, identity="replica")
+WATCH_S = 0.05
+NODE_NAMES = ("n1", "n2")
+
+
+class Replica:
+    """Leads from the start; setting `leads` to False is the end of its leadership."""
+
+    def __init__(self, kube: FakeKube | None = None) -> None:
+        self.leads = True
+        self.kube = kube or new_kube()
+        self.kube.before_write = Fence(lambda: self.leads).check
+        self.operator = Operator(self.kube, lambda: self.leads, SETTINGS, Metrics())
+
+    async def run(self, seconds: float = 3.0) -> None:
+        """Run the scheduling loop so long, while the watch hands on what happens; then stop it as a killed process."""
+        loop = asyncio.create_task(self.operator.loop.run())
+        ends_at = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < ends_at:
+            self.kube.deliver(self.operator.on_event)
+            await asyncio.sleep(WATCH_S)
+            if loop.done():
+                loop.result()
+        loop.cancel()
+
+    def lose(self) -> None:
+        self.leads = False
+
+    def observe(self) -> None:
+        """Take in what the watch hands on, as one cycle does before it decides."""
+        self.kube.deliver(self.operator.on_event)
+        self.operator.cluster.sync(time.time())
+
+    def decide(self) -> Plan:
+        """Plan and assume, without carrying anything out."""
+        self.observe()
+        plan = self.operator.loop.schedule(self.operator.cluster.snapshot(time.time()))
+        self.operator.cluster.assume(plan, time.time())
+        return plan
+
+    def held(self) -> dict[str, list[str]]:
+        """Job → GPUs that the next decision takes for held by it."""
+        self.observe()
+        jobs = self.operator.cluster.snapshot(time.time()).jobs
+        return {
+            job.key: [gpu.uuid for part in job.placement.nodes for rank in part.ranks for gpu in rank.gpus]
+            for job in jobs
+            if job.placement is not None
+        }
+
+
+def new_kube() -> FakeKube:
+    kube = FakeKube()
+    for name in NODE_NAMES:
+        kube.put(NODES, node(name))
+        kube.put(GPU_NODES, gpu_node(name))
+    kube.put(NAMESPACES, {"metadata": {"name": "red"}})
+    spec = {"namespaces": ["red"], "quotas": [{"guaranteed": 4}]}
+    kube.put(QUEUES, {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": "red"}, "spec": spec})
+    return kube
+
+
+def node(name: str) -> Document:
+    status = {"allocatable": {"cpu": "8", "memory": "64Gi"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    return {"metadata": {"name": name}, "spec": {}, "status": status}
+
+
+def gpu_node(name: str) -> Document:
+    gpus = [{"uuid": f"GPU-{name}-{i}", "index": i, "class": "H100", "memoryMiB": 81_920} for i in range(2)]
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "GPUNode",
+        "metadata": {"name": name},
+        "status": {"heartbeat": datetime.fromtimestamp(T0, UTC).isoformat(), "gpus": gpus, "simulated": True},
+    }
+
+
+def submit(kube: FakeKube, name: str = "train", workers: int = 4, **metadata: Any) -> Document:
+    """A job whose workers want a whole GPU each: with four it wants all there are."""
+    spec = {"queue": "red", "workers": workers, "gpu": {"count": 1}, "runtime": {"entrypoint": "train:main"}}
+    return kube.put(
+        TRAINING_JOBS,
+        {
+            "apiVersion": names.API_VERSION,
+            "kind": "TrainingJob",
+            "metadata": {"name": name, "namespace": "red", **metadata},
+            "spec": spec,
+        },
+    )
+
+
+def status(kube: FakeKube, name: str = "train") -> dict[str, Any]:
+    found: dict[str, Any] = (kube.stored(TRAINING_JOBS, name, "red") or {}).get("status", {})
+    return found
+
+
+def phase(kube: FakeKube, name: str = "train") -> str | None:
+    return status(kube, name).get("phase")
+
+
+async def granted(kube: FakeKube) -> dict[str, list[str]]:
+    """Pod → the GPUs in its annotation; `!` before the name of one that was asked to end."""
+    found = {}
+    for pod in (await kube.list(PODS)).items:
+        metadata = pod["metadata"]
+        ranks = json.loads(metadata["annotations"][names.ANNOTATION_PLACEMENT])["ranks"]
+        mark = "!" if "deletionTimestamp" in metadata else ""
+        found[mark + metadata["name"]] = [uuid for rank in sorted(ranks) for uuid in ranks[rank]]
+    return found
+
+
+def writes(kube: FakeKube) -> list[str]:
+    return [call for call in kube.calls if not call.startswith(("GET", "LIST"))]
+
+
+def simulate_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wall clock is the event loop's, and what is given to a thread is done at once."""
+
+    async def at_once(function: Callable[..., Any], *args: Any) -> Any:
+        return function(*args)
+
+    monkeypatch.setattr("time.time", lambda: T0 + asyncio.get_running_loop().time())
+    monkeypatch.setattr("asyncio.to_thread", at_once)
+
+
+async def start_pods(kube: FakeKube) -> None:
+    """What the kube-scheduler and the kubelets do: every pod is on its node, and runs."""
+    for pod in (await kube.list(PODS)).items:
+        where = json.loads(pod["metadata"]["annotations"][names.ANNOTATION_PLACEMENT])["node"]
+        ready = {"type": "Ready", "status": "True"}
+        running = {"phase": "Running", "podIP": "127.0.0.1", "conditions": [ready]}
+        kube.put(PODS, pod | {"spec": pod["spec"] | {"nodeName": where}, "status": running})
+
+
+async def end_pods(kube: FakeKube) -> None:
+    """What the kubelets do with pods that were asked to end."""
+    for pod in (await kube.list(PODS)).items:
+        if "deletionTimestamp" in pod["metadata"]:
+            kube.remove(PODS, pod["metadata"]["name"], pod["metadata"]["namespace"])
+
+
+def collect_garbage(kube: FakeKube, owner_uid: str) -> None:
+    """What Kubernetes does with the objects of a TrainingJob that is gone."""
+    for resource in (NETWORK_POLICIES, SERVICES, SECRETS, PODS):
+        for name in ("train", "train-1", "train-1-0"):
+            found = kube.stored(resource, name, "red")
+            if found and found["metadata"]["ownerReferences"][0]["uid"] == owner_uid:
+                kube.remove(resource, name, "red")

@@ -1,0 +1,85 @@
+"""Kubernetes Events: at a bounded rate, after everything else, and dropped rather than waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from cotenant.controller.client.fence import Fence
+from cotenant.controller.client.kube import EVENTS, Document
+from cotenant.controller.execution.event_recorder import QUEUE_LENGTH_MAX, EventRecorder
+from cotenant.controller.informers.job_record import read_job
+from cotenant.controller.lifecycle.observation import EventToRecord
+from cotenant.controller.telemetry.metrics import Metrics
+from tests.controller.builders import UID, job_document
+from tests.support.api_faults import Fault
+from tests.support.fake_kube import FakeKube
+
+pytestmark = pytest.mark.looptime
+RECORD = read_job(job_document())
+
+
+async def written(
+    kube: FakeKube, *events: EventToRecord, seconds: float, rate: float = 10.0
+) -> tuple[list[Document], int]:
+    """The Events that are there after so long, and how many were dropped."""
+    metrics = Metrics()
+    recorder = EventRecorder(kube, metrics, identity="replica", per_second=rate)
+    for event in events:
+        recorder.record(RECORD, event)
+    task = asyncio.create_task(recorder.run())
+    await asyncio.sleep(seconds)
+    task.cancel()
+    dropped = metrics.registry.get_sample_value("cotenant_events_dropped_total")
+    return list((await kube.list(EVENTS, "red")).items), int(dropped or 0)
+
+
+def event(reason: str = "Admitted", **fields: Any) -> EventToRecord:
+    return EventToRecord(reason=reason, message="m", **fields)
+
+
+async def test_an_event_names_its_job_and_says_what_happened() -> None:
+    (made,), _ = await written(FakeKube(), event("Failed", warning=True), seconds=1.0)
+    assert {key: made[key] for key in ("regarding", "reason", "action", "note", "type", "reportingInstance")} == {
+        "regarding": {
+            "apiVersion": "cotenant.dev/v1alpha1",
+            "kind": "TrainingJob",
+            "namespace": "red",
+            "name": "train",
+            "uid": UID,
+        },
+        "reason": "Failed",
+        "action": "Failed",
+        "note": "m",
+        "type": "Warning",
+        "reportingInstance": "replica",
+    }
+
+
+async def test_no_more_are_written_than_the_rate_allows() -> None:
+    kube = FakeKube()
+    made, dropped = await written(kube, *(event() for _ in range(100)), seconds=2.05, rate=10.0)
+    assert (len(made), dropped) == (21, 0)
+
+
+async def test_a_backlog_that_is_full_drops_and_counts() -> None:
+    _, dropped = await written(FakeKube(), *(event() for _ in range(QUEUE_LENGTH_MAX + 7)), seconds=0.0)
+    assert dropped == 7
+
+
+async def test_a_rate_of_zero_writes_none() -> None:
+    made, dropped = await written(FakeKube(), event(), seconds=5.0, rate=0.0)
+    assert (made, dropped) == ([], 0)
+
+
+async def test_an_event_that_cannot_be_written_is_dropped_and_the_next_one_is_not() -> None:
+    kube = FakeKube(Fault(call="POST events/*", lost="request"))
+    made, dropped = await written(kube, event("Admitted"), event("Running"), seconds=1.0)
+    assert ([one["reason"] for one in made], dropped) == (["Running"], 1)
+
+
+async def test_a_replica_that_does_not_lead_writes_no_events() -> None:
+    made, dropped = await written(FakeKube(before_write=Fence(lambda: False).check), event(), seconds=1.0)
+    assert (made, dropped) == ([], 1)

@@ -1,0 +1,130 @@
+"""The executor, action by action: what is written, in which order, and what is assumed when the write fails."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from cotenant.controller.client.kube import TRAINING_JOBS, FencedError, UnreachableError
+from cotenant.controller.execution.executor import RETRY_S, ExecutionResult
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Reason, Verdict
+from tests.controller.execution.replica import Replica, granted, phase, start_pods, status, submit, writes
+from tests.support.api_faults import Fault
+
+pytestmark = pytest.mark.looptime
+
+COMMIT = "PATCH trainingjobs/train/status"
+ALL = {"red/train": ["GPU-n1-0", "GPU-n1-1", "GPU-n2-0", "GPU-n2-1"]}
+AT_ONCE = ExecutionResult()
+
+
+async def decided(*faults: Fault) -> tuple[Replica, JobRecord, Admit]:
+    """A job, and the admission that was decided on and assumed."""
+    replica = Replica()
+    submit(replica.kube)
+    (action,) = replica.decide().actions
+    assert isinstance(action, Admit)
+    replica.kube.faults.add(*faults)
+    return replica, record_of(replica), action
+
+
+async def running() -> tuple[Replica, JobRecord]:
+    replica, record, action = await decided()
+    await replica.operator.loop.executor.admit(record, action)
+    await start_pods(replica.kube)
+    replica.observe()
+    return replica, record_of(replica)
+
+
+def record_of(replica: Replica) -> JobRecord:
+    return replica.operator.cache.jobs["red/train"]
+
+
+def uncertain(replica: Replica) -> Action | None:
+    return replica.operator.memories[record_of(replica).id].uncertain
+
+
+async def test_an_admission_is_committed_before_anything_is_made_and_known_at_once() -> None:
+    replica, record, action = await decided()
+    result = await replica.operator.loop.executor.admit(record, action)
+    assert (result, writes(replica.kube)[0], len(await granted(replica.kube))) == (AT_ONCE, COMMIT, 2)
+    assert (record_of(replica).version > record.version, uncertain(replica), replica.held()) == (True, None, ALL)
+
+
+async def test_an_admission_without_an_answer_stays_assumed() -> None:
+    replica, record, action = await decided(Fault(call=COMMIT, lost="answer"))
+    with pytest.raises(UnreachableError):
+        await replica.operator.loop.executor.admit(record, action)
+    assert (uncertain(replica), replica.held(), writes(replica.kube)) == (action, ALL, [COMMIT])
+
+
+@pytest.mark.parametrize(("lost", "held"), [("answer", ALL), ("request", {})], ids=["written", "not written"])
+async def test_an_uncertain_commit_is_resolved_by_what_the_api_server_has(
+    lost: Any, held: dict[str, list[str]]
+) -> None:
+    replica, record, action = await decided(Fault(call=COMMIT, lost=lost))
+    with pytest.raises(UnreachableError):
+        await replica.operator.loop.executor.admit(record, action)
+    assert await replica.operator.loop.executor.resolve_uncertain(record, action) == AT_ONCE
+    assert (uncertain(replica), replica.held()) == (None, held)
+
+
+async def test_a_conflict_forgets_the_admission_and_learns_the_other_write() -> None:
+    replica, record, action = await decided()
+    replica.kube.faults.add(Fault(call=COMMIT, first=lambda: submit(replica.kube, workers=1, uid=record.uid)))
+    result = await replica.operator.loop.executor.admit(record, action)
+    assert (result, uncertain(replica), replica.held()) == (ExecutionResult(time.time() + RETRY_S), None, {})
+    job = record_of(replica).job
+    assert (job is not None and job.spec.workers, await granted(replica.kube)) == (1, {})
+
+
+async def test_a_namesake_at_the_commit_is_not_given_the_gpus_of_the_job_that_was_decided_on() -> None:
+    replica, record, action = await decided()
+
+    def replace() -> None:
+        replica.kube.remove(TRAINING_JOBS, "train", "red")
+        submit(replica.kube)
+
+    replica.kube.faults.add(Fault(call=COMMIT, first=replace))
+    await replica.operator.loop.executor.admit(record, action)
+    replica.observe()
+    assert (record_of(replica).uid == record.uid, phase(replica.kube), await granted(replica.kube)) == (False, None, {})
+
+
+async def test_an_admission_that_was_fenced_is_forgotten() -> None:
+    replica, record, action = await decided()
+    replica.lose()
+    with pytest.raises(FencedError):
+        await replica.operator.loop.executor.admit(record, action)
+    assert (uncertain(replica), replica.held(), writes(replica.kube)) == (None, {}, [])
+
+
+async def test_an_eviction_is_written_down_before_its_pods_are_asked_to_end() -> None:
+    replica, record = await running()
+    del replica.kube.calls[:]
+    action = Evict(job=record.key, kind=EvictionKind.PREEMPTED, message="for red/other", in_favour_of="red/other")
+    assert await replica.operator.loop.executor.evict(record, action) == AT_ONCE
+    assert writes(replica.kube) == [COMMIT, "DELETE pods/train-1-0", "DELETE pods/train-1-1"]
+    assert (phase(replica.kube), status(replica.kube)["message"]) == ("Evicting", "for red/other")
+    assert (sorted(await granted(replica.kube)), replica.held()) == (["!train-1-0", "!train-1-1"], ALL)
+
+
+async def test_an_eviction_that_was_not_committed_ends_no_pod() -> None:
+    replica, record = await running()
+    replica.kube.faults.add(Fault(call=COMMIT, first=lambda: submit(replica.kube, uid=record.uid)))
+    action = Evict(job=record.key, kind=EvictionKind.PREEMPTED, message="for red/other", in_favour_of="red/other")
+    result = await replica.operator.loop.executor.evict(record, action)
+    assert result == ExecutionResult(time.time() + RETRY_S)
+    assert sorted(await granted(replica.kube)) == ["train-1-0", "train-1-1"]
+
+
+async def test_a_reason_to_wait_is_written_once() -> None:
+    replica, record, _ = await decided()
+    verdict = Verdict(job=record.key, reason=Reason.NO_QUOTA, message="no quota")
+    await replica.operator.loop.executor.report_pending(record, verdict)
+    await replica.operator.loop.executor.report_pending(record_of(replica), verdict)
+    assert writes(replica.kube) == [COMMIT]
+    assert (phase(replica.kube), status(replica.kube)["pending"]["message"]) == ("Pending", "no quota")

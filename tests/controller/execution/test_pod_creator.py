@@ -1,0 +1,130 @@
+"""Making the objects of a placement: what exists already, whose it is, and what is not taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant.controller.client.kube import PODS, Outcome, Reply, UnreachableError
+from cotenant.controller.execution.pod_creator import Creation
+from cotenant.controller.informers.job_memory import ObjectCreation
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.core.model.plan import Admit
+from tests.controller.execution.replica import Replica, granted, start_pods, submit, writes
+from tests.support.api_faults import Fault
+
+pytestmark = pytest.mark.looptime
+
+SIDE_OBJECTS = ["POST networkpolicies/train", "POST services/train", "POST secrets/train-1"]
+PODS_OF_IT = ["POST pods/train-1-0", "POST pods/train-1-1"]
+ALL = {"train-1-0": ["GPU-n1-0", "GPU-n1-1"], "train-1-1": ["GPU-n2-0", "GPU-n2-1"]}
+
+
+async def committed(workers: int = 4) -> tuple[Replica, JobRecord]:
+    """A job whose placement is committed, and of which nothing else is there."""
+    replica = Replica()
+    submit(replica.kube, workers=workers)
+    (action,) = replica.decide().actions
+    assert isinstance(action, Admit)
+    replica.kube.faults.add(*(Fault(call="POST *", lost="request") for _ in range(3)))
+    record = replica.operator.cache.jobs["red/train"]
+    with pytest.raises(UnreachableError):
+        await replica.operator.loop.executor.admit(record, action)
+    replica.observe()
+    replica.kube.faults.pending.clear()
+    del replica.kube.calls[:]
+    return replica, replica.operator.cache.jobs["red/train"]
+
+
+async def create(replica: Replica, record: JobRecord) -> tuple[Creation, ObjectCreation | None]:
+    created = await replica.operator.loop.executor.pod_creator.create(record)
+    return created, replica.operator.memories[record.id].creation
+
+
+async def test_what_stands_beside_the_pods_comes_first() -> None:
+    replica, record = await committed()
+    assert await create(replica, record) == (Creation.CREATED, ObjectCreation(1, side_objects_made=True))
+    assert (writes(replica.kube), await granted(replica.kube)) == (SIDE_OBJECTS + PODS_OF_IT, ALL)
+
+
+async def test_a_single_rank_needs_no_service_and_no_token() -> None:
+    replica, record = await committed(workers=1)
+    await create(replica, record)
+    assert writes(replica.kube) == ["POST networkpolicies/train", "POST pods/train-1-0"]
+
+
+async def test_creating_twice_makes_nothing_twice() -> None:
+    replica, record = await committed()
+    await create(replica, record)
+    await create(replica, record)
+    assert writes(replica.kube) == SIDE_OBJECTS + PODS_OF_IT
+
+
+async def test_after_a_crash_what_is_there_is_taken_as_made_and_only_the_rest_is_made() -> None:
+    replica, record = await committed()
+    replica.kube.faults.add(Fault(call="POST pods/train-1-1", lost="request"))
+    with pytest.raises(UnreachableError):
+        await create(replica, record)
+    restarted = Replica(replica.kube)
+    await restarted.operator.resync()
+    created, _ = await create(restarted, restarted.operator.cache.jobs["red/train"])
+    assert (created, await granted(replica.kube)) == (Creation.CREATED, ALL)
+    assert writes(replica.kube) == [*SIDE_OBJECTS, "POST pods/train-1-0", *SIDE_OBJECTS, "POST pods/train-1-1"]
+
+
+async def test_a_pod_that_was_made_without_an_answer_is_adopted() -> None:
+    replica, record = await committed()
+    replica.kube.faults.add(Fault(call="POST pods/train-1-1", lost="answer"))
+    with pytest.raises(UnreachableError):
+        await create(replica, record)
+    created, _ = await create(replica, record)
+    assert (created, sorted(replica.operator.cache.pods.of_job(record.uid))) == (Creation.CREATED, sorted(ALL))
+
+
+def owned(kind: str, uid: str) -> dict[str, Any]:
+    owner = {"apiVersion": "v1", "kind": kind, "name": "train", "uid": uid}
+    return {"metadata": {"name": "train-1-0", "namespace": "red", "ownerReferences": [owner]}, "spec": {}, "status": {}}
+
+
+async def test_a_pod_of_an_earlier_job_of_this_name_is_waited_for() -> None:
+    replica, record = await committed(workers=1)
+    replica.kube.put(PODS, owned("TrainingJob", "earlier"))
+    message = "pods/train-1-0 of an earlier job of this name is still being removed"
+    assert await create(replica, record) == (Creation.RETRY, ObjectCreation(1, side_objects_made=True, delay=message))
+    replica.kube.remove(PODS, "train-1-0", "red")
+    assert await create(replica, record) == (Creation.CREATED, ObjectCreation(1, side_objects_made=True))
+
+
+async def test_a_pod_of_another_owner_ends_the_attempt() -> None:
+    replica, record = await committed(workers=1)
+    replica.kube.put(PODS, owned("Job", "other"))
+    message = "pods/train-1-0 exists and does not belong to this job; remove it, or give the job another name"
+    assert await create(replica, record) == (
+        Creation.REJECTED,
+        ObjectCreation(1, side_objects_made=True, rejection=message),
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "created", "told"),
+    [
+        (422, Creation.REJECTED, {"rejection": "the API server does not take pods/train-1-0: no"}),
+        (400, Creation.REJECTED, {"rejection": "the API server does not take pods/train-1-0: no"}),
+        (403, Creation.RETRY, {"delay": "pods/train-1-0 could not be made (403): no"}),
+    ],
+    ids=str,
+)
+async def test_only_what_will_never_be_taken_ends_the_attempt(code: int, created: Creation, told: Any) -> None:
+    replica, record = await committed(workers=1)
+    replica.kube.faults.add(Fault(call="POST pods/*", answer=Reply(Outcome.REFUSED, message="no", code=code)))
+    assert await create(replica, record) == (created, ObjectCreation(1, side_objects_made=True, **told))
+
+
+async def test_the_next_attempt_starts_without_the_troubles_of_the_last() -> None:
+    replica, record = await committed(workers=1)
+    replica.kube.faults.add(Fault(call="POST pods/*", answer=Reply(Outcome.REFUSED, message="no", code=422)))
+    await create(replica, record)
+    memory = replica.operator.memories[record.id]
+    assert (memory.creation_of(1) is None, memory.creation_of(2)) == (False, None)
+    await start_pods(replica.kube)

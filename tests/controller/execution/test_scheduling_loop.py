@@ -1,0 +1,201 @@
+"""The scheduling loop with everything behind it, where calls fail: nothing is handed out twice or left undone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant.controller.client.kube import TRAINING_JOBS, Outcome, Reply
+from tests.controller.execution.replica import (
+    Replica,
+    collect_garbage,
+    end_pods,
+    granted,
+    new_kube,
+    phase,
+    start_pods,
+    status,
+    submit,
+    writes,
+)
+from tests.support.api_faults import Fault
+
+pytestmark = pytest.mark.looptime
+
+ALL = {"train-1-0": ["GPU-n1-0", "GPU-n1-1"], "train-1-1": ["GPU-n2-0", "GPU-n2-1"]}
+COMMIT = "PATCH trainingjobs/train/status"
+SIDE_OBJECTS = ["POST networkpolicies/train", "POST services/train", "POST secrets/train-1"]
+PODS_OF_ALL = ["POST pods/train-1-0", "POST pods/train-1-1"]
+
+
+async def test_an_admission_is_one_commit_and_then_what_follows_from_it() -> None:
+    replica = Replica()
+    submit(replica.kube)
+    await replica.run()
+    assert (phase(replica.kube), await granted(replica.kube)) == ("Starting", ALL)
+    assert writes(replica.kube) == [COMMIT, *SIDE_OBJECTS, *PODS_OF_ALL]
+
+
+@pytest.mark.parametrize("lost", ["answer", "request"])
+async def test_a_commit_without_an_answer_is_looked_up_and_its_gpus_are_nobody_elses(lost: Any) -> None:
+    replica = Replica()
+    replica.kube.faults.add(Fault(call=COMMIT, lost=lost))
+    submit(replica.kube)
+    submit(replica.kube, "wants-one", workers=1)
+    await replica.run(5.0)
+    assert (phase(replica.kube), phase(replica.kube, "wants-one"), await granted(replica.kube)) == (
+        "Starting",
+        "Pending",
+        ALL,
+    )
+    assert (status(replica.kube)["attempts"], writes(replica.kube).count(COMMIT)) == (1, 1)
+
+
+async def test_a_commit_that_another_write_was_faster_than_is_decided_anew_from_what_that_one_wrote() -> None:
+    replica = Replica()
+    replica.kube.faults.add(Fault(call=COMMIT, first=lambda: submit(replica.kube, workers=1)))
+    submit(replica.kube)
+    await replica.run()
+    assert await granted(replica.kube) == {"train-1-0": ["GPU-n1-0"]}
+    assert writes(replica.kube)[:2] == [COMMIT, COMMIT]
+
+
+async def test_a_job_that_is_gone_at_its_commit_leaves_nothing_behind_and_its_gpus_free() -> None:
+    replica = Replica()
+    replica.kube.faults.add(Fault(call=COMMIT, first=lambda: replica.kube.remove(TRAINING_JOBS, "train", "red")))
+    submit(replica.kube)
+    await replica.run()
+    assert (writes(replica.kube), await granted(replica.kube)) == ([COMMIT], {})
+    submit(replica.kube, "other")
+    await replica.run()
+    assert phase(replica.kube, "other") == "Starting"
+
+
+async def test_a_commit_that_is_refused_is_tried_again_and_holds_no_gpus_meanwhile() -> None:
+    replica = Replica()
+    refusal = Reply(Outcome.REFUSED, message="denied by a webhook", code=403)
+    replica.kube.faults.add(*(Fault(call=COMMIT, answer=refusal) for _ in range(3)))
+    submit(replica.kube)
+    await replica.run(10.0)
+    assert (phase(replica.kube), await granted(replica.kube)) == ("Starting", ALL)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param({"lost": "request"}, id="the request is lost"),
+        pytest.param({"lost": "answer"}, id="the answer is lost"),
+        pytest.param({"answer": Reply(Outcome.REFUSED, message="exceeded quota", code=403)}, id="over a ResourceQuota"),
+        pytest.param({"answer": Reply(Outcome.EXISTS, code=409)}, id="there and gone again"),
+    ],
+)
+@pytest.mark.parametrize("call", [*SIDE_OBJECTS, *PODS_OF_ALL])
+async def test_an_admission_of_which_one_create_fails_is_completed(call: str, fault: dict[str, Any]) -> None:
+    replica = Replica()
+    replica.kube.faults.add(Fault(call=call, **fault))
+    submit(replica.kube)
+    await replica.run(5.0)
+    assert (phase(replica.kube), status(replica.kube)["attempts"], await granted(replica.kube)) == ("Starting", 1, ALL)
+
+
+async def test_a_pod_that_the_api_server_will_never_take_ends_the_attempt_with_its_message() -> None:
+    replica = Replica()
+    refusal = Reply(Outcome.REFUSED, message="spec: Invalid value", code=422)
+    replica.kube.faults.add(Fault(call="POST pods/train-1-1", answer=refusal))
+    submit(replica.kube)
+    await replica.run()
+    assert "the API server does not take pods/train-1-1: spec: Invalid value" in status(replica.kube)["message"]
+
+
+async def test_a_placement_without_pods_is_completed_by_the_next_leader() -> None:
+    kube = new_kube()
+    crashed = Replica(kube)
+    kube.faults.add(*(Fault(call="POST *", lost="request") for _ in range(100)))
+    submit(kube)
+    await crashed.run(0.2)
+    assert (phase(kube), await granted(kube), writes(kube)[0]) == ("Starting", {}, COMMIT)
+    kube.faults.pending.clear()
+    await Replica(kube).run()
+    assert (status(kube)["attempts"], await granted(kube), writes(kube).count(COMMIT)) == (1, ALL, 1)
+
+
+@pytest.mark.parametrize("call", [COMMIT, *SIDE_OBJECTS, *PODS_OF_ALL])
+async def test_a_leader_that_is_replaced_in_the_middle_of_a_cycle_writes_no_more_and_the_next_one_goes_on(
+    call: str,
+) -> None:
+    kube = new_kube()
+    replaced = Replica(kube)
+    kube.faults.add(Fault(call=call, first=replaced.lose))
+    submit(kube)
+    await replaced.run(0.3)
+    written = writes(kube)
+    await replaced.run(5.0)
+    assert (call in written, writes(kube)) == (False, written)
+    await Replica(kube).run()
+    assert (phase(kube), status(kube)["attempts"], await granted(kube)) == ("Starting", 1, ALL)
+
+
+async def test_a_replica_that_does_not_lead_writes_nothing() -> None:
+    replica = Replica()
+    replica.lose()
+    submit(replica.kube)
+    await replica.run(10.0)
+    assert (phase(replica.kube), replica.kube.calls) == (None, [])
+
+
+async def test_pods_whose_job_is_gone_are_ended_and_hold_their_gpus_until_they_are_gone() -> None:
+    replica = Replica()
+    submit(replica.kube)
+    await replica.run()
+    await start_pods(replica.kube)
+    replica.kube.remove(TRAINING_JOBS, "train", "red")
+    submit(replica.kube, "other")
+    await replica.run()
+    going = {f"!{pod}": gpus for pod, gpus in ALL.items()}
+    assert (await granted(replica.kube), phase(replica.kube, "other")) == (going, "Pending")
+    await end_pods(replica.kube)
+    await replica.run()
+    assert await granted(replica.kube) == {pod.replace("train", "other"): gpus for pod, gpus in ALL.items()}
+
+
+async def test_orphans_that_a_crash_left_behind_are_found_by_the_next_leader() -> None:
+    kube = new_kube()
+    submit(kube)
+    await Replica(kube).run()
+    await start_pods(kube)
+    kube.remove(TRAINING_JOBS, "train", "red")
+    await Replica(kube).run()
+    assert await granted(kube) == {f"!{pod}": gpus for pod, gpus in ALL.items()}
+
+
+async def test_a_watch_that_lies_about_a_job_ends_none_of_its_pods() -> None:
+    replica = Replica()
+    submit(replica.kube)
+    await replica.run()
+    await start_pods(replica.kube)
+    document = replica.kube.stored(TRAINING_JOBS, "train", "red")
+    assert document is not None
+    replica.operator.cache.remove(TRAINING_JOBS, "red", "train", "another-uid")
+    await replica.run()
+    assert await granted(replica.kube) == ALL
+
+
+async def test_a_namesake_waits_until_the_objects_of_the_earlier_job_are_gone_and_has_its_own_then() -> None:
+    replica = Replica()
+    earlier = submit(replica.kube, workers=1)["metadata"]["uid"]
+    await replica.run()
+    await start_pods(replica.kube)
+    replica.kube.remove(TRAINING_JOBS, "train", "red")
+    later = submit(replica.kube, workers=1)["metadata"]["uid"]
+    await replica.run()
+    waiting = (phase(replica.kube), await granted(replica.kube))
+    collect_garbage(replica.kube, earlier)
+    await replica.run()
+    pod = (await replica.kube.list(TRAINING_JOBS)).items[0]
+    assert waiting == ("Starting", {"!train-1-0": ["GPU-n1-0"]})
+    assert (pod["metadata"]["uid"], phase(replica.kube), await granted(replica.kube)) == (
+        later,
+        "Starting",
+        {"train-1-0": ["GPU-n1-1"]},
+    )
