@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cotenant import contract
-from cotenant.api.conversion.to_core import from_placement, parse_job
-from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.api.conversion.to_core import from_placement, parse_job, to_placement
+from cotenant.api.resources.trainingjob_status import Isolation, TrainingJobStatus
 from cotenant.controller.manifests.attempt import GpuFacts, ServerRequest
 from cotenant.controller.manifests.base_pod import contract_of
 from cotenant.controller.manifests.from_job import attempt_of
@@ -18,7 +18,7 @@ def test_what_a_job_says_of_its_servers_reaches_their_pods() -> None:
     runtime = {"entrypoint": "a:b", "strategy": "ParameterServer", "parameterServer": chosen}
     job = parse_job(job_document(runtime=runtime))
     status = from_placement(placement_on(("n1", 2)), admitted_at=0, isolation=Isolation.NONE, servers=3)
-    made = attempt_of(job, status, 1, {}, SETTINGS)
+    made = attempt_of(job, TrainingJobStatus(attempts=1, placement=status), to_placement(status), {}, SETTINGS)
     assert (made.servers, made.program.servers) == (3, ServerRequest(cpu_milli=2000, memory_mib=8192))
     assert contract_of(made, 0, SETTINGS).platform == {"parameterServer": {"update": "Asynchronous"}}
 
@@ -48,7 +48,13 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
     )
     job = parse_job(document)
     status = from_placement(placement_on(("n1", 1)), admitted_at=0, isolation=Isolation.NONE)
-    made = attempt_of(job, status, 1, {"GPU-n1-0": GpuFacts(memory_mib=81_920, simulated=False)}, SETTINGS)
+    made = attempt_of(
+        job,
+        TrainingJobStatus(attempts=1, placement=status),
+        to_placement(status),
+        {"GPU-n1-0": GpuFacts(memory_mib=81_920, simulated=False)},
+        SETTINGS,
+    )
     spec = pod(made, 0, SETTINGS, REAL)["spec"]
     told = contract_of(made, 0, SETTINGS)
     assert (told.mode, told.command, told.precision, told.checkpoint, told.grace_s) == (

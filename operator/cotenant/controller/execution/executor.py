@@ -19,7 +19,6 @@ from cotenant.controller.client.kube import (
     FencedError,
     Kube,
     Outcome,
-    Reply,
     UnreachableError,
     version_of,
 )
@@ -84,7 +83,7 @@ class Executor:
         # 1. The status that hands the GPUs out.
         message = _admission_message(action.placement, self.cache.nodes.gpu_nodes)
         isolation = self.cluster.nodes.isolation_level(action.placement)
-        status = status_transitions.admitted(_observed(record), action.placement, isolation, message, now,
+        status = status_transitions.admitted(record.observed_status, action.placement, isolation, message, now,
                                              servers=record.servers)  # fmt: skip
         # 2. The commit: one write, which fails if the document is not the one that was decided on.
         committed = await self._commit(record, action, status)
@@ -127,7 +126,7 @@ class Executor:
     async def report_pending(self, record: JobRecord, verdict: Verdict) -> ExecutionResult:
         """Write why a job waits."""
         pending, reason = record.status.pending, verdict.reason
-        status = status_transitions.waiting(_observed(record), verdict, time.time())
+        status = status_transitions.waiting(record.observed_status, verdict, time.time())
         if await self._write(record, status) and (pending is None or pending.reason != reason.value):
             event = EventToRecord(reason=reason.value, message=verdict.message, warning=reason.needs_change)
             self.event_recorder.record(record, event)
@@ -182,25 +181,22 @@ class Executor:
         reply = await self.kube.patch(
             TRAINING_JOBS, record.name, body, namespace=record.namespace, subresource="status"
         )
-        if not reply.done:
-            await self._refetch(record, reply)
-            return None
-        self.cache.put(TRAINING_JOBS, reply.document)
-        if "phase" in change:
-            self.metrics.transitions.labels(str(status.phase)).inc()
-            log.info("%s: %s (%s)", record.key, status.phase, status.reason)
-        return self.cache.job(record.id) or record
-
-    async def _refetch(self, record: JobRecord, reply: Reply) -> None:
-        """Learn why a write failed: another was first, or the job is gone."""
+        if reply.done:
+            self.cache.put(TRAINING_JOBS, reply.document)
+            if "phase" in change:
+                self.metrics.transitions.labels(str(status.phase)).inc()
+                log.info("%s: %s (%s)", record.key, status.phase, status.reason)
+            return self.cache.job(record.id) or record
         if reply.outcome is Outcome.REFUSED:
             log.error("the status of %s was refused (%d): %s", record.key, reply.code, reply.message)
-            return
+            return None
+        # Another write was first, or the job is gone: the next decision is made from what there is now.
         fresh = await self.kube.get(TRAINING_JOBS, record.name, record.namespace)
         if fresh.done:
             self.cache.put(TRAINING_JOBS, fresh.document)
         elif fresh.outcome is Outcome.MISSING:
             self.cache.remove(TRAINING_JOBS, record.namespace, record.name, record.uid)
+        return None
 
     async def _create_pods(self, record: JobRecord) -> ExecutionResult:
         """A placement that cannot be carried out is left to the next reconcile, which gives it up."""
@@ -218,8 +214,3 @@ def _admission_message(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -
     workers, nodes = placement.workers, [node.node for node in placement.nodes]
     where = ", ".join(nodes) if len(nodes) <= 4 else f"{', '.join(nodes[:3])} and {len(nodes) - 3} more nodes"
     return f"admitted: {counted(workers, 'worker')} on {where}{slow_gpu_notice(placement, gpu_nodes)}"
-
-
-def _observed(record: JobRecord) -> TrainingJobStatus:
-    """The status, with what was observed of the spec."""
-    return record.status.model_copy(update={"observed_generation": record.generation, "gpus": record.gpus_requested})

@@ -27,7 +27,7 @@ class Observer:
         sample = memory.progress_of(record.status.attempts)
         return Observation(
             record=record,
-            problem=self.cluster.read_job(record, now).problem,
+            problem=memory.problem_of(record),
             of_pods=PodsObserved(
                 pods=tuple(pods.values()),
                 disruptions=self.cache.pods.disruptions_of(record.uid),

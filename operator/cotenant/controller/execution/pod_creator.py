@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cotenant.controller.client.kube import (
-    NETWORK_POLICIES,
     PODS,
-    SECRETS,
-    SERVICES,
     Document,
     Kube,
     Outcome,
@@ -27,9 +24,10 @@ from cotenant.controller.cluster.nodes import ClusterNodes
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, ObjectCreation
 from cotenant.controller.informers.job_record import JobRecord
-from cotenant.controller.manifests import server_pod, side_objects, worker_pod
+from cotenant.controller.manifests import server_pod, worker_pod
 from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.manifests.from_job import attempt_of
+from cotenant.controller.manifests.side_objects import side_objects
 from cotenant.controller.settings import Settings
 
 
@@ -50,14 +48,15 @@ class PodCreator:
     settings: Settings
 
     async def create(self, record: JobRecord) -> Creation:
-        if record.job is None or record.status.placement is None:
+        if record.job is None or record.placement is None:
             return Creation.CREATED
         number, memory = record.status.attempts, self.memories[record.id]
         creation = memory.creation = memory.creation_of(number) or ObjectCreation(number)
-        attempt = attempt_of(record.job, record.status.placement, number, self.nodes.gpus, self.settings)
-        # 1. What stands beside the pods: as far as needed, because each object costs a write.
+        attempt = attempt_of(record.job, record.status, record.placement, self.nodes.gpus, self.settings)
+        # 1. What stands beside the pods, once for each attempt.
         if not creation.side_objects_made:
-            created = await self._create_all(self._side_objects(attempt), creation)
+            objects = side_objects(attempt, secrets.token_hex(32), self.settings)
+            created = await self._create_all(objects, creation)
             if created is not Creation.CREATED:
                 return created
             creation.side_objects_made = True
@@ -67,13 +66,6 @@ class PodCreator:
         if created is Creation.CREATED:
             creation.delay = None
         return created
-
-    def _side_objects(self, attempt: Attempt) -> Iterable[tuple[Resource, Document]]:
-        yield NETWORK_POLICIES, side_objects.network_policy(attempt, self.settings)
-        if attempt.needs_names:
-            yield SERVICES, side_objects.service(attempt)
-        if attempt.needs_token:
-            yield SECRETS, side_objects.token_secret(attempt, secrets.token_hex(32))
 
     def _missing_pods(self, attempt: Attempt, there: Container[str]) -> Iterable[tuple[Resource, Document]]:
         nodes = attempt.placement.nodes

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from cotenant import contract
 from cotenant.api.resources.trainingjobs import TrainingJob
-from cotenant.controller.informers.job_record import JobId
+from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Action
 
@@ -75,6 +75,12 @@ class JobMemory:
     """A commit whose answer never came: assumed to hold until the API server has shown what it has."""
     plan_missed: bool = False
     """A plan had something for it while another write about it was under way."""
+
+    def problem_of(self, record: JobRecord) -> str | None:
+        """Why the spec cannot be read, as of the last sync with the core."""
+        if record.job is None:
+            return record.problem
+        return self.reading.problem if self.reading else None
 
     def creation_of(self, attempt: int) -> ObjectCreation | None:
         return self.creation if self.creation and self.creation.attempt == attempt else None

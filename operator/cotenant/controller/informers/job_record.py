@@ -75,6 +75,11 @@ class JobRecord:
         return to_placement(self.status.placement) if self.status.placement else None
 
     @property
+    def observed_status(self) -> TrainingJobStatus:
+        """The status, with what was observed of the spec."""
+        return self.status.model_copy(update={"observed_generation": self.generation, "gpus": self.gpus_requested})
+
+    @property
     def servers(self) -> int:
         """How many pods of parameter servers its spec asks for."""
         wanted = self.job.spec.runtime.servers if self.job else None

@@ -22,7 +22,7 @@ from cotenant.controller.lifecycle import (
     start_timeout,
     status_transitions,
 )
-from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
+from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, Undecided
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
 from cotenant.controller.lifecycle.termination import Ending, Eviction, terminate
 from cotenant.controller.settings import Settings
@@ -44,7 +44,7 @@ def reconcile_admitted(o: Observation, settings: Settings) -> ReconcileResult:
 
 def _starting(o: Observation) -> ReconcileResult:
     """Running once every pod is ready; until then, missing pods are made and what holds them up is reported."""
-    if start_timeout.is_up(o):
+    if o.all_up:
         message = f"{counted(o.workers, 'worker')} running in {counted(o.nodes, 'pod')}"
         if o.servers:
             message += f", {counted(o.servers, 'parameter server')} beside them"
@@ -56,7 +56,7 @@ def _starting(o: Observation) -> ReconcileResult:
     gang = o.gang
     # After a resize the pods of the attempt before must be gone; those on a dead node are not waited for.
     crowded = any(pod.held and pod.node not in o.unreachable_nodes for pod in o.pods if pod not in gang.values())
-    create = len(gang) < o.size and not crowded and not pod_exits.is_undecided(o)
+    create = len(gang) < o.size and not crowded and not isinstance(o.end, Undecided)
     result = ReconcileResult(create_pods=create, delete_pods=o.strays)
     obstacle = start_obstacles.first(o)
     if obstacle is None or obstacle.reason == o.status.reason:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from cotenant.api.resources.gpunodes import Violation
 from cotenant.api.resources.trainingjob_status import ProgressStatus, TrainingJobStatus
@@ -11,6 +12,7 @@ from cotenant.api.resources.trainingjobs import TrainingJobSpec
 from cotenant.controller.informers.disruption import Disruption
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.pod_record import PodRecord
+from cotenant.controller.lifecycle.failure_classification import AttemptEnd, Undecided, classify
 from cotenant.controller.manifests.attempt import pod_name
 from cotenant.core.model.lifecycle import Phase
 
@@ -45,7 +47,7 @@ class PlacementObserved:
     """Why its pods could not be made so far."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Observation:
     """Everything about one job that its next step depends on."""
 
@@ -81,11 +83,21 @@ class Observation:
     def unreachable_nodes(self) -> Mapping[str, float]:
         return self.of_pods.unreachable_nodes
 
-    @property
+    @cached_property
     def gang(self) -> dict[int, PodRecord]:
         """Pods of the running attempt, by node rank."""
         number = self.status.attempts
         return {pod.worker.node_rank: pod for pod in self.pods if pod.worker and pod.worker.attempt == number}
+
+    @cached_property
+    def end(self) -> AttemptEnd | Undecided | None:
+        """How the running attempt ended, by the exits of its pods; None: it goes on."""
+        return classify(self.gang, self.size, self.now) if self.size else None
+
+    @property
+    def all_up(self) -> bool:
+        """Every pod of the gang is ready, or has ended already."""
+        return len(self.gang) == self.size and all(pod.ready or pod.exit is not None for pod in self.gang.values())
 
     @property
     def stoppable(self) -> tuple[PodRecord, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cotenant.controller.lifecycle import retries, start_obstacles
-from cotenant.controller.lifecycle.failure_classification import AttemptEnd, Undecided, classify, pod_lost
+from cotenant.controller.lifecycle.failure_classification import AttemptEnd, Undecided, pod_lost
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.termination import Ending
 from cotenant.controller.settings import Settings
@@ -13,9 +13,8 @@ from cotenant.core.model.lifecycle import Phase
 
 
 def ending(o: Observation, settings: Settings) -> Ending | None:
-    end = classify(o.gang, o.size, o.now)
-    if isinstance(end, AttemptEnd):
-        return retries.decide(o, _with_start_obstacle(o, end), settings)
+    if isinstance(o.end, AttemptEnd):
+        return retries.decide(o, _with_start_obstacle(o, o.end), settings)
     missing = sorted(set(range(o.size)) - set(o.gang))
     if o.phase is not Phase.RUNNING or not missing or o.status.placement is None:
         return None
@@ -26,12 +25,7 @@ def ending(o: Observation, settings: Settings) -> Ending | None:
 
 def deadline(o: Observation, settings: Settings) -> float | None:
     """When the exits that have come are judged without those that have not."""
-    end = classify(o.gang, o.size, o.now)
-    return end.until if isinstance(end, Undecided) else None
-
-
-def is_undecided(o: Observation) -> bool:
-    return isinstance(classify(o.gang, o.size, o.now), Undecided)
+    return o.end.until if isinstance(o.end, Undecided) else None
 
 
 def _with_start_obstacle(o: Observation, end: AttemptEnd) -> AttemptEnd:

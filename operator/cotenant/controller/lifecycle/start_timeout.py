@@ -12,14 +12,8 @@ from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 
 
-def is_up(o: Observation) -> bool:
-    """Every pod of the gang is ready, or has ended already."""
-    gang = o.gang
-    return len(gang) == o.size and all(pod.ready or pod.exit is not None for pod in gang.values())
-
-
 def deadline(o: Observation, settings: Settings) -> float | None:
-    if o.phase is not Phase.STARTING or is_up(o):
+    if o.phase is not Phase.STARTING or o.all_up:
         return None
     admitted_at = (unix_seconds(o.status.placement.admitted_at) if o.status.placement else None) or o.now
     return admitted_at + settings.start_timeout_s

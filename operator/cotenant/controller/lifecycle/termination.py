@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.lifecycle import status_transitions
-from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, classify
+from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
 from cotenant.controller.lifecycle.progress import final_progress
 from cotenant.core.model.formatting import counted
@@ -86,7 +86,7 @@ def reconcile_evicting(o: Observation) -> ReconcileResult:
     stuck = bool(held) and all(pod.node in o.unreachable_nodes for pod in held)
     if held and not (stuck and o.now >= unreachable_at):
         return ReconcileResult(delete_pods=o.stoppable, requeue_at=unreachable_at if stuck else None)
-    end = classify(o.gang, o.size, o.now) if o.size else None
+    end = o.end
     if isinstance(end, AttemptEnd) and end.outcome is AttemptOutcome.COMPLETED and len(o.gang) == o.size:
         return terminate(o, completion(o, end))
     event = EventToRecord(reason="Requeued", message="the job waits again")

@@ -94,10 +94,12 @@ class Attempt:
         """DNS names, by which the pods of an attempt of several find each other."""
         return len(self.placement.nodes) + self.servers > 1
 
-    def metadata(self, name: str) -> dict[str, Any]:
-        """Metadata of an object owned by the TrainingJob, so that Kubernetes collects it with the job."""
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Metadata of an object owned by the TrainingJob, so that Kubernetes collects it with the job; the name is to
+        be added.
+        """
         return {
-            "name": name,
             "namespace": self.namespace,
             "labels": {
                 names.LABEL_MANAGED_BY: names.MANAGED_BY,

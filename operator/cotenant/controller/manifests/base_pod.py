@@ -15,11 +15,30 @@ from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import WHOLE, GrantedGpu
 
 USER = 65532
+_LAUNCHER_CONTAINER: dict[str, Any] = {
+    "name": names.CONTAINER,
+    "command": ["python", "-P", "-m", "cotenant_worker"],
+    "ports": [{"name": "progress", "containerPort": names.PROGRESS_PORT}],
+    "readinessProbe": {
+        "httpGet": {"path": "/healthz", "port": names.PROGRESS_PORT},
+        "periodSeconds": 2,
+        "timeoutSeconds": 2,
+        "failureThreshold": 3,
+    },
+    "securityContext": {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    },
+    "terminationMessagePath": names.TERMINATION_PATH,
+    "terminationMessagePolicy": "File",
+}
+"""Of every pod: our launcher is its first process."""
 
 
 def base_pod(attempt: Attempt, node_rank: int, settings: Settings) -> Document:
-    """Build what all pods of an attempt have in common; containers, volumes and affinity are still to be added."""
-    metadata = attempt.metadata(attempt.pod_name(node_rank))
+    """Build what all pods of an attempt have in common; volumes, resources and affinity are still to be added."""
+    env, metadata = launcher_env(attempt, node_rank, settings), attempt.metadata | {"name": attempt.pod_name(node_rank)}
     metadata["labels"] |= {
         names.LABEL_ATTEMPT: str(attempt.number),
         names.LABEL_NODE_RANK: str(node_rank),
@@ -39,6 +58,7 @@ def base_pod(attempt: Attempt, node_rank: int, settings: Settings) -> Document:
             "fsGroup": USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
+        "containers": [_LAUNCHER_CONTAINER | {"image": attempt.program.image, "env": env}],
     }
     if settings.pod_priority_class:
         spec["priorityClassName"] = settings.pod_priority_class
@@ -46,29 +66,6 @@ def base_pod(attempt: Attempt, node_rank: int, settings: Settings) -> Document:
     if pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in pull_secrets]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def launcher_container(attempt: Attempt) -> dict[str, Any]:
-    """The container of every pod: our launcher is its first process."""
-    return {
-        "name": names.CONTAINER,
-        "image": attempt.program.image,
-        "command": ["python", "-P", "-m", "cotenant_worker"],
-        "ports": [{"name": "progress", "containerPort": names.PROGRESS_PORT}],
-        "readinessProbe": {
-            "httpGet": {"path": "/healthz", "port": names.PROGRESS_PORT},
-            "periodSeconds": 2,
-            "timeoutSeconds": 2,
-            "failureThreshold": 3,
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "terminationMessagePath": names.TERMINATION_PATH,
-        "terminationMessagePolicy": "File",
-    }
 
 
 def launcher_env(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str, Any]]:

@@ -9,21 +9,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from cotenant import contract, names
-from cotenant.api.conversion.to_core import to_placement
 from cotenant.api.resources.env_vars import EnvVar
 from cotenant.api.resources.runtime import Runtime
-from cotenant.api.resources.trainingjob_status import PlacementStatus
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import Checkpoint, TrainingJob
 from cotenant.api.resources.volumes import ClaimSource, Code, Volume
 from cotenant.api.scalars.quantities import mib_up
 from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program, ServerRequest
 from cotenant.controller.settings import Settings
+from cotenant.core.model.objects import Placement
 
 CHECKPOINT_VOLUME = "cotenant-checkpoints"
 
 
 def attempt_of(
-    job: TrainingJob, placement: PlacementStatus, number: int, gpus: Mapping[str, GpuFacts], settings: Settings
+    job: TrainingJob,
+    status: TrainingJobStatus,
+    placement: Placement,
+    gpus: Mapping[str, GpuFacts],
+    settings: Settings,
 ) -> Attempt:
     spec = job.spec
     return Attempt(
@@ -31,14 +35,14 @@ def attempt_of(
         job=job.metadata.name or "",
         uid=job.metadata.uid,
         queue=spec.queue,
-        number=number,
-        placement=to_placement(placement),
+        number=status.attempts,
+        placement=placement,
         program=program_of(job, settings),
         cpu_milli=spec.resources.cpu,
         memory_mib=mib_up(spec.resources.memory),
         grace_s=spec.grace_period,
         gpus=gpus,
-        servers=placement.servers or 0,
+        servers=(status.placement.servers or 0) if status.placement else 0,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from cotenant import names
 from cotenant.controller.client.kube import Document
 from cotenant.controller.manifests.attempt import Attempt, ServerRequest
-from cotenant.controller.manifests.base_pod import base_pod, launcher_container, launcher_env
+from cotenant.controller.manifests.base_pod import base_pod
 from cotenant.controller.settings import Settings
 
 
@@ -27,7 +27,7 @@ def pod(attempt: Attempt, index: int, settings: Settings) -> Document:
     made["spec"] |= {
         "affinity": {"nodeAffinity": _preferably_without_gpus()},
         "topologySpreadConstraints": [_spread(attempt)],
-        "containers": [_container(attempt, node_rank, wanted, settings)],
+        "containers": [_container(made["spec"]["containers"][0], wanted, settings)],
         "volumes": [{"name": "cotenant-tmp", "emptyDir": {}}],
     }
     if wanted.node_selector:
@@ -38,12 +38,12 @@ def pod(attempt: Attempt, index: int, settings: Settings) -> Document:
     return made
 
 
-def _container(attempt: Attempt, node_rank: int, wanted: ServerRequest, settings: Settings) -> dict[str, Any]:
+def _container(launcher: dict[str, Any], wanted: ServerRequest, settings: Settings) -> dict[str, Any]:
     memory = f"{wanted.memory_mib + settings.reserve_mib}Mi"
-    return launcher_container(attempt) | {
+    return launcher | {
         "env": [
             {"name": "HOME", "value": "/tmp"},
-            *launcher_env(attempt, node_rank, settings),
+            *launcher["env"],
             # Where the NVIDIA runtime is the default one, an image that sets "all" would be given all.
             {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
             {"name": "CUDA_VISIBLE_DEVICES", "value": ""},

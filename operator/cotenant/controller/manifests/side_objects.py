@@ -10,11 +10,21 @@ import base64
 from typing import Any
 
 from cotenant import names
-from cotenant.controller.client.kube import Document
+from cotenant.controller.client.kube import NETWORK_POLICIES, SECRETS, SERVICES, Document, Resource
 from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.settings import Settings
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
+
+def side_objects(attempt: Attempt, token: str, settings: Settings) -> list[tuple[Resource, Document]]:
+    """As far as this attempt needs them: each object costs a write at every admission."""
+    objects = [(NETWORK_POLICIES, network_policy(attempt, settings))]
+    if attempt.needs_names:
+        objects.append((SERVICES, service(attempt)))
+    if attempt.needs_token:
+        objects.append((SECRETS, token_secret(attempt, token)))
+    return objects
 
 
 def service(attempt: Attempt) -> Document:
@@ -22,7 +32,7 @@ def service(attempt: Attempt) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": attempt.metadata(attempt.job),
+        "metadata": attempt.metadata | {"name": attempt.job},
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
@@ -33,7 +43,7 @@ def service(attempt: Attempt) -> Document:
 
 
 def token_secret(attempt: Attempt, token: str) -> Document:
-    metadata = attempt.metadata(attempt.secret_name)
+    metadata = attempt.metadata | {"name": attempt.secret_name}
     metadata["labels"][names.LABEL_ATTEMPT] = str(attempt.number)
     return {
         "apiVersion": "v1",
@@ -59,7 +69,7 @@ def network_policy(attempt: Attempt, settings: Settings) -> Document:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": attempt.metadata(attempt.job),
+        "metadata": attempt.metadata | {"name": attempt.job},
         "spec": {
             "podSelector": same_job["podSelector"],
             "policyTypes": ["Ingress", "Egress"],

@@ -12,7 +12,7 @@ from cotenant import names
 from cotenant.api.resources import reserved_env
 from cotenant.controller.client.kube import Document
 from cotenant.controller.manifests.attempt import Attempt
-from cotenant.controller.manifests.base_pod import base_pod, launcher_container, launcher_env
+from cotenant.controller.manifests.base_pod import base_pod
 from cotenant.controller.manifests.gpu_isolation import IsolationPath
 from cotenant.controller.manifests.placement_annotation import placement_to_json
 from cotenant.controller.settings import Settings
@@ -26,29 +26,29 @@ def pod(attempt: Attempt, node_rank: int, settings: Settings, path: IsolationPat
     made["spec"] |= {
         "affinity": {"nodeAffinity": _required_on(placement.node)},
         "tolerations": settings.toleration_list,
-        "containers": [_container(attempt, node_rank, settings)],
+        "containers": [_container(attempt, node_rank, settings, made["spec"]["containers"][0])],
         "volumes": _volumes(attempt, node_rank, settings),
     }
     return path.render(placement, made)
 
 
-def _container(attempt: Attempt, node_rank: int, settings: Settings) -> dict[str, Any]:
-    return launcher_container(attempt) | {
+def _container(attempt: Attempt, node_rank: int, settings: Settings, launcher: dict[str, Any]) -> dict[str, Any]:
+    return launcher | {
         "workingDir": names.CODE_PATH,
-        "env": _env(attempt, node_rank, settings),
+        "env": _env(attempt, launcher["env"]),
         "resources": _resources(attempt, node_rank, settings),
         "volumeMounts": _mounts(attempt),
     }
 
 
-def _env(attempt: Attempt, node_rank: int, settings: Settings) -> list[dict[str, Any]]:
+def _env(attempt: Attempt, launcher_env: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Variables of the tenant first, the operator's last: of two with one name the last one counts."""
     tenant = [dict(entry) for entry in attempt.program.env if not is_reserved(str(entry.get("name", "")))]
     home = [] if any(entry["name"] == "HOME" for entry in tenant) else [{"name": "HOME", "value": "/tmp"}]
     return [
         *tenant,
         *home,  # the root file system is read-only, and caches go to the home directory
-        *launcher_env(attempt, node_rank, settings),
+        *launcher_env,
     ]
 
 
