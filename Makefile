@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help demo test test-plain test-oldest test-frameworks check format crds lock clean setup bench
+.PHONY: help demo test test-plain test-oldest test-frameworks check format crds map lock clean setup bench
 
 help: ## list the ways in
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ format: setup ## format and mend what can be mended
 
 crds: setup ## generate crds/ and the chart's copy from the models
 	@$(PY) -m cotenant crds
+
+map: setup ## draw docs/house.svg from the import graph
+	@$(PY) docs/design/draw_house.py
 
 lock: setup ## resolve the requirement files again, with hashes
 	@local/lock.sh
