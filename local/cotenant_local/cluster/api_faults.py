@@ -1,4 +1,4 @@
-"""What can go wrong with the API server on purpose: the document that `apifaults` (Go) reads."""
+"""Faults of the API server that are made on purpose: the document that `local/controlplane/apifaults` (Go) reads."""
 
 from typing import Annotated
 
@@ -28,7 +28,7 @@ class ApiFaults(BaseModel):
     """Of requests that are refused before the API server sees them, with one of `error_codes`."""
     error_codes: tuple[Code, ...] = (409, 429, 500)
     lost_rate: Rate = 0.0
-    """Of requests that are carried out, and the client never hears of it."""
+    """Of requests that are carried out, and whose answer is lost."""
     cuts_per_min: float = Field(default=0.0, ge=0)
     """How often a watch breaks, on average."""
     seed: int = Field(default=0, ge=0)

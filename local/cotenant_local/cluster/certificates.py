@@ -1,6 +1,6 @@
 """The cluster's own certificate authority and what it signs. Elliptic keys: making all of them takes milliseconds.
 
-Called by `pki` before the sandbox starts. Files are readable by their owner only.
+Made before the sandbox starts. Files are readable by their owner only.
 """
 
 import datetime

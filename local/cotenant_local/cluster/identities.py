@@ -1,7 +1,6 @@
-"""Who is who in a cluster: certificates and kubeconfigs of every component, each with only its own rights.
+"""Identities of a cluster: certificates and kubeconfigs of every component, each with only its own rights.
 
-Called once by `lifecycle` before the sandbox starts. Names and groups are those that Kubernetes gives
-meaning to.
+Made once, before the sandbox starts. Names and groups are those that Kubernetes gives meaning to.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """A cluster's folder: claimed by its name, locked as long as the cluster lives, cleared, and in the end forgotten.
 
-Called by `lifecycle` only. The lock (flock) is inherited by the sandbox: the kernel lets go of it when the last process
-dies, so nobody has to be asked whether a cluster is up.
+The lock (flock) is inherited by the sandbox: the kernel lets go of it when the last process dies, so the lock alone
+tells whether a cluster is up.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ def is_up(state: ClusterFolder) -> bool:
     except OSError:
         return False
     try:
-        # Shared, so that two who look at once do not take each other for a cluster.
+        # Shared, so that two of these at once do not take each other for a cluster.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -90,7 +90,7 @@ def locked(state: ClusterFolder, name: str) -> Iterator[int]:
 
 
 def clear(state: ClusterFolder, *, kept: bool) -> None:
-    """What a cluster that was killed left behind. Kept state: everything but what belongs to that life."""
+    """Removes what a cluster that was killed left behind; of kept state only what belongs to that life."""
     if kept:
         shutil.rmtree(state.logs, ignore_errors=True)
     else:

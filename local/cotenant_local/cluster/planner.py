@@ -1,6 +1,6 @@
-"""From what was asked (`ClusterSpec`) to what will be (`Plan`): names, addresses, ports, the Node objects.
+"""Turns a `ClusterSpec` into a `ClusterPlan`: names, addresses, ports, the Node objects.
 
-Called by `lifecycle.up`. The ports on 127.0.0.1 are taken here, before the sandbox exists: their listening sockets
+The ports on 127.0.0.1 are taken here, before the sandbox exists: their listening sockets
 belong to the outside and are handed in.
 """
 
@@ -27,7 +27,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 @dataclass(frozen=True)
 class Prerequisites:
-    """What the machine has ready for a cluster."""
+    """Folders and rights that are ready before a cluster is planned."""
 
     state: ClusterFolder
     programs: Path
@@ -37,7 +37,7 @@ class Prerequisites:
 
 
 def plan(name: str, spec: ClusterSpec, prerequisites: Prerequisites) -> tuple[ClusterPlan, list[socket.socket]]:
-    """Also the listening sockets: the API server's first, then one per forward."""
+    """The plan and the listening sockets: the API server's first, then one per forward."""
     listeners = [_listen(spec.api_port or _previous_port(prerequisites.state))]
     listeners += [_listen(forward.port) for forward in spec.forwards]
     ports = [listener.getsockname()[1] for listener in listeners]
@@ -116,7 +116,7 @@ def _listen(port: int) -> socket.socket:
 
 
 def _previous_port(state: ClusterFolder) -> int:
-    """With kept state the kubeconfig stays valid, where its port is still free."""
+    """The port of kept state, so that its kubeconfig stays valid, where it is still free; else 0."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         port = ClusterPlan.load(state.plan).api_port
         with contextlib.suppress(LocalError):

@@ -1,4 +1,4 @@
-"""What `cotenant local status` and `logs` print."""
+"""The output of `cotenant local status` and `logs`."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ def as_text(status: dict[str, Any]) -> str:
         f"cluster {status['name']}: {state}, up {_age(status['since'])}, API server at "
         f"https://127.0.0.1:{status['apiPort']}"
     ]
-    if not status.get("limitsEnforced", True):  # a cluster that an earlier version started does not say
+    if not status.get("limitsEnforced", True):  # absent from clusters that an earlier version started
         rows.append("  containers' limits of CPU and memory are not enforced: this cluster has no cgroups")
     rows += [f"  http://127.0.0.1:{port} → {service}" for service, port in status["forwards"]]
     rows += _components(status["components"], skip=set(status["nodes"]))

@@ -58,7 +58,7 @@ def check() -> None:
 
 
 def start(state: ClusterFolder, fds: list[int], log: Path, locks: list[int]) -> subprocess.Popen[bytes]:
-    """`fds` are the supervisor's arguments; `locks` are only inherited: held, they say that it lives."""
+    """`fds` are the supervisor's arguments; `locks` are only inherited: held as long as it lives."""
     with log.open("ab") as output:
         return subprocess.Popen(
             [

@@ -1,4 +1,4 @@
-"""What a cluster is asked to be: nodes, their size and GPUs, what is reachable from outside. From flags or a YAML file.
+"""The spec of a cluster: nodes, their size and GPUs, what is reachable from outside. From flags or a YAML file.
 
 Parsed once, at the door; everything behind it reads `ClusterSpec`. `docs/local-cluster.md` shows a file.
 """
@@ -24,7 +24,7 @@ class StrictModel(BaseModel):
 
 
 class GpuSpec(StrictModel):
-    """Simulated GPUs: an annotation on the Node, which the agent publishes when it is told to simulate."""
+    """Simulated GPUs: an annotation on the Node, which an agent that simulates publishes."""
 
     count: int = Field(ge=1, le=16)
     gpu_class: str = Field(alias="class", min_length=1, max_length=63)
@@ -138,7 +138,7 @@ class ClusterSpec(StrictModel):
 
 
 def uniform(nodes: int, gpus: int, gpu_class: str, gpu_memory: str) -> ClusterSpec:
-    """From flags: `nodes` nodes of the same kind."""
+    """A cluster of `nodes` nodes of the same kind, from flags."""
     of_each = {"count": gpus, "class": gpu_class, "memory": gpu_memory} if gpus else None
     return parse({"nodes": [{"name": f"node-{i + 1}", "gpus": of_each} for i in range(nodes)]}, "command line")
 

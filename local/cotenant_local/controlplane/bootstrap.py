@@ -1,6 +1,6 @@
-"""The objects a cluster starts with: DNS, the storage class, the metrics API, who may do what for them, and the Nodes.
+"""The objects a cluster starts with: DNS, the storage class, the metrics API, the rights for them, and the Nodes.
 
-Called by the supervisor once the API server is ready. Nodes exist before their kubelets: labels, taints, annotations
+Created once the API server is ready. Nodes exist before their kubelets: labels, taints, annotations
 and the range of pod addresses are there from the first moment, and the kubelet fills in the rest.
 """
 
@@ -27,7 +27,7 @@ Document = dict[str, Any]
 
 
 def create_system_objects(api: Api, pki: Path, *, with_metrics: bool) -> None:
-    """`measured`: the metrics API as well."""
+    """Creates what a cluster starts with, but for its Nodes; safe to repeat on kept state."""
     dns(api)
     network_policies(api)
     volumes(api)
@@ -80,7 +80,7 @@ def metrics_api(api: Api, pki: Path) -> None:
         "system:aggregated-metrics-reader",
         rules=[_rule(metrics.GROUP, ["nodes", "pods"], ["get", "list"])],
     )
-    # Who may see pods may see what they use: the usual roles include this one.
+    # Whoever may see pods may see their usage: the usual roles include this one.
     roles = ("view", "edit", "admin")
     reader["metadata"]["labels"] = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in roles}
     api.apply(f"{RBAC}/clusterroles", reader)

@@ -1,7 +1,7 @@
 """The command line and configuration of what runs beside the API server. Pure but for `write_configuration`.
 
-Called by the supervisor. Flags differ from the defaults only where the place demands it: no
-leader election among one, no root rights, several kubelets on one machine. Each such line says why.
+Flags differ from the defaults only where the place demands it: no leader election among one, no root rights, several
+kubelets on one machine. Each such line has its reason.
 """
 
 import json
@@ -97,7 +97,7 @@ def apiserver(plan: ClusterPlan, state: ClusterFolder) -> list[str]:
         f"--audit-log-path={state.logs}/audit.log",
         "--audit-log-maxsize=100",
         "--audit-log-maxbackup=2",
-        # Asked to end, it ends: without these two it waits a minute for watches that nobody tells to go.
+        # SIGTERM ends it: without these two it waits a minute for watches that nothing closes.
         "--shutdown-send-retry-after=true",
         "--shutdown-watch-termination-grace-period=1s",
         "--profiling=false",
@@ -161,7 +161,7 @@ def api_forward(plan: ClusterPlan, listener: int, port: int) -> list[str]:
 
 
 def service_forwards(plan: ClusterPlan, listeners: list[int], node_pid: int) -> list[str]:
-    """In a node's network, because that is where the addresses of Services mean something."""
+    """Runs in a node's network, because that is where the addresses of Services mean something."""
     targets = []
     for listener, (service, _) in zip(listeners, plan.forwards, strict=True):
         path, _, port = service.partition(":")

@@ -1,8 +1,8 @@
-"""While the API server is away, whoever wants to speak to it waits; nobody is refused.
+"""Holds new connections while the API server is away: its clients wait, none is refused.
 
-Called by the supervisor. A Kubernetes client that is refused a few times, or meets a server that does not know its
-rights yet, waits up to a minute before it asks again, and the pods wait with the scheduler and the kubelet. So the
-first packet of a new connection is dropped until the server says that it is ready: the kernel sends it again soon.
+A Kubernetes client that is refused a few times, or meets a server that does not know its rights yet, waits up to a
+minute before it tries again, and the pods wait with the scheduler and the kubelet. So the first packet of a new
+connection is dropped until the server is ready: the kernel sends it again soon.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ POLL_S = 0.1
 
 class ConnectionHold:
     def __init__(self, api: Api, log: Callable[[str], None]) -> None:
-        """`api` does not pass through the gate: it asks on 127.0.0.1."""
+        """`api` is not held: it connects to 127.0.0.1."""
         self._api, self._log = api, log
         self._releasing: asyncio.Task[None] | None = None
 
     def hold(self) -> None:
-        """Until the API server is ready again."""
+        """Holds new connections until the API server is ready again."""
         try:
             network.hold_api(True)
         except network.ClusterNetworkError as error:

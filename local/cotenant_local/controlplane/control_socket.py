@@ -1,6 +1,6 @@
 """The control socket of a cluster: requests from `cotenant local`, one JSON line each way per connection.
 
-`ask` is the outside half; the path may be longer than a socket address allows, so both halves go by way of a
+`request` is the outside half; the path may be longer than a socket address allows, so both halves go by way of a
 descriptor of the folder.
 """
 
@@ -24,7 +24,7 @@ NODE_ACTIONS = ("stop", "freeze", "isolate", "restore")
 
 
 class ControlledCluster(Protocol):
-    """What the requests are about: the supervisor."""
+    """The cluster that requests act on: the supervisor."""
 
     def status(self) -> dict[str, Any]: ...
     def stop(self) -> None: ...
@@ -77,7 +77,7 @@ class ControlServer:
 
 
 def request(path: Path, timeout: float = 60.0, **message: Any) -> dict[str, Any]:
-    """Raises OSError where nobody listens, LocalError where the cluster refuses or is silent."""
+    """One request, one answer. Raises OSError where nothing listens, LocalError for a refusal or a long silence."""
     with socket.socket(socket.AF_UNIX) as client, _short_address(path) as address:
         client.settimeout(timeout)
         client.connect(address)

@@ -1,6 +1,6 @@
 """The cluster's own network: a bridge that is the LAN between control plane and nodes, and routes to the pods.
 
-Used by the two inits, inside network namespaces of their own. Pods are routed by their node's runtime; here are only
+Runs inside the network namespaces of the two inits. Pods are routed by their node's runtime; here are only
 the machines' addresses. `isolate` is a fault: packets between a node and the API server vanish, as when a cable breaks.
 """
 
@@ -17,7 +17,7 @@ ISOLATION_TABLE, DIVERSION_TABLE, HOLD_TABLE = "cotenant-faults", "cotenant-api"
 
 
 class ClusterNetworkError(Exception):
-    """A network command failed; the message has the command and what it said."""
+    """A network command failed; the message has the command and its error output."""
 
 
 def control_plane() -> None:
@@ -41,7 +41,7 @@ def plug(port: str, pid: int, node: NodePlan) -> None:
 
 
 def unplug(port: str) -> None:
-    """Gone already when the node's namespace is gone."""
+    """Removes the cable; it is gone already when the node's namespace is."""
     subprocess.run(["ip", "link", "del", port], capture_output=True, check=False)
 
 
@@ -71,7 +71,7 @@ def isolate(nodes: list[NodePlan]) -> None:
 
 
 def divert_api(to_port: int | None) -> None:
-    """Pods that speak to the API server speak to another port of it; None: to the real one."""
+    """Leads connections of pods to the API server to another port of it; None: to the real one."""
     rules = [f"table ip {DIVERSION_TABLE}", f"delete table ip {DIVERSION_TABLE}"]
     if to_port is not None:
         rule = f"ip saddr {Addresses.PODS} tcp dport 6443 redirect to :{to_port}"

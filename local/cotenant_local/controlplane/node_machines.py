@@ -23,7 +23,7 @@ RESTART_PAUSE_S = 1.0
 
 
 class NodeError(Exception):
-    """A request about a node that cannot be met; the message says why."""
+    """A request about a node that cannot be met; the message has the reason."""
 
 
 @dataclass
@@ -86,7 +86,7 @@ class NodeMachines:
         hello = await asyncio.wait_for(channel.receive(), HELLO_DEADLINE_S)
         pid = self._processes.pid(name)
         if hello is None or pid is None:
-            return  # its death is on its way to `lost`
+            return  # its death is on its way to `on_death`
         network.plug(machine.port, pid, machine.plan)
         channel.send(go=True)
         self._on_start(name)
@@ -100,7 +100,7 @@ class NodeMachines:
         await channel.close()
 
     def on_death(self, death: Death) -> None:
-        """The node's init died. If nobody asked for that, the machine starts again, as one with a watchdog does."""
+        """The node's init died. Unless it was stopped on purpose, the machine starts again, as by a watchdog."""
         machine = self._machines[death.service]
         machine.components = {}
         network.unplug(machine.port)
@@ -163,7 +163,7 @@ class NodeMachines:
         return self._machines[name]
 
     def _signal_all(self, name: str, number: signal.Signals) -> None:
-        """Again until no process is new: one that forks while this runs must not get away."""
+        """Repeats until no process is new: one that forks while this runs must not get away."""
         root = self._processes.pid(name)
         done: set[int] = set()
         while root is not None and (found := set(procfs.descendants(root)) - done):

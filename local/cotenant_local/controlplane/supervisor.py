@@ -32,7 +32,7 @@ POLL_S = 0.1
 
 
 class StartError(Exception):
-    """The cluster does not come up; the message is for the person who called `up`."""
+    """The cluster does not come up; the message is for the user of `up`."""
 
 
 class Supervisor:
@@ -76,7 +76,7 @@ class Supervisor:
         self.start("kube-controller-manager", components.controller_manager(self.plan, self.state))
         self.start("kube-scheduler", components.scheduler(self.plan, self.state))
         self.forward_api(components.API_PORT)
-        measured = not self.plan.oldest  # it has no nodes, and looks for the API in Endpoints instead of slices of them
+        measured = not self.plan.oldest  # it has no nodes, and finds the API in Endpoints instead of slices of them
         if measured:
             self.start("metrics", components.metrics(self.plan, self.state))
         # 3. Rights, Services and the storage class, and the processes that need them.
@@ -106,7 +106,7 @@ class Supervisor:
         self.start("forward", argv, self.listeners[:1])
 
     def forward_services(self, node: str) -> None:
-        """By way of the first node, whenever it starts."""
+        """Restarts the forwards of Services, which lead through the first node, whenever that starts."""
         pid = self.machines.pid(node)
         if not self.plan.forwards or node != self.plan.nodes[0].name or pid is None:
             return
@@ -115,7 +115,7 @@ class Supervisor:
         self.start("forward-services", argv, self.listeners[1:])
 
     def set_api_faults(self, faults: dict[str, Any] | None) -> None:
-        """Clients outside and pods meet a faulty API server; the components of the cluster do not."""
+        """Puts a faulty API server before clients outside and pods; the components of the cluster do not meet it."""
         self.processes.remove("apifaults")
         if faults is not None:
             self.state.api_faults.write_text(json.dumps(faults))
@@ -138,7 +138,7 @@ class Supervisor:
         self.processes.start(Service(name, tuple(argv), log, tuple(pass_fds or ())))
 
     async def wait_until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
-        """Waits for a condition; a component that dies meanwhile ends the wait with its last words."""
+        """Waits for a condition; a component that dies meanwhile ends the wait with the end of its log."""
         deadline = time.monotonic() + seconds
         said = ""
         while True:
@@ -154,7 +154,7 @@ class Supervisor:
             await asyncio.sleep(POLL_S)
 
     async def node(self, action: str, name: str) -> None:
-        """A fault, or its end: what `cotenant local node ACTION NAME` asks for."""
+        """Carries out a fault, or its end: `cotenant local node ACTION NAME`."""
         if action == "restore":
             await self.machines.restore(name)
         else:
@@ -187,7 +187,7 @@ class Supervisor:
 
 
 async def follow_lifeline(lifeline: JsonLines, stop: Callable[[], None], log: Callable[[str], None]) -> None:
-    """Until it is told that it stands alone, the cluster does not outlive who started it."""
+    """Stops the cluster when the process that started it ends, unless that detaches it first."""
     while (message := await lifeline.receive()) is not None:
         if message.get("detach"):
             await lifeline.close()

@@ -27,7 +27,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class VolumeActions:
-    """What is to be done: claims that want a volume, claims that cannot have one, and volumes that nobody claims."""
+    """One pass of the provisioner: claims to provision, claims to reject (with the reason), volumes to delete."""
 
     provision: tuple[Document, ...] = ()
     reject: tuple[tuple[Document, str], ...] = ()
@@ -47,7 +47,7 @@ def actions(claims: Iterable[Document], volumes: Iterable[Document]) -> VolumeAc
 
 
 def rejection(spec: Document) -> str:
-    """Why there is no volume for such a claim; empty when there is."""
+    """The reason why there is no volume for such a claim; empty when there is one."""
     if spec.get("volumeMode") == "Block":
         return "this cluster's volumes are folders; volumeMode Block is not provided"
     if spec.get("dataSource") or spec.get("dataSourceRef"):
@@ -113,7 +113,7 @@ class Provisioner:
         for claim in now.provision:
             folder = self._folder / volume_name(claim)
             folder.mkdir(exist_ok=True)
-            folder.chmod(0o777)  # whoever the pod runs as
+            folder.chmod(0o777)  # for any user that the pod runs as
             self._create("/api/v1/persistentvolumes", volume(claim))
         for claim, reason in now.reject:
             self._create(f"/api/v1/namespaces/{claim['metadata']['namespace']}/events", event(claim, reason))
@@ -133,7 +133,7 @@ class Provisioner:
 
 
 def event(claim: Document, reason: str) -> Document:
-    """What `kubectl describe pvc` shows."""
+    """The Event that `kubectl describe pvc` shows."""
     meta = claim["metadata"]
     reference = {"kind": "PersistentVolumeClaim", "namespace": meta["namespace"]}
     return {

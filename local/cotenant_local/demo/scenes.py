@@ -1,4 +1,4 @@
-"""What the demo shows at one moment, as values: GPUs with who holds which part of them, and jobs with where they are.
+"""The demo at one moment, as values: GPUs with the shares that jobs hold, and jobs with their phases.
 
 Pure: built from the documents that the API server returns; `view` draws it, `story` decides when it is over.
 """

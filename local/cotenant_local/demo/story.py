@@ -1,7 +1,6 @@
 """The demo from start to end: a cluster, the chart, the examples; watch until all is over; check what it promised.
 
-Every step is a command that a person could type; it is printed before it runs. `cotenant demo` and
-`make demo` call `run`.
+Every step is a command that a person could type; it is printed before it runs.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ def kubeconfig(name: str) -> Path:
 
 
 def wait_for_gpus(cluster: ClusterReader, console: Console) -> None:
-    """The agent has published what the node has; before that every job would wait for GPUs that nobody knows."""
+    """The agent has published what the node has; before that every job would wait for GPUs that are not known yet."""
     deadline = time.monotonic() + 90
     while not cluster.scene().gpus:
         if time.monotonic() > deadline:
@@ -138,7 +137,7 @@ def wait_for_gpus(cluster: ClusterReader, console: Console) -> None:
 
 
 def watch(cluster: ClusterReader, console: Console, still: Path | None) -> Scene:
-    """Show the cluster until every job is over; explain the first wait in kubectl's own words, once."""
+    """Show the cluster until every job is over; explain the first wait as kubectl does, once."""
     deadline = time.monotonic() + DEADLINE_S
     before: Scene | None = None
     explained = pictured = False
@@ -180,14 +179,14 @@ def picture(scene: Scene, path: Path) -> None:
     recorder = Console(record=True, width=132, file=open("/dev/null", "w", encoding="utf-8"))  # noqa: SIM115 – rich keeps it
     recorder.print(view.frame(scene, "TrainingJobs"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The picture must not fetch fonts from anywhere when somebody opens it.
+    # The picture must not fetch fonts from anywhere when it is opened.
     path.write_text(
         re.sub(r"@font-face \{.*?\}\s*", "", recorder.export_svg(title="make demo"), flags=re.DOTALL), "utf-8"
     )
 
 
 def promises_broken(scene: Scene) -> list[str]:
-    """What the demo says about itself, checked: an empty list is a kept word."""
+    """The promises of the demo, checked: one line for each that is broken."""
     broken = [f"{job.name} is {job.phase}: {job.message}" for job in scene.jobs if job.phase != "Succeeded"]
     if len(scene.jobs) < 3:
         broken.append(f"expected three jobs, saw {len(scene.jobs)}")

@@ -31,7 +31,7 @@ def colour_of(job: str, scene: Scene) -> str:
 
 
 def frame(scene: Scene, title: str) -> RenderableType:
-    """The live view: who holds which part of which GPU, and where every job is."""
+    """The live view: shares of every GPU with their jobs, and the phase of every job."""
     gpus = Table.grid(padding=(0, 2))
     for gpu in scene.gpus:
         gpus.add_row(

@@ -1,10 +1,10 @@
-"""Who has which address inside a cluster. Light: the inits import it, and they should start at once."""
+"""Addresses inside a cluster. Light: the inits import it, and they should start at once."""
 
 import ipaddress
 
 
 class Addresses:
-    """Who has which address inside a cluster. Every cluster has a network of its own, so all use the same."""
+    """Fixed addresses and ranges. Every cluster has a network of its own, so all use the same."""
 
     LAN = ipaddress.ip_network("10.89.0.0/24")
     CONTROL_PLANE = "10.89.0.1"

@@ -35,14 +35,14 @@ class Api:
 
     @classmethod
     def from_pki(cls, host: str, port: int, pki: Path, identity: str = "admin") -> Self:
-        """With the certificate of `identity` from the cluster's folder of certificates."""
+        """A client with the certificate of `identity` from the cluster's folder of certificates."""
         tls = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         tls.load_cert_chain(pki / f"{identity}.crt", pki / f"{identity}.key")
         return cls(host, port, tls)
 
     @classmethod
     def from_kubeconfig(cls, kubeconfig: Path) -> Self:
-        """With the credentials of a kubeconfig that is JSON with everything inside, as `identities` writes them."""
+        """A client with the credentials of a kubeconfig: JSON with everything inside, as `identities` writes it."""
         document = json.loads(kubeconfig.read_text())
         cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
         authority = base64.b64decode(cluster["certificate-authority-data"]).decode()

@@ -1,7 +1,7 @@
-"""Where the nodes' containers may have cgroups: as root, and for whoever was given a part of version 2 to divide.
+"""Claims on cgroups for the nodes' containers: as root, and as a user with a delegated part of version 2.
 
 cgroups are the one thing that the end of a PID namespace does not take along. So a cluster's own is locked as long as
-any process of its sandbox lives, and whoever starts or ends a cluster removes those that nobody holds any more.
+any process of its sandbox lives, and every start and end of a cluster removes those that no lock holds any more.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ class CgroupClaim:
     parent: str
     """For version 2 a folder, for version 1 a path below every controller's folder."""
     descriptor: int
-    """Holds the claim; whoever inherits it holds it too."""
+    """Holds the claim, also in processes that inherit it."""
 
 
 def claim(cluster: str, root: Path = ROOT) -> CgroupClaim | None:
@@ -50,7 +50,7 @@ def claim(cluster: str, root: Path = ROOT) -> CgroupClaim | None:
 
 
 def why_none(root: Path = ROOT) -> str:
-    """Why `claim` gave nothing."""
+    """The reason why `claim` gave nothing."""
     if os.geteuid() == 0:
         return f"the cgroups in {root} cannot be written"
     part = _delegated_group(root)
@@ -93,7 +93,7 @@ def _delegated_group(root: Path) -> Path | None:
 
 
 def _why_undelegated(part: Path) -> str:
-    """What keeps an ordinary user from dividing it; empty when nothing does."""
+    """The reason why an ordinary user cannot divide it; empty when there is none."""
     if not all(os.access(part / file, os.W_OK) for file in ("", "cgroup.procs", "cgroup.subtree_control")):
         return f"that needs root, or cgroups of your own (start the cluster with: {SYSTEMD} cotenant local up)"
     available = (part / "cgroup.controllers").read_text().split()
@@ -129,7 +129,7 @@ def _first_free(cluster: str, top: Path) -> tuple[str, int]:
 
 
 def _lock(folder: Path) -> int | None:
-    """The lock on a group, which exists afterwards; None where somebody else has it. Raises OSError."""
+    """The lock on a group, which exists afterwards; None where another process has it. Raises OSError."""
     while True:
         folder.mkdir(exist_ok=True)
         try:
@@ -143,7 +143,7 @@ def _lock(folder: Path) -> int | None:
             return None
         if folder.exists() and folder.stat().st_ino == os.fstat(descriptor).st_ino:
             return descriptor
-        os.close(descriptor)  # somebody removed it in between
+        os.close(descriptor)  # removed in between
 
 
 def _remove(tops: list[Path]) -> None:

@@ -1,4 +1,4 @@
-"""The folder of one cluster, file by file. Everybody who reads or writes in it goes through here."""
+"""The folder of one cluster, file by file: every reader and writer finds its paths here."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ class ClusterFolder:
 
     @property
     def kubeconfig(self) -> Path:
-        """For people and tests outside: the API server by way of 127.0.0.1."""
+        """Credentials for people and tests outside: the API server by way of 127.0.0.1."""
         return self.path / "kubeconfig"
 
     @property

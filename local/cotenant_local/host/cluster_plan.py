@@ -30,7 +30,7 @@ class NodePlan:
 
 @dataclass(frozen=True)
 class ClusterPlan:
-    """What `up` decided outside, for the supervisor inside."""
+    """The decisions of `up`, outside, for the supervisor inside."""
 
     name: str
     programs: Path
@@ -54,5 +54,5 @@ class ClusterPlan:
         nodes = tuple(NodePlan(**node) for node in document.pop("nodes"))
         forwards = tuple((service, port) for service, port in document.pop("forwards"))
         paths = {key: Path(document.pop(key)) for key in ("programs", "stubs", "python", "catalogue")}
-        oldest = document.pop("oldest", None)  # plans of earlier versions do not say
+        oldest = document.pop("oldest", None)  # absent from plans of earlier versions
         return cls(nodes=nodes, forwards=forwards, oldest=Path(oldest) if oldest else None, **{**document, **paths})

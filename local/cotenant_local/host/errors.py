@@ -1,4 +1,4 @@
-"""How the local cluster says no: what, where, what to do, in one message for the person at the terminal."""
+"""The refusal of the local cluster: what, where, what to do, in one message for the person at the terminal."""
 
 from cotenant.cli.errors import UserError
 

@@ -1,7 +1,4 @@
-"""Where things are kept: built programs under the XDG cache, each cluster's state under the XDG state folder.
-
-Called by everyone here. Nothing is made on import.
-"""
+"""Folders: built programs under the XDG cache, each cluster's state under the XDG state folder. None is made here."""
 
 import os
 import re

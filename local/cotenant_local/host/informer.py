@@ -1,6 +1,6 @@
 """A cache of one kind of API objects, kept by a thread: list, then watch, again after every break.
 
-client-go's informer without its queue: `on_change` says that something changed, the reader looks at all objects.
+client-go's informer without its queue: `on_change` carries no event, the reader takes all objects.
 """
 
 import http.client

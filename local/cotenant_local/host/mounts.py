@@ -1,6 +1,6 @@
 """mount(2) for the nodes' inits: a node sees the machine's files, with places of its own where Kubernetes writes.
 
-Runs inside a mount namespace of its own, so nothing of it is ever seen outside.
+Runs inside a mount namespace of its own, so nothing of it is seen outside.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
-"""Long-running processes under one init: started, restarted when they die, reaped, and their last words kept.
+"""Long-running processes under one init: started, restarted when they die, reaped, and the end of their logs kept.
 
-Used by the two inits (`supervisor`, `node`), each PID 1 of a PID namespace, so every orphan becomes theirs. One reaper
-per process: nothing else in an init may wait for children outside the event loop's thread.
+Each init is PID 1 of a PID namespace, so every orphan becomes its child. One reaper per process: nothing else in an
+init may wait for children outside the event loop's thread.
 """
 
 import asyncio
@@ -114,7 +114,7 @@ class Processes:
             os.kill(pid, signal.SIGKILL)
 
     def halt(self) -> None:
-        """From here on nothing is started again and no death is reported."""
+        """Ends restarts and reports of deaths."""
         self._stopping = True
         for running in self._services.values():
             if running.restart:

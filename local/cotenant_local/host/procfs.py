@@ -1,4 +1,4 @@
-"""What /proc/PID says of a process, for the inits and whatever names a process for longer than an instant.
+"""Facts of processes from /proc/PID: state, parent, start time, descendants.
 
 The one place in this tree outside `inside` that reads it. Not psutil: the inits are PID 1 and should start at once, and
 a start time in ticks is exact where psutil's is computed from the clock of the machine.
@@ -25,7 +25,7 @@ def start_time(pid: int) -> int | None:
 
 
 def is_stopped(pid: int) -> bool:
-    """By SIGSTOP or a debugger: it is there, and does nothing."""
+    """True after SIGSTOP or under a debugger: the process is there, and does nothing."""
     try:
         return stat(pid)[STATE] in {"T", "t"}
     except OSError:

@@ -1,4 +1,4 @@
-"""What a person sees while something takes long: one line that changes on a terminal, a line now and then elsewhere."""
+"""Progress of what takes long, for a person: one line that changes on a terminal, a line now and then elsewhere."""
 
 import shutil
 import time

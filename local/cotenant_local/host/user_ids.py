@@ -1,6 +1,6 @@
-"""Which user ids a sandbox has: all of the machine's (root), a range of subordinate ones, or one.
+"""User ids of a sandbox: all of the machine's (root), a range of subordinate ones, or one.
 
-An ordinary user has a range where the administrator gave him one (/etc/subuid, /etc/subgid; `useradd` does) and the
+An ordinary user has a range where the administrator has given one (/etc/subuid, /etc/subgid; `useradd` does) and the
 programs newuidmap and newgidmap are there. Then containers run as different users, as they do anywhere. With one id
 they all are the same user, whatever they see.
 """
@@ -22,7 +22,7 @@ RANGES = (Path("/etc/subuid"), Path("/etc/subgid"))
 
 
 def flags() -> tuple[str, ...]:
-    """Of `unshare`."""
+    """Flags of `unshare` for this user."""
     if os.geteuid() == 0:
         return ()
     return ONE if why_one() else RANGE
@@ -30,7 +30,7 @@ def flags() -> tuple[str, ...]:
 
 @functools.cache
 def why_one() -> str:
-    """Why an ordinary user has one id only, and what would change it; empty where he has a range."""
+    """The reason why an ordinary user has one id only, and what would change it; empty where there is a range."""
     if missing := [program for program in HELPERS if not shutil.which(program, path=_path())]:
         return f"{' and '.join(missing)} are not installed (on Debian and Ubuntu: sudo apt-get install uidmap)"
     me = pwd.getpwuid(os.geteuid()).pw_name
@@ -59,7 +59,10 @@ def closed_to_others(paths: Iterable[Path]) -> Path | None:
 
 
 def remove(path: Path) -> None:
-    """Also what belongs to a subordinate id, which only somebody inside the range may remove. Raises OSError."""
+    """Removes a folder, also what belongs to subordinate ids: from inside the range, where alone that is allowed.
+
+    Raises OSError.
+    """
     done = subprocess.run(
         ["unshare", *RANGE, "rm", "-rf", "--", str(path)], capture_output=True, text=True, check=False, cwd="/"
     )

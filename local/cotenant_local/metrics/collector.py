@@ -1,4 +1,4 @@
-"""Looks at every kubelet now and then, and remembers the last two looks that differ."""
+"""Scrapes every kubelet every few seconds, and keeps what the last two scrapes that differ give."""
 
 import http.client
 import ssl
@@ -40,7 +40,7 @@ class MetricsCollector:
             time.sleep(INTERVAL_S)
 
     def _record(self, name: str, seen: dict[Key, Sample]) -> None:
-        if seen == self._last.get(name):  # the kubelet measures when it wants to
+        if seen == self._last.get(name):  # the kubelet measures at its own pace
             return
         fresh = rates.between(self._last.get(name, {}), seen)
         kept = {key: old for key, old in self.nodes.get(name, {}).items() if key in seen}

@@ -1,7 +1,7 @@
-"""Answers the API server, which has asked who may read; nobody else has its certificate (the front proxy's).
+"""Serves the metrics API to the API server, which has checked the rights; no other client has its certificate.
 
-Started by the supervisor as `python -m cotenant_local.metrics.server STATE`. Names, labels and selectors are the API
-server's own: a question about some pods is passed on to it, and the figures are added to its answer.
+`python -m cotenant_local.metrics.server STATE`. The certificate is the front proxy's. Names, labels and selectors are
+the API server's own: a query of some pods is passed on to it, and the figures are added to its answer.
 """
 
 import datetime
@@ -33,7 +33,7 @@ Document = dict[str, Any]
 
 
 class MetricsApi:
-    """From a path to a document; raises ApiError with what the API server said, or 404."""
+    """Documents by path; raises ApiError with the API server's own refusal, or 404."""
 
     def __init__(self, api: Api, collector: MetricsCollector) -> None:
         self._api, self._collector = api, collector
@@ -114,7 +114,7 @@ def handler(answers: MetricsApi) -> type[http.server.BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Not a line per question."""
+            """Logs no line per request."""
 
     return Handler
 

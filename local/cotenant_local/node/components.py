@@ -1,6 +1,6 @@
 """The command line and configuration of what runs on a node: kubelet and kube-proxy. Pure.
 
-Called by the nodes' inits. As in `components`, each line that differs from the defaults says why.
+As in the control plane's `components`, each line that differs from the defaults has its reason.
 """
 
 from typing import Any
@@ -51,7 +51,7 @@ def kubelet_configuration(state: ClusterFolder, node: NodePlan) -> dict[str, Any
         "volumePluginDir": "/var/lib/kubelet/volumeplugins",
         "maxPods": node.pods,
         # What an ordinary user cannot do: cgroups per QoS class, sysctls of the machine, a lower OOM score.
-        # Without cgroups per pod nobody would limit a pod as a whole: such pods are refused, not left without limits.
+        # Without cgroups per pod nothing would limit a pod as a whole: such pods are refused, not left without limits.
         "featureGates": {
             "KubeletInUserNamespace": True,
             "PodLevelResources": False,
@@ -69,7 +69,7 @@ def kubelet_configuration(state: ClusterFolder, node: NodePlan) -> dict[str, Any
         "nodeLeaseDurationSeconds": 10,
         "nodeStatusUpdateFrequency": "5s",
         "serializeImagePulls": False,
-        # The disk and memory belong to the user of the machine, who may run them low without losing pods for it.
+        # The disk and memory belong to the user of the machine, and may run low without losing pods for it.
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100,
         "shutdownGracePeriod": "0s",

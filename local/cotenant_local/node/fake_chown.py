@@ -1,4 +1,4 @@
-"""A program in whose world every file belongs to the one user there is: changing an owner succeeds, and does nothing.
+"""chown without an effect, as fakeroot has it: for a program that sees one user, changing an owner succeeds.
 
 Where a cluster has one user id, the kubelet cannot give a volume to the user that a pod runs as, and the pod never
 starts. It need not: that pod sees every file as its own. A seccomp filter answers the four calls with success.

@@ -42,7 +42,7 @@ class NodeInit:
         self.channel.send(components=self.processes.status())
 
     async def report_periodically(self) -> None:
-        """A process that is stopped by a signal sends no word of it."""
+        """Reports every few seconds: a process that is stopped by a signal sends no event."""
         while True:
             self.report()
             await asyncio.sleep(REPORT_INTERVAL_S)

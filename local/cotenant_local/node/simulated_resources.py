@@ -1,7 +1,7 @@
-"""A kubelet that sees the machine it was told of: as many CPUs and as much memory as the node was asked to have.
+"""Simulated size of a node: a kubelet that sees as many CPUs and as much memory as the cluster's file gives the node.
 
-The kubelet offers what /proc/meminfo and /sys/devices/system say. In a mount namespace of the kubelet's own those say
-what the cluster's file said, as LXCFS does for containers. Containers do not see it; they run on the real machine.
+The kubelet offers what /proc/meminfo and /sys/devices/system show. In a mount namespace of the kubelet's own those show
+the figures of the file, as LXCFS does for containers. Containers do not see it; they run on the real machine.
 """
 
 import sys

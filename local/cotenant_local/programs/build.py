@@ -1,7 +1,4 @@
-"""What is built once and kept: the control plane's programs and the Python stubs of the kubelet's gRPC interfaces.
-
-Called by `lifecycle` (before a cluster starts), by the runtime and by tests. Everything lands in the cache under the
-hash of what it is built from, by an atomic rename, under a lock; an interrupted build leaves nothing that looks done.
+"""Builds the control plane's programs and the Python stubs of the kubelet's gRPC interfaces, once (`build_cache`).
 
 `programs()` returns the folder with `controlplane` (every component, kubectl and Helm: the first argument chooses),
 `forward` and `apifaults`; `oldest()` the one with `oldest`: the control plane of the oldest Kubernetes that Cotenant

@@ -1,6 +1,6 @@
 """Builds that are kept, each under the hash of what it is built from: whole or not at all, by one builder at a time.
 
-An atomic rename under a lock; an interrupted build leaves nothing that looks done.
+An atomic rename under a lock; an interrupted build leaves no folder that could pass for a finished one.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ FULL_LINES = 3
 BUILD_MIB = 3500
 """Of the first build: Go itself, the modules, what is compiled of them."""
 KEEP_S = 30 * 24 * 3600
-"""Builds that nobody used for this long are removed by the next build."""
+"""Builds that were not used for this long are removed by the next build."""
 
 
 def once(kind: str, key: str, make: Callable[[Path, Progress], None]) -> Path:
@@ -47,7 +47,7 @@ def once(kind: str, key: str, make: Callable[[Path, Progress], None]) -> Path:
 
 
 def _is_full(error: OSError | LocalError) -> bool:
-    """Programs that are called here say it in words."""
+    """True for errno, and for programs whose error output names it."""
     return error.errno in FULL if isinstance(error, OSError) else bool(_disk_full_lines(error))
 
 
@@ -57,7 +57,7 @@ def _disk_full_lines(error: Exception) -> list[str]:
 
 
 def _disk_full_message(cache: Path, error: Exception) -> str:
-    """Go writes where it is told, and its scratch files to the folder for temporary ones."""
+    """Names both disks: Go writes to the cache, and its scratch files to the folder for temporary ones."""
     scratch = Path(tempfile.gettempdir())
     free = ", ".join(f"{folder} has {shutil.disk_usage(folder).free >> 20} MiB left" for folder in (cache, scratch))
     return (
@@ -78,7 +78,7 @@ def _make_whole(final: Path, kind: str, make: Callable[[Path], None]) -> None:
 
 
 def _use(final: Path) -> bool:
-    with contextlib.suppress(PermissionError):  # a cache that somebody else owns is used as it is
+    with contextlib.suppress(PermissionError):  # a cache of another user is used as it is
         try:
             os.utime(final)
         except (FileNotFoundError, NotADirectoryError):

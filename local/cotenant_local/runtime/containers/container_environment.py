@@ -1,4 +1,4 @@
-"""What a container finds where it starts. The door between what is asked for and where it will run."""
+"""The environment of a container: facts of its node and its pod, which its spec is built with."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from cotenant_local.runtime.isolation.container_cgroups import ContainerCgroup
 
 @dataclass(frozen=True)
 class ContainerEnvironment:
-    """What the container finds where it starts: facts of the node and of its pod."""
+    """Facts of the node and of the pod that a container starts in."""
 
     folder: str
     ids: id_map.IdMap

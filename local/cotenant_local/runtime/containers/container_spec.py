@@ -1,4 +1,4 @@
-"""From what the kubelet asks to what the shim does, in one function. What cannot be honoured is refused here, by name.
+"""The spec of a container: the kubelet's request as the shim carries it out; what cannot be honoured is refused.
 
 The result is the JSON document that `inside/` reads; nothing in it needs the interface's types.
 """
@@ -16,7 +16,7 @@ KINDS = ("net", "uts", "ipc")
 
 
 def build(config: Any, image: Image, environment: ContainerEnvironment) -> dict[str, Any]:
-    """The whole document; raises RefusedError."""
+    """The whole document; raises UnsupportedError."""
     security = config.linux.security_context
     unsupported.reject_container(config)
     process, notes = process_spec.build(config, image, environment)

@@ -61,7 +61,7 @@ class Containers:
         return [container for container in self.all.values() if container.sandbox_id == sandbox.id]
 
     def create(self, config: Any, sandbox: Sandbox, image: Image) -> Container:
-        """Raises RefusedError for what cannot be honoured."""
+        """Raises UnsupportedError for what cannot be honoured."""
         field_support.reject_unknown(config, field_support.CONTAINER)
         name = disk_records.new_id()
         folder = self.folder / name

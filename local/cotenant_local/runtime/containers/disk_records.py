@@ -1,6 +1,7 @@
-"""What survives a restart: one folder per sandbox and per container, with the kubelet's own message and a few facts.
+"""Records that survive a restart: a folder per sandbox and per container, with the kubelet's message and a few facts.
 
-`config.pb` is what was asked, `meta.json` what the runtime decided; the shim adds `started.json` and `exit.json`.
+`config.pb` is the kubelet's request, `meta.json` what the runtime decided; the shim adds `started.json` and
+`exit.json`.
 """
 
 import json

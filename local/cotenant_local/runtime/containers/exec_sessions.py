@@ -1,4 +1,4 @@
-"""One more program in a running container: `ExecSync`, exec. It ends when its `Execution` is closed."""
+"""One more program in a running container: `ExecSync`, exec. It ends when its `ExecSession` is closed."""
 
 import asyncio
 import contextlib

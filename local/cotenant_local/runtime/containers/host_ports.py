@@ -17,7 +17,7 @@ HostPort = tuple[str, str, int]
 
 
 def ports(sandbox: Sandbox) -> dict[HostPort, int]:
-    """Which ports of the node lead to which of the pod's; none for a pod in the node's own network."""
+    """Ports of the node → ports of the pod; none for a pod in the node's own network."""
     if sandbox.host_network:
         return {}
     wanted = {}
@@ -30,7 +30,7 @@ def ports(sandbox: Sandbox) -> dict[HostPort, int]:
 
 
 def check(new: Sandbox, others: Iterable[Sandbox]) -> None:
-    """Raises RefusedError when another pod of the node has the port, or nothing could forward it."""
+    """Raises UnsupportedError when another pod of the node has the port, or nothing could forward it."""
     wanted = ports(new)
     if wanted and not shutil.which("nft"):
         raise UnsupportedError("hostPort needs the program nft; on Debian or Ubuntu: sudo apt-get install nftables")

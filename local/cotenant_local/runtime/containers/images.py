@@ -1,7 +1,7 @@
 """The image catalogue: which image names this machine provides, and what a container of each sees.
 
 A file of JSON or YAML, `{"images": {"ghcr.io/cotenant/worker": {...}}}`, with the fields of `Image`. Any tag or
-digest of a listed repository is the same image. The supervisor writes `default_catalogue`; a user may write his own.
+digest of a listed repository is the same image. `default_catalogue` is what a cluster starts with.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ NONROOT = 65532
 
 
 def repository(name: str) -> str:
-    """Of a reference: without tag and digest, and as people write it, so `docker.io/library/nginx:1` is `nginx`.
+    """The repository of a reference: no tag, no digest, in short form, so docker.io/library/nginx:1 is nginx.
 
     A port in the host part is kept.
     """
@@ -69,7 +69,7 @@ class ImageCatalogue:
         return self.by_id.get(reference) or self.images.get(repository(reference))
 
     def pull_error(self, reference: str) -> str:
-        """What a pod's ErrImagePull says."""
+        """The message of a pod's ErrImagePull."""
         names = ", ".join(sorted(self.images))
         return (
             f"image {reference!r} is not on this machine: the local cluster pulls nothing, it provides what "

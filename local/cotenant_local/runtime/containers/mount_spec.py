@@ -1,4 +1,4 @@
-"""Which files a container sees: of its image, of its pod, of the node's devices. Looked up on this machine."""
+"""Mounts of a container: of its image, of its pod, of the node's devices. Looked up on this machine."""
 
 import os
 from typing import Any
@@ -78,7 +78,7 @@ def gpus(process: dict[str, Any], environment: ContainerEnvironment) -> list[dic
 
 
 def devices(devices: Any) -> list[dict[str, str]]:
-    """Of device plugins. A folder stands for all device nodes in it, as for other runtimes."""
+    """Device nodes of device plugins. A folder stands for all device nodes in it, as for other runtimes."""
     found = []
     for device in devices:
         if not os.path.exists(device.host_path):

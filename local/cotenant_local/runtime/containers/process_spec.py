@@ -1,4 +1,4 @@
-"""Who a container's program is: command, user and groups, rights, environment, and the files that name its ids."""
+"""The process of a container: command, user and groups, rights, environment, and the files that name its ids."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ NONROOT_NAMES = {"root": (0, 0), "nonroot": (65532, 65532), "nobody": (65534, 65
 
 
 def build(config: Any, image: Image, environment: ContainerEnvironment) -> tuple[dict[str, Any], list[str]]:
-    """What the shim starts, and notes on what it is not given; raises RefusedError."""
+    """The process that the shim starts, and notes on what it is not given; raises UnsupportedError."""
     security = config.linux.security_context
     uid, gid = _user(security, image)
     notes = []
@@ -50,7 +50,7 @@ def build(config: Any, image: Image, environment: ContainerEnvironment) -> tuple
 
 
 def asks_for_default(security: Any, kind: str, deprecated: str) -> bool:
-    """Whether the profile of that kind is the runtime's own, in the field of today or in the deprecated one."""
+    """True where the profile of that kind is the runtime's own, in the field of today or in the deprecated one."""
     if security.HasField(kind):
         return bool(getattr(security, kind).profile_type == proto.pb.SecurityProfile.RuntimeDefault)
     return deprecated in {"runtime/default", "docker/default"}
@@ -87,7 +87,7 @@ def _variables(config: Any, image: Image, environment: ContainerEnvironment, uid
 
 
 def account_files(process: dict[str, Any], environment: ContainerEnvironment) -> dict[str, str]:
-    """Of /etc: users and groups by name, and the pod's own names and addresses."""
+    """Files of /etc: users and groups by name, and the pod's own names and addresses."""
     uid, gid = process["uid"], process["gid"]
     passwd = ["root:x:0:0:root:/root:/bin/sh", "nobody:x:65534:65534:nobody:/nonexistent:/bin/sh"]
     passwd.append("nonroot:x:65532:65532:nonroot:/home/nonroot:/bin/sh")

@@ -59,7 +59,7 @@ class Sandbox:
         return self.folder / "shm"
 
     def request(self) -> dict[str, Any]:
-        """To the process that will hold the pod's namespaces."""
+        """The request to the zygote for the process that will hold the pod's namespaces."""
         sysctls = dict(self.config.linux.sysctls)
         return {"task": "pod", "namespaces": self.private_namespaces, "hostname": self.hostname, "sysctls": sysctls}
 
@@ -80,7 +80,7 @@ class Sandbox:
 
 
 def private_namespaces(config: Any) -> tuple[str, ...]:
-    """Those that the pod does not share with its node."""
+    """Namespaces that the pod does not share with its node."""
     options, pb = config.linux.security_context.namespace_options, proto.pb
     net = options.network != pb.NODE
     ipc = options.ipc != pb.NODE
@@ -89,7 +89,7 @@ def private_namespaces(config: Any) -> tuple[str, ...]:
 
 
 def reject_unsupported(config: Any) -> None:
-    """Raises RefusedError for what cannot be honoured."""
+    """Raises UnsupportedError for what cannot be honoured."""
     field_support.reject_unknown(config, field_support.POD)
     reject_user_namespace(config.linux.security_context.namespace_options)
     own = private_namespaces(config)
@@ -112,7 +112,7 @@ class Sandboxes:
         self.addresses = pod_network.PodAddressPool(config.pod_cidr, used)
 
     def find(self, name: str) -> Sandbox | None:
-        """By id or by an unambiguous beginning of it."""
+        """Finds a sandbox by id or by an unambiguous beginning of it."""
         if name in self.all:
             return self.all[name]
         found = [sandbox for key, sandbox in self.all.items() if name and key.startswith(name)]

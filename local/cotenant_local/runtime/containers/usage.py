@@ -1,4 +1,4 @@
-"""What containers use: from their cgroups where there are some, else summed over their processes in /proc.
+"""Usage of containers: from their cgroups where there are some, else summed over their processes.
 
 A container's processes are those in its mount namespace. Sums over processes miss what ended without being waited for,
 so CPU time is kept from going backwards.

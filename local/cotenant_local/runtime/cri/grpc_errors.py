@@ -1,4 +1,4 @@
-"""Which status code of gRPC each error of the runtime becomes. The message is what the pod's status will show."""
+"""Status codes of gRPC for the errors of the runtime. The message is what the pod's status will show."""
 
 import functools
 import logging
@@ -32,7 +32,7 @@ CODES = {
 
 
 def with_status_codes(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a service that raises the runtime's errors, as gRPC wants it."""
+    """Wraps a method of a service: an error of the runtime that it raises aborts the call with its status code."""
 
     @functools.wraps(method)
     async def call(self: Any, request: Any, context: Any) -> Any:

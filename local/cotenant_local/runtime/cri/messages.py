@@ -1,4 +1,4 @@
-"""What the kubelet is told about sandboxes and containers: values in, messages out, and the filters of its lists."""
+"""CRI messages about sandboxes and containers: values in, messages out, and the filters of the kubelet's lists."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -106,7 +106,7 @@ class IoLoop:
             os.close(fd)
 
     def _drain(self) -> None:
-        """What the program wrote before it ended. Others may still hold the pipe, so this does not wait for its end."""
+        """Reads what the program wrote before it ended; not to the pipe's end, for others may still hold it."""
         for fd in list(self.program.outputs):
             os.set_blocking(fd, False)
             while fd in self.program.outputs and self._read_output(fd):

@@ -17,8 +17,8 @@ OWN_DEPTH, OWN_DEPTH_LOCAL, OWN_MOST = 2, 5, 2000
 def mount_overlay(lower: str, target: str, mount_points: dict[str, bool]) -> bool:
     """Mounts `lower` with a layer to write in at `target`, an absent or an empty folder. False: it cannot be had here.
 
-    `mount_points` will be there, as folders (True) or files: in a user namespace nobody could make them later, because
-    the machine's root, who owns the folders around them, is nobody there.
+    `mount_points` will be there, as folders (True) or files: in a user namespace they cannot be made later, because
+    the machine's root, which owns the folders around them, has no id there.
 
     Mounts below `lower` would not be seen through an overlay. Kernels before 5.11 refuse it in a user namespace, and
     all do where the machine's own root is the second layer already.
@@ -46,7 +46,7 @@ def mount_overlay(lower: str, target: str, mount_points: dict[str, bool]) -> boo
 
 
 def _make_mount_point(names: list[str], lower: str, upper: str, *, folder: bool) -> None:
-    """What is not below `lower` is made below `upper`; folders that both have are one, with the mode of the lower."""
+    """Makes below `upper` what is not below `lower`; folders that both have are one, with the mode of the lower."""
     if os.path.lexists("/".join([lower, *names])):
         return
     for name in names[:-1] if not folder else names:
@@ -59,7 +59,7 @@ def _make_mount_point(names: list[str], lower: str, upper: str, *, folder: bool)
 
 
 def _has_foreign_owner(folder: str) -> bool:
-    """Whether its owner has no id in this user namespace. Nobody in here may then write in the folders below."""
+    """True where its owner has no id in this user namespace: no process in it may write in the folders below."""
     return os.stat(folder).st_uid == int(Path("/proc/sys/kernel/overflowuid").read_text())
 
 

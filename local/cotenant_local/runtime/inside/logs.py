@@ -16,7 +16,7 @@ def stamp(now: int) -> str:
 
 
 class LogFile:
-    """Splits what two streams say into lines; keeps an unfinished line of each."""
+    """Splits two streams into lines; keeps an unfinished line of each."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""How a forked child says that it is ready or why it could not start: JSON lines on a pipe, read by the runtime."""
+"""Reports of a forked child, that it is ready or why it could not start: JSON lines on a pipe to the runtime."""
 
 import json
 import os
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class SetupError(Exception):
-    """A container cannot be set up as asked; the message is for the person who wrote the pod."""
+    """A container cannot be set up as asked; the message goes into the pod's status."""
 
 
 def encode(**document: Any) -> bytes:

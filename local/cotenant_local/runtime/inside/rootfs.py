@@ -2,7 +2,7 @@
 
 Every bind is cloned while the old root is still there and attached after the pivot, so mount points are looked up in
 the new root: a symbolic link in an image or a volume cannot lead a mount outside. /proc and /sys are mounted while the
-old ones are visible, which the kernel asks for in a user namespace.
+old ones are visible, which the kernel demands in a user namespace.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd
 PROPAGATION = {"private": MS_PRIVATE, "slave": MS_SLAVE, "shared": MS_SHARED}
 
 Tree = tuple[int, dict[str, Any], bool]
-"""A cloned mount: descriptor, what was asked for, whether it is a folder."""
+"""A cloned mount: descriptor, the bind of the spec, and whether it is a folder."""
 
 
 def enter(spec: dict[str, Any]) -> None:
@@ -56,7 +56,7 @@ def enter(spec: dict[str, Any]) -> None:
 
 
 def make_readonly(spec: dict[str, Any]) -> None:
-    """The last step: a read-only root, when the pod asks for it. What the pod mounts keeps its own mode."""
+    """Makes the root read-only, as the last step, when the pod asks for it. What the pod mounts keeps its own mode."""
     if not spec["readonly_root"]:
         return
     for path in ("/", *(bind["target"] for bind in spec["binds"] if bind.get("layered"))):
@@ -81,7 +81,7 @@ def _clone(bind: dict[str, Any]) -> Tree:
 
 
 def _attach_layered(trees: list[Tree]) -> None:
-    """Where a layer to write in cannot be had, the folder is read-only."""
+    """Attaches the binds; where a layer to write in cannot be had, the folder is read-only."""
     os.mkdir(layers.FOLDER)
     mount_points = {bind["target"]: folder for _, bind, folder in trees if not bind.get("layered")}
     for tree in trees:

@@ -1,4 +1,4 @@
-"""What `RuntimeDefault` means here: a seccomp-bpf filter that refuses what a container has no business with.
+"""The profile `RuntimeDefault`: a seccomp-bpf filter that refuses what a container has no business with.
 
 The calls are those that Docker's and containerd's default profiles keep from a container without the capability named
 beside them; they fail with EPERM. Unlike theirs it is a list of what is refused, not of what is allowed. Programs of
@@ -108,7 +108,7 @@ def assemble(lines: Iterable[Line]) -> bytes:
 
 
 def install(capabilities: list[int]) -> None:
-    """What RuntimeDefault means, for the calling process and all it starts."""
+    """Puts RuntimeDefault on the calling process and all it starts."""
     apply(program(platform.machine(), capabilities))
 
 

@@ -49,7 +49,7 @@ def run(request: dict[str, Any], fds: list[int]) -> None:
     killed = number == signal.SIGKILL and start.out_of_memory(spec)
     reason = "OOMKilled" if killed else "Completed" if code == 0 else "Error"
     record(folder, code=code, number=number, reason=reason, message="")
-    loop.close()  # only now do those who watch see the end
+    loop.close()  # the end of every watch
 
 
 def _listen(path: str) -> socket.socket:
@@ -63,7 +63,7 @@ def _listen(path: str) -> socket.socket:
 
 
 def kill_all_in(mounts: str) -> None:
-    """What a container leaves in a PID namespace that it shares: known by its mount namespace, which is its own."""
+    """Kills what a container leaves in a PID namespace that it shares, known by its own mount namespace."""
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError):

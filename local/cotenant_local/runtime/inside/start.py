@@ -27,7 +27,7 @@ class StartedProgram:
     """Read ends by stream name; of a terminal, its other side."""
     terminal: int = -1
     mounts: str = ""
-    """Its mount namespace, as /proc names it; asked of the program itself, which may end at any moment."""
+    """Its mount namespace, as /proc names it; read by the program itself, which may end at any moment."""
 
 
 def start(spec: dict[str, Any]) -> StartedProgram:
@@ -53,7 +53,7 @@ def start(spec: dict[str, Any]) -> StartedProgram:
 
 
 def run_or_report(report: int, action: Callable[[], None]) -> NoReturn:
-    """In the child: `action` ends in exec, or its error goes through the pipe that exec would have closed."""
+    """Runs `action` in the child: it ends in exec, or its error goes through the pipe that exec would have closed."""
     try:
         action()
     except BaseException as error:
@@ -159,7 +159,7 @@ def _limit(pid: int, spec: dict[str, Any]) -> None:
 
 
 def out_of_memory(spec: dict[str, Any]) -> bool:
-    """Whether the kernel killed for the container's own memory limit."""
+    """True where the kernel killed for the container's own memory limit."""
     path = spec["oom_file"]
     if not path:
         return False

@@ -50,7 +50,7 @@ def _child(request: dict[str, Any], fds: list[int]) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         TASKS[request["task"]](request, fds)
         status = 0
-    except BaseException:  # the last resort of a process of its own: say it in the runtime's log and end
+    except BaseException:  # the last resort of a process of its own: a traceback in the runtime's log
         with contextlib.suppress(OSError):
             traceback.print_exc()
     finally:

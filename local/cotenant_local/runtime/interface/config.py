@@ -1,4 +1,4 @@
-"""What the supervisor tells one node's runtime: a JSON file with the fields of `RuntimeConfig`, nothing else.
+"""The configuration of one node's runtime: a JSON file with the fields of `RuntimeConfig`, nothing else.
 
 The runtime runs inside the cluster's sandbox: as a descendant of its PID 1 (which reaps orphans), in the sandbox's
 network namespace, and in the *same mount namespace as its kubelet* (it binds the volumes that the kubelet mounts).
@@ -39,7 +39,7 @@ class RuntimeConfig:
     node_address: str
     """This node's address in the sandbox's network namespace; source address towards pods, target of host ports."""
     catalogue: Path
-    """Image catalogue (JSON or YAML), see `catalogue.py`."""
+    """Image catalogue (JSON or YAML), see `images`."""
     log_file: Path | None = None
     """The runtime's own log; standard error when absent."""
     gateway: str = "169.254.1.1"
@@ -49,7 +49,7 @@ class RuntimeConfig:
     """Exec, attach and port-forward are served here on a free port; the kubelet of the same sandbox connects."""
     cgroup_parent: str | None = None
     """Below what this node may make cgroups: v2 a delegated folder, "/sys/fs/cgroup/cotenant/n1"; v1 the path below
-    each controller's folder, "/cotenant/n1". None: no rights; limits are not enforced, and that is said."""
+    each controller's folder, "/cotenant/n1". None: no rights; limits are not enforced, and the log has a warning."""
     cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
     policy_kubeconfig: Path | None = None
     """With it, NetworkPolicies are enforced: its user lists and watches pods, namespaces and networkpolicies. The file
@@ -89,5 +89,5 @@ def load(path: Path) -> RuntimeConfig:
 
 
 def dump(config: RuntimeConfig) -> str:
-    """The JSON document that `load` reads; used by the supervisor."""
+    """The JSON document that `load` reads."""
     return json.dumps(asdict(config), default=str, indent=1)

@@ -52,14 +52,14 @@ CONTAINER: FieldSupport = {
 
 
 def reject_unknown(config: Any, meaning: FieldSupport) -> None:
-    """Raises RefusedError when `config` sets a field that has no meaning here."""
+    """Raises UnsupportedError when `config` sets a field that has no meaning here."""
     for path in _set_fields(config):
         if support_of(path, meaning) is None:
             raise UnsupportedError(f"{path} is not provided by this runtime")
 
 
 def support_of(path: str, meaning: FieldSupport) -> str | None:
-    """What a field means, by itself or by what it is part of; None where it has no meaning here."""
+    """The support of a field, by itself or by what it is part of; None where it has none."""
     while path:
         if path in meaning:
             return meaning[path]
@@ -68,7 +68,7 @@ def support_of(path: str, meaning: FieldSupport) -> str | None:
 
 
 def _set_fields(message: Any, above: str = "") -> Iterator[str]:
-    """Paths of all fields that are not at their default. A part that says nothing asks for nothing."""
+    """Paths of all fields that are not at their default. An empty part sets none."""
     for field, value in message.ListFields():
         path = above + field.name
         is_map = field.message_type is not None and field.message_type.GetOptions().map_entry

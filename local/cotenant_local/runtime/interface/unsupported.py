@@ -1,4 +1,4 @@
-"""What this runtime says no to, by name: the message goes into the pod's or the container's status."""
+"""Requests that this runtime refuses, by name: the message goes into the pod's or the container's status."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ class UnsupportedError(ValueError):
 
 
 def reject_container(config: Any) -> None:
-    """Of a container; raises RefusedError. Fields that are in no table at all are the business of `fields`."""
+    """Raises UnsupportedError for a container. Fields in no table at all are refused by `field_support`."""
     security = config.linux.security_context
     profile = proto.pb.SecurityProfile
     if security.seccomp.profile_type == profile.Localhost or security.seccomp_profile_path.startswith("localhost/"):
@@ -35,6 +35,6 @@ def reject_container(config: Any) -> None:
 
 
 def reject_user_namespace(options: Any) -> None:
-    """Of a pod or of a container: `hostUsers: false`."""
+    """Raises UnsupportedError for `hostUsers: false`, of a pod or of a container."""
     if options.HasField("userns_options") and options.userns_options.mode != proto.pb.NODE:
         raise UnsupportedError("hostUsers: false is not provided; pods share the cluster's user namespace")

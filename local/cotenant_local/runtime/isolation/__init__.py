@@ -1,1 +1,4 @@
-"""TODO door."""
+"""What separates containers: cgroups, ids and capabilities, the pod network, devices. Each file is one mechanism.
+
+Values in, settings out; nothing here knows which containers there are.
+"""

@@ -23,7 +23,7 @@ class CdiError(ValueError):
 
 @dataclass
 class ContainerEdits:
-    """What several devices together do to a container."""
+    """Edits of several devices together: environment, mounts, device nodes, groups."""
 
     env: dict[str, str] = field(default_factory=dict)
     mounts: list[dict[str, Any]] = field(default_factory=list)

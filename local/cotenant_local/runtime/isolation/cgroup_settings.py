@@ -1,6 +1,6 @@
-"""What a container's limits are in the files of cgroups, version 1 and version 2. Pure.
+"""A container's limits as files of cgroups, version 1 and version 2. Pure.
 
-The kubelet speaks in version 1's terms; the weights of version 2 follow its own conversion (KEP-2254).
+The kubelet gives them in version 1's terms; the weights of version 2 follow its own conversion (KEP-2254).
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ DEFAULT_PERIOD_US = 100_000
 SWAP = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 """A kernel without accounting of swap lacks these files."""
 DEFAULTS = ("memory.oom.group", "memory.swap.max")
-"""What the kubelet asks for in version 2 though the pod says nothing."""
+"""Settings that the kubelet sends in version 2 though the pod has none."""
 Setting = tuple[str, str, str]
 """Controller, file, value."""
 
@@ -21,7 +21,7 @@ class LimitError(Exception):
 
 
 def settings(resources: Any, *, unified: bool) -> list[Setting]:
-    """Every limit that is asked for; zero means unlimited, as the kubelet says it. Raises LimitError."""
+    """Every limit that is set; zero means unlimited, as in the kubelet's messages. Raises LimitError."""
     return [*(_settings_v2(resources) if unified else _settings_v1(resources)), *_hugepages(resources, unified=unified)]
 
 
@@ -67,7 +67,7 @@ def _hugepages(resources: Any, *, unified: bool) -> Iterator[Setting]:
 
 
 def unenforced(resources: Any) -> str:
-    """What a container asked for that a node without rights does not give; empty when nothing."""
+    """Limits of a container that a node without rights does not enforce; empty when there are none."""
     asked = []
     if resources.cpu_quota > 0:
         asked.append(f"CPU {resources.cpu_quota / (resources.cpu_period or DEFAULT_PERIOD_US):g}")
@@ -81,8 +81,8 @@ def unenforced(resources: Any) -> str:
 
 
 def is_moot(setting: Setting) -> bool:
-    """Whether a limit whose file is missing has nothing to limit on this machine."""
+    """True where a limit whose file is missing has nothing to limit on this machine."""
     controller, name, value = setting
     if name in SWAP:
         return len(Path("/proc/swaps").read_text().splitlines()) < 2
-    return controller == "hugetlb" and value == "0"  # what the kubelet says to everybody who asks for none
+    return controller == "hugetlb" and value == "0"  # the kubelet sends it for every pod that asks for none

@@ -33,7 +33,7 @@ class ContainerCgroup:
         return str(self.folders["memory"] / ("memory.events" if self.unified else "memory.oom_control"))
 
     def shown(self) -> list[dict[str, Any]]:
-        """Binds that let programs read their own limits, where they look for them."""
+        """Binds that let programs read their own limits, at the usual place."""
         if self.unified:
             return [_shown(self.folders["memory"], ROOT)]
         return [_shown(folder, ROOT / name) for name, folder in self.folders.items()]
@@ -96,7 +96,7 @@ class NodeCgroups:
 
 
 def _delegate(folder: Path) -> None:
-    """What is below `folder` may be limited by every controller that it has itself."""
+    """Gives every controller of `folder` to the groups below it."""
     folder.mkdir(parents=True, exist_ok=True)
     available = (folder / "cgroup.controllers").read_text().split()
     wanted = [f"+{name}" for name in (*CONTROLLERS, "cpuset") if name in available]

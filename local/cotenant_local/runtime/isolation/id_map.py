@@ -75,11 +75,11 @@ class IdMap:
 
     @property
     def single(self) -> bool:
-        """Whether there is one user id only: files can belong to nobody else."""
+        """True where there is one user id only: every file belongs to it."""
         return sum(count for _, count in self.uids) == 1
 
     def groups(self, asked: Iterable[int]) -> tuple[list[int], list[int]]:
-        """Those that can be given, those that cannot."""
+        """Groups that can be given, and those that cannot."""
         given = [gid for gid in asked if self.may_set_groups and _inside(gid, self.gids)]
         return given, [gid for gid in asked if gid not in given]
 

@@ -14,7 +14,7 @@ SHARED = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
 
 
 class GpuError(ValueError):
-    """The variable asks for something that only CDI can give."""
+    """The variable names devices that only CDI can give."""
 
 
 def inventory(folder: Path = DRIVER) -> list[tuple[str, str]]:

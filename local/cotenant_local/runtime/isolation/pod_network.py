@@ -13,11 +13,11 @@ HOST_MAC = "ee:ee:ee:ee:ee:ee"
 
 
 class PodNetworkError(Exception):
-    """A pod's network cannot be made; the message has the words of `ip`."""
+    """A pod's network cannot be made; the message has the error output of `ip`."""
 
 
 class PodAddressPool:
-    """Gives out the addresses of the node's range, the longest unused first: an old answer of DNS then hits nobody."""
+    """The addresses of the node's range, the longest unused first: an old answer of DNS then leads to no other pod."""
 
     def __init__(self, cidr: str, used: Iterable[str]) -> None:
         self.network = ipaddress.ip_network(cidr)
@@ -71,7 +71,7 @@ async def connect(config: RuntimeConfig, sandbox: str, pid: int, address: str) -
 
 
 async def disconnect(sandbox: str) -> None:
-    """Removes the pod's link; its route and neighbour go with it. Says nothing when it is gone already."""
+    """Removes the pod's link; its route and neighbour go with it. No error when it is gone already."""
     process = await asyncio.create_subprocess_exec(
         "ip", "link", "delete", link_name(sandbox), stderr=asyncio.subprocess.DEVNULL
     )
@@ -79,7 +79,7 @@ async def disconnect(sandbox: str) -> None:
 
 
 async def run_script(command: list[str], script: str) -> None:
-    """A program that reads `script`; raises NetworkError with what it said."""
+    """Runs a program that reads `script`; raises PodNetworkError with its error output."""
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

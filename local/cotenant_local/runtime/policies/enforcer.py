@@ -1,7 +1,7 @@
 """Keeps the node's table in step with the cluster: on every change, and before a new pod's first container.
 
 Rules are written only when they differ from the last ones. While the API server cannot be reached, the last rules hold;
-and a pod does not start before the policies are known, because nobody could say whether it is isolated.
+and a pod does not start before the policies are known, because it is not known whether it is isolated.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ DNS_LABELS = {"k8s-app": "kube-dns"}
 
 
 class PolicyEnforcer:
-    """Of one node. `dns` is the name server's address: it is not a pod here, but policies name it as one."""
+    """The enforcer of one node. `dns` is the name server's address: no pod here, but policies name it as one."""
 
     def __init__(self, kubeconfig: Path, dns: str, sandboxes: Callable[[], Iterable[Sandbox]]) -> None:
         api = Api.from_kubeconfig(kubeconfig)
@@ -67,7 +67,7 @@ class PolicyEnforcer:
                 self.wake.set()
 
     async def admit(self, sandbox: Sandbox) -> None:
-        """Returns when the rules for a new pod are in force; raises NetworkError when they are not known in time.
+        """Returns when the rules for a new pod are in force; raises PodNetworkError when they are not known in time.
 
         The kubelet tries again later, as it does with every pod that has no network yet.
         """

@@ -45,7 +45,7 @@ def _holds(value: str | None, operator: str, values: frozenset[str]) -> bool:
 
 @dataclass(frozen=True)
 class PolicyPod:
-    """What policies need to know of a pod. `ports` are its named container ports: (name, protocol) to number."""
+    """A pod as policies match it. `ports` are its named container ports: (name, protocol) to number."""
 
     namespace: str
     name: str

@@ -1,4 +1,4 @@
-"""From policies and pods to nftables: a pure function of what the cluster looks like.
+"""nftables of policies and pods: a pure function of the state of the cluster.
 
 Two chains per isolated pod, one per direction, reached by its address. A chain returns what some rule allows and drops
 the rest; a packet between two isolated pods passes the source's egress chain and then the destination's ingress chain.

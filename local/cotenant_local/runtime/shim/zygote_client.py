@@ -1,4 +1,4 @@
-"""Asks the zygote for processes and waits for their first words. Everything of a pod that runs is started here.
+"""Starts processes through the zygote and waits for their first report. Everything of a pod that runs is started here.
 
 The zygote is started again when it died; what it forked earlier is not touched by that.
 """
@@ -20,7 +20,7 @@ BOOT = "import sys; sys.path.insert(0, sys.argv[2]); from cotenant_local.runtime
 
 
 class LaunchError(Exception):
-    """A process could not be started; the message says why in the words of the process itself."""
+    """A process could not be started; the message is the report of the process itself."""
 
 
 class ZygoteClient:

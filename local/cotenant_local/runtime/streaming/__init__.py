@@ -1,5 +1,5 @@
-"""What the kubelet proxies to the runtime: exec, attach, port-forward over SPDY/3.1, and WebSocket for some clients.
+"""Streaming requests that the kubelet proxies: exec, attach, port-forward, over SPDY/3.1 or WebSocket.
 
-kubectl speaks WebSocket to the API server; the API server or the kubelet translates that to SPDY towards the runtime.
-Clients that speak `v4.channel.k8s.io` (the Python client) are passed through as they are.
+kubectl opens a WebSocket to the API server; the API server or the kubelet translates that to SPDY towards the runtime.
+Clients of `v4.channel.k8s.io` (the Python client) are passed through as they are.
 """

@@ -17,7 +17,7 @@ HANGUP_DEADLINE_S = 2.0
 
 
 class Channels(Protocol):
-    """What a session needs of its client."""
+    """The client of a session."""
 
     async def receive(self) -> Event | None: ...
 

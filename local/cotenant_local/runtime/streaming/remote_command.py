@@ -1,4 +1,4 @@
-"""Exec and attach: moves bytes between a client's channels and a program, and says at the end how it went."""
+"""Exec and attach: moves bytes between a client's channels and a program, and ends with its status."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ def failure(message: str) -> dict[str, Any]:
 
 
 def exited(code: int) -> dict[str, Any]:
-    """What the kubelet expects of a program's end; kubectl exits with the code in it."""
+    """The status of a program's end; kubectl exits with the code in it."""
     if code == 0:
         return SUCCESS
     return {

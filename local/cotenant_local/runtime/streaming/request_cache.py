@@ -1,4 +1,4 @@
-"""One-time addresses: what the kubelet announced over gRPC waits here until somebody comes with its token."""
+"""One-time addresses: requests that came over gRPC wait here until a client comes with their token."""
 
 import secrets
 import time
@@ -10,7 +10,7 @@ TTL_S = 60.0
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """What to do (`exec`, `attach`, `portforward`), with which container or sandbox, and the kubelet's request."""
+    """The kind (`exec`, `attach`, `portforward`), the container or sandbox, and the kubelet's request."""
 
     kind: str
     target: Any
@@ -19,7 +19,7 @@ class StreamRequest:
 
 
 class RequestCache:
-    """All that wait, by token."""
+    """Requests that wait, by token."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, StreamRequest] = {}
@@ -33,7 +33,7 @@ class RequestCache:
         return f"/{kind}/{token}"
 
     def consume(self, path: str) -> StreamRequest | None:
-        """Once only."""
+        """The request of that path, once; None when there is none or it has expired."""
         kind, _, token = path.strip("/").partition("/")
         request = self.waiting.pop(token, None)
         return request if request and request.kind == kind and request.expires > time.monotonic() else None

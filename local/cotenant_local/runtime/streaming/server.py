@@ -21,7 +21,7 @@ FORWARD_PROTOCOL = "portforward.k8s.io"
 
 
 class StreamServer:
-    """Serves requests once each."""
+    """Serves each request once."""
 
     def __init__(self, zygote: ZygoteClient) -> None:
         self.zygote = zygote
@@ -41,7 +41,7 @@ class StreamServer:
             self.server.close()
 
     def address(self, kind: str, target: Any, asked: Any) -> str:
-        """Where the client is to go, within a minute."""
+        """The address of the request for a client, good for a minute."""
         return self.base + self.requests.insert(kind, target, asked)
 
     def _websocket(self) -> asyncio.Protocol:
@@ -66,7 +66,7 @@ class StreamServer:
                 await self._spdy(request, headers, reader, writer)
         except (ConnectionError, TimeoutError):
             writer.close()
-        except Exception:  # one session must not end the others: the log says what broke
+        except Exception:  # one session must not end the others
             log.exception("a streaming session failed")
             writer.close()
 
@@ -113,7 +113,7 @@ def _wanted(asked: Any, *, resizes: bool) -> set[str]:
 
 
 class UpgradeProtocol(asyncio.Protocol):
-    """Reads the head of a request, then gives the connection to whoever speaks its protocol."""
+    """Reads the head of a request, then gives the connection to the protocol that it asks for."""
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ def sized(data: bytes) -> bytes:
 
 
 DICTIONARY = b"".join(sized(word.replace("_", " ").encode()) for word in WORDS.split()) + VALUES.encode()
-"""Fixed by the specification: words with their lengths, then common values run together."""
+"""Fixed by the specification: names with their lengths, then common values run together."""
 
 
 class SpdyError(Exception):
@@ -69,7 +69,7 @@ class SpdyStream:
             await self.connection.send_data(self.number, data[at : at + MAX_DATA])
 
     async def close(self) -> None:
-        """Says that no more comes from here."""
+        """Ends this side of the stream."""
         if not self.closed:
             self.closed = True
             await self.connection.send_data(self.number, b"", FIN)
@@ -87,7 +87,7 @@ class SpdyStream:
 
 
 class SpdyConnection:
-    """Reads frames until the peer is gone; `opened` is told of each stream, and may refuse it by raising ValueError."""
+    """Reads frames until the peer is gone; calls `opened` with each stream; a ValueError refuses it."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, opened: Callable[[SpdyStream], None]

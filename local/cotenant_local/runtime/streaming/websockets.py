@@ -1,6 +1,6 @@
 """WebSocket clients: the channels of a command, and port-forward. Imported with the first one: aiohttp takes long.
 
-A message begins with the number of its channel. The Python client speaks this, and browsers; kubectl arrives as SPDY.
+A message begins with the number of its channel. The Python client and browsers use this; kubectl arrives as SPDY.
 """
 
 import asyncio
@@ -37,7 +37,9 @@ def protocol_factory(zygote: ZygoteClient, consume: Consume, command: Command) -
             await forward(zygote, stream.target, list(stream.asked.port), socket)
         else:
             channels = WebSocketChannels(socket, json_status=socket.ws_protocol in PROTOCOLS[:2])
-            await channels.send("stdout" if stream.asked.stdout else "error", b"")  # tells that it is open
+            await channels.send(
+                "stdout" if stream.asked.stdout else "error", b""
+            )  # the client waits for a first message
             await command(stream, channels)
         return socket
 
@@ -77,7 +79,7 @@ class WebSocketChannels:
 
 
 async def forward(zygote: ZygoteClient, sandbox: Sandbox, wanted: list[int], client: web.WebSocketResponse) -> None:
-    """Channels 2n (data) and 2n+1 (error) for the n-th port; each first says its port, two bytes, little-endian."""
+    """Channels 2n (data) and 2n+1 (error) for the n-th port; each begins with its port, two bytes, little-endian."""
     for index, port in enumerate(wanted):
         for channel in (2 * index, 2 * index + 1):
             await client.send_bytes(bytes([channel]) + struct.pack("<H", port))
