@@ -1,7 +1,4 @@
-"""What may be chosen about the decision without changing it: the packing policy and a handful of numbers.
-
-One frozen value, given to `schedule`. Numbers are seconds and counts; what they bound is said beside them.
-"""
+"""Settings of the decision: the packing policy and a handful of numbers, in seconds and counts."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ class Policy:
     share_history_percent: int = 50
     """How much past borrowing weighs beside present borrowing when shares are compared."""
     missing_grace_s: int = 60
-    """A GPU that its node does not list any more may come back for so long: an agent or a driver restarts."""
+    """Grace period of a GPU that its node does not list any more: an agent or a driver restarts."""
     forecasts: int = 16
     """Different requests per cycle for which a start time and the smallest change are worked out."""
     reserve_within_s: int = 3_600

@@ -16,6 +16,7 @@ from cotenant.controller.manifests.attempt import GpuFacts
 from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath, isolation_level
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import Node, Placement
+from cotenant.core.model.share_cost import share_cost
 from cotenant.core.state.cluster_state import ClusterState
 from cotenant.core.state.facts import NodeGone, NodeObserved
 
@@ -103,7 +104,7 @@ class ClusterNodes:
 
     def _grant_milli(self, uuid: str, memory_mib: int, compute_milli: int) -> int:
         facts = self.gpus.get(uuid)
-        return compute_milli if facts is None else max(compute_milli, -(-1000 * memory_mib // facts.memory_mib))
+        return compute_milli if facts is None else share_cost(memory_mib, compute_milli, facts.memory_mib)
 
     def violations(self, pods: Mapping[str, PodRecord]) -> dict[str, Violation]:
         """By uid of the pod."""

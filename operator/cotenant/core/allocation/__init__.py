@@ -1,1 +1,4 @@
-"""TODO door."""
+"""What placements hold: allocations, occupancy with trials, requests and candidates for eviction.
+
+Open to `snapshot` and everything above it. Searches nothing and decides nothing.
+"""

@@ -1,7 +1,4 @@
-"""What placements take, in the ledger's coordinates: one at a time (`Holding`) and thousands at once (`Bulk`).
-
-Built from placements by the cycle and by the mirror, from picks while a place is looked for. Pure values.
-"""
+"""Allocations: what placements hold, in the ledger's coordinates. One at a time, or thousands at once as a batch."""
 
 from __future__ import annotations
 
@@ -12,7 +9,8 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray, Inventory
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
-from cotenant.core.model.objects import WHOLE, GrantedGpu, Job, Placement, Sharing
+from cotenant.core.model.objects import WHOLE, Job, Placement, Sharing
+from cotenant.core.model.share_cost import share_cost
 from cotenant.core.placement.gang import NodeAssignment
 from cotenant.core.placement.shapes import Shape
 from cotenant.core.quota.tree import Bucket, QueueTree
@@ -23,16 +21,17 @@ _NO_QUEUE = -1
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What one placement takes."""
+    """Holdings of one placement: GPUs, CPU and memory per node, and what quotas are charged for them."""
 
     nodes: tuple[NodeAllocation, ...]
     charge: Charge
     missing: str = ""
-    """The first node or GPU of the placement that no longer exists, in words; it holds nothing."""
+    """The first node or GPU of the placement that no longer exists, in words; it is not counted."""
 
 
 def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: QueueTree) -> Allocation:
-    takes: list[NodeAllocation] = []
+    """The allocation of a placement; GPUs that the inventory does not have are left out and named as `missing`."""
+    nodes: list[NodeAllocation] = []
     amounts: dict[Bucket, tuple[int, int]] = {}
     missing = ""
     for part in placement.nodes:
@@ -53,31 +52,31 @@ def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: Qu
                 kind = inventory.kinds[inventory.kind[slot]]
                 bucket = (kind.gpu_class, inventory.nodes[row].zone)
                 milli, mib = amounts.get(bucket, (0, 0))
-                amounts[bucket] = (milli + cost_of(grant, kind.memory_mib), mib + grant.memory_mib)
-        takes.append(_node_allocation(job, row, (columns, memory, compute), len(part.ranks), tree))
-    return Allocation(tuple(takes), _charge(job, amounts, tree), missing)
+                cost = share_cost(grant.memory_mib, grant.compute_milli, kind.memory_mib)
+                amounts[bucket] = (milli + cost, mib + grant.memory_mib)
+        nodes.append(_node_allocation(job, row, (columns, memory, compute), len(part.ranks), tree))
+    return Allocation(tuple(nodes), _charge(job, amounts, tree), missing)
 
 
 def allocation_of_assignments(
-    picks: Sequence[NodeAssignment], job: Job, shape: Shape, inventory: Inventory, tree: QueueTree
+    assignments: Sequence[NodeAssignment], job: Job, shape: Shape, inventory: Inventory, tree: QueueTree
 ) -> Allocation:
-    """The holding of picks: equal to `holding_of` the placement that is made of them, but for the order of nodes."""
-    takes: list[NodeAllocation] = []
+    """Equal to `allocation_of` the placement that is made of the assignments, but for the order of nodes."""
+    nodes: list[NodeAllocation] = []
     amounts: dict[Bucket, tuple[int, int]] = {}
-    needs = [(*shape.per_gpu(kind), kind) for kind in inventory.kinds]
-    for row, workers in picks:
+    per_gpu = [(*shape.per_gpu(kind), kind) for kind in inventory.kinds]
+    for row, workers in assignments:
         columns = [column for worker in workers for column in worker]
         memory, compute = [], []
         for column in columns:
-            mib, milli, kind = needs[inventory.kind[row, column]]
+            mib, milli, kind = per_gpu[inventory.kind[row, column]]
             memory.append(mib)
             compute.append(milli)
             bucket = (kind.gpu_class, inventory.nodes[row].zone)
             before = amounts.get(bucket, (0, 0))
-            cost = max(milli, -(-mib * WHOLE // max(1, kind.memory_mib)))
-            amounts[bucket] = (before[0] + cost, before[1] + mib)
-        takes.append(_node_allocation(job, row, (columns, memory, compute), len(workers), tree))
-    return Allocation(tuple(takes), _charge(job, amounts, tree))
+            amounts[bucket] = (before[0] + share_cost(mib, milli, kind.memory_mib), before[1] + mib)
+        nodes.append(_node_allocation(job, row, (columns, memory, compute), len(workers), tree))
+    return Allocation(tuple(nodes), _charge(job, amounts, tree))
 
 
 def _node_allocation(
@@ -103,45 +102,40 @@ def _charge(job: Job, amounts: dict[Bucket, tuple[int, int]], tree: QueueTree) -
     )
 
 
-def cost_of(grant: GrantedGpu, memory_mib: int) -> int:
-    """Milli-GPU that quotas count for a grant: the larger dimension, rounded up."""
-    return max(grant.compute_milli, -(-grant.memory_mib * WHOLE // max(1, memory_mib)))
-
-
 def tenant_of(queue: str, tree: QueueTree) -> int:
-    """Equal for equal queues. Queues that are gone get no new jobs, so one number, nobody's, serves them all."""
+    """Equal for equal queues. Queues that are gone get no new jobs, so one index serves them all."""
     return tree.index.get(queue, len(tree.queues))
 
 
 class AllocationBatch:
-    """Many holdings in a row, so that any stretch of them can be moved with a few array operations."""
+    """Many allocations in a row, so that any stretch of them is applied with a few array operations."""
 
-    __slots__ = ("_accounts", "_amounts", "_grants", "_nodes", "amount_ends", "grant_ends", "node_ends")
+    __slots__ = ("_amounts", "_buckets", "_grants", "_nodes", "amount_ends", "grant_ends", "node_ends")
 
-    def __init__(self, holdings: Iterable[Allocation] = ()) -> None:
+    def __init__(self, allocations: Iterable[Allocation] = ()) -> None:
         self.grant_ends, self.node_ends, self.amount_ends = [0], [0], [0]
         self._grants: IntArray = np.zeros((0, 9), dtype=np.int64)
         self._nodes: IntArray = np.zeros((0, 3), dtype=np.int64)
         self._amounts: IntArray = np.zeros((0, 3), dtype=np.int64)
-        self._accounts: dict[tuple[int, str, Bucket], int] = {}
-        """(queue, user, bucket) → its number in `_amounts`."""
-        self.extend(holdings)
+        self._buckets: dict[tuple[int, str, Bucket], int] = {}
+        """(queue, user, bucket) → its index in `_amounts`."""
+        self.extend(allocations)
 
-    def extend(self, holdings: Iterable[Allocation]) -> None:
-        """More of them at the end; stretches that were moved before stay what they are."""
+    def extend(self, allocations: Iterable[Allocation]) -> None:
+        """Add allocations at the end; stretches that were applied before stay what they are."""
         grants: list[tuple[int, ...]] = []
         nodes: list[tuple[int, int, int]] = []
         amounts: list[tuple[int, int, int]] = []
-        accounts = self._accounts
+        buckets = self._buckets
         of_grants, of_nodes, of_amounts = self.grant_ends[-1], self.node_ends[-1], self.amount_ends[-1]
-        for holding in holdings:
-            for take in holding.nodes:
-                nodes.append((take.row, take.cpu_milli, take.host_mib))
-                grants += _grants(take)
-            charge = holding.charge
+        for allocation in allocations:
+            for node in allocation.nodes:
+                nodes.append((node.row, node.cpu_milli, node.host_mib))
+                grants += _grants(node)
+            charge = allocation.charge
             for bucket, milli, mib in charge.amounts:
-                number = accounts.setdefault((charge.queue, charge.user, bucket), len(accounts))
-                amounts.append((number, milli, mib))
+                index = buckets.setdefault((charge.queue, charge.user, bucket), len(buckets))
+                amounts.append((index, milli, mib))
             self.grant_ends.append(of_grants + len(grants))
             self.node_ends.append(of_nodes + len(nodes))
             self.amount_ends.append(of_amounts + len(amounts))
@@ -153,7 +147,7 @@ class AllocationBatch:
         return len(self.grant_ends) - 1
 
     def apply(self, ledger: Ledger, start: int, stop: int, sign: int) -> None:
-        """`sign` 1 takes, -1 gives."""
+        """Allocate (`sign` 1) or release (-1) the stretch [start, stop)."""
         grants = self._grants[self.grant_ends[start] : self.grant_ends[stop]]
         nodes = self._nodes[self.node_ends[start] : self.node_ends[stop]]
         at = (grants[:, 0], grants[:, 1])
@@ -167,7 +161,7 @@ class AllocationBatch:
         ledger.changed_rows.extend(sorted(set(nodes[:, 0].tolist())))
 
     def blocked(self, ledger: Ledger) -> BoolArray:
-        """[len] some GPU of the holding has not room for it as things stand: it cannot be held, whatever else is."""
+        """[len] some GPU of the allocation lacks memory or compute for it: it cannot be held, whatever else is."""
         row, column, memory, compute = self._grants[:, :4].T
         lacks = (ledger.free_memory[row, column] < memory) | (ledger.free_compute[row, column] < compute)
         owner = np.repeat(np.arange(len(self)), np.diff(self.grant_ends))
@@ -175,24 +169,24 @@ class AllocationBatch:
         return blocked
 
     def charges(self, start: int, stop: int) -> list[Charge]:
-        """The stretch's charges, added up per queue, user and bucket."""
+        """Charges of the stretch [start, stop), added up per queue, user and bucket."""
         amounts = self._amounts[self.amount_ends[start] : self.amount_ends[stop]]
-        sums = np.zeros((len(self._accounts), 2), dtype=np.int64)
+        sums = np.zeros((len(self._buckets), 2), dtype=np.int64)
         np.add.at(sums, amounts[:, 0], amounts[:, 1:])
         return [
             Charge(queue, user, ((bucket, milli, mib),))
-            for (queue, user, bucket), (milli, mib) in zip(self._accounts, sums.tolist(), strict=True)
+            for (queue, user, bucket), (milli, mib) in zip(self._buckets, sums.tolist(), strict=True)
             if milli or mib
         ]
 
 
-def _grants(take: NodeAllocation) -> list[tuple[int, ...]]:
-    """One row per GPU, as `Bulk.move` adds them up: where, how much, one holder, and whose it is where that matters."""
-    row, tenant = take.row, take.tenant
-    closed, reserved = int(take.sharing is Sharing.NEVER), int(take.sharing is not Sharing.ANY)
+def _grants(node: NodeAllocation) -> list[tuple[int, ...]]:
+    """One row per GPU: place, amounts, one holder, and its tenancy where it can be shared."""
+    row, tenant = node.row, node.tenant
+    exclusive, queue_only = int(node.sharing is Sharing.NEVER), int(node.sharing is not Sharing.ANY)
     return [
-        (row, column, memory, compute, 1, tenant, tenant * tenant, closed, reserved)
+        (row, column, memory, compute, 1, tenant, tenant * tenant, exclusive, queue_only)
         if compute < WHOLE
         else (row, column, memory, compute, 1, 0, 0, 0, 0)
-        for column, memory, compute in zip(take.columns, take.memory_mib, take.compute_milli, strict=True)
+        for column, memory, compute in zip(node.columns, node.memory_mib, node.compute_milli, strict=True)
     ]

@@ -1,6 +1,6 @@
-"""Placements as values: from picks to what is committed, and what a job holds while it changes size.
+"""Placements as values: made from node assignments, and joined or cut while a job changes size.
 
-Ranks are contiguous from 0 and rank 0 lies on the node with most workers. Pure functions that touch no books.
+Ranks are contiguous from 0 and rank 0 lies on the node with most workers.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from cotenant.core.placement.gang import NodeAssignment
 from cotenant.core.placement.shapes import Shape
 
 
-def placement_of(picks: Sequence[NodeAssignment], shape: Shape, inventory: Inventory) -> Placement:
+def placement_of(assignments: Sequence[NodeAssignment], shape: Shape, inventory: Inventory) -> Placement:
     rank = 0
     nodes = []
     needs = [shape.per_gpu(kind) for kind in inventory.kinds]
-    for row, workers in picks if len(picks) == 1 else sorted(picks, key=lambda pick: (-len(pick[1]), pick[0])):
+    ordered = sorted(assignments, key=lambda assignment: (-len(assignment[1]), assignment[0]))
+    for row, workers in ordered:
         uuids = inventory.uuids[row]
         ranks = []
         for columns in workers:
@@ -33,21 +34,21 @@ def placement_of(picks: Sequence[NodeAssignment], shape: Shape, inventory: Inven
 
 
 def without_ranks(placement: Placement, ranks: Collection[int]) -> Placement:
-    """The placement after some ranks have left; the others move up."""
+    """Leave some ranks out; the others move up."""
     return renumber(
         [(node.node, [rank.gpus for rank in node.ranks if rank.rank not in ranks]) for node in placement.nodes]
     )
 
 
 def single_rank(placement: Placement, rank: int) -> Placement:
-    """Just one worker of it."""
+    """Keep one worker alone, as rank 0."""
     return renumber(
         [(part.node, [worker.gpus for worker in part.ranks if worker.rank == rank]) for part in placement.nodes]
     )
 
 
 def with_more(placement: Placement, more: Placement) -> Placement:
-    """The placement after workers were added: first those of nodes that it has, then new nodes."""
+    """Add workers: first on nodes that the placement has, then on new nodes."""
     nodes: dict[str, list[tuple[GrantedGpu, ...]]] = {}
     for part in (*placement.nodes, *more.nodes):
         nodes.setdefault(part.node, []).extend(rank.gpus for rank in part.ranks)
@@ -67,7 +68,7 @@ def renumber(nodes: Sequence[tuple[str, Sequence[tuple[GrantedGpu, ...]]]]) -> P
 
 
 def union_during_resize(placement: Placement, leaving: Placement | None) -> Placement:
-    """Everything that is taken while a resize is under way: per node and GPU the larger of before and after."""
+    """Everything that is held while a resize is under way: per node and GPU the larger of before and after."""
     if leaving is None or leaving == placement:
         return placement
     before = Counter((part.node, rank.gpus) for part in leaving.nodes for rank in part.ranks)
@@ -76,8 +77,3 @@ def union_during_resize(placement: Placement, leaving: Placement | None) -> Plac
     for node, gpus in sorted((before | after).elements(), key=str):
         nodes.setdefault(node, []).append(gpus)
     return renumber(list(nodes.items()))
-
-
-def workers_on(placement: Placement) -> dict[int, str]:
-    """Rank → node."""
-    return {rank.rank: part.node for part in placement.nodes for rank in part.ranks}

@@ -1,7 +1,7 @@
-"""A pending job in the scheduler's own terms: who asks, and in which ways it could run; or why it never can.
+"""A pending job in the scheduler's own terms: its queue, and the ways in which it could run.
 
-Resolved once per *kind of request*, not per job: equal requests share one `Request`, one judgement and one refusal in a
-cycle (Kueue calls this equivalence hashing). Built by the cycle; read by placement, preemption and forecasts.
+Resolved once per *kind of request*, not per job: equal requests share one `Request`, one search and one refusal in a
+cycle (Kueue calls this equivalence hashing).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cotenant.core.quota.tree import Bucket, QueueTree
 
 RequestKey: TypeAlias = tuple[object, ...]
 GuaranteeTerms: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
-"""Alternatives; each a set of (line, what may be used of it already at most)."""
+"""Alternatives; each a set of (index of a quota line, milli-GPU that may be used of it already at most)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,24 +32,24 @@ class Option:
     gpu_class: str
     placement_request: PlacementRequest
     milli: int
-    """What one worker costs in quotas, at most, over the kinds of GPU that could serve."""
+    """Cost of one worker in quotas, at most, over the kinds of GPU that could serve."""
     mib: int
     buckets: tuple[Bucket, ...]
     limited: bool
-    """Some line, user limit or held-back guarantee may say no to it."""
+    """Some quota line, user limit or lending limit may bind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
     job: Job
-    """The first job that asked for this; others are equal in everything that matters here."""
+    """The first job with this request; others are equal in everything that matters here."""
     queue: int
     options: tuple[Option, ...]
     """In order of preference."""
     ranked: bool
     """The order is the tenant's. Otherwise the best placement over all options is taken."""
     guarantee_terms: dict[int, GuaranteeTerms] = field(default_factory=dict)
-    """Queue on the path → what it takes to stay inside its guarantee; filled on demand."""
+    """Queue on the path → terms under which it stays inside its guarantee; filled on demand."""
 
     @property
     def workers(self) -> int:
@@ -134,4 +134,4 @@ def _allowed(job: Job, zones: Sequence[str], inventory: Inventory) -> BoolArray:
 
 
 def _names_classes(tree: QueueTree, queue: int) -> bool:
-    return any(line.quota.gpu_class is not None for step in tree.paths[queue] for line in tree.quotas_of[step])
+    return any(line.quota.gpu_class is not None for ancestor in tree.paths[queue] for line in tree.quotas_of[ancestor])

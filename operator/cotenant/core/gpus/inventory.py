@@ -1,7 +1,7 @@
-"""What the nodes have, as arrays: the fixed half of the ledger, built once per set of nodes and never written again.
+"""GPUs, CPU and memory of the nodes as arrays: the fixed half of the ledger, built once per set of nodes.
 
 Row = node, in order of name; column = GPU slot, in order of index. Nodes with fewer GPUs than the widest are padded
-with kind -1. Built by `ledger`, by `ClusterState` and by benchmarks; read by everything that places.
+with kind -1. Never written after it is built.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Inventory:
     """(zone, rack): two zones may use the same rack name, and a node without the label is a rack of its own."""
     rack: IntArray
     nvlink_group: IntArray
-    """[N, G] number of the NVLink group on the node; GPUs that reach each other share it."""
+    """[N, G] NVLink group on the node; GPUs that reach each other share it."""
     equivalence: IntArray
     """[N] equal numbers for nodes that differ in nothing but their name and place."""
     cpu_milli: IntArray

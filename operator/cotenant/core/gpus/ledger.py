@@ -1,8 +1,8 @@
-"""Who holds how much of which GPU: integers, one row per node, never more handed out than there is.
+"""Free memory and compute of every GPU: integers, one row per node, never more allocated than there is.
 
-The moving half of the books; `Inventory` is the fixed half. `take` and `give` are exact inverses, so a trial that is
-rolled back leaves nothing behind. Every write is noted in `changes`, which lets scores be kept and only the rows that
-changed be scored again. Used by placement, trials and `ClusterState`; it decides nothing.
+`Inventory` is the fixed half, the ledger the moving half. `allocate` and `release` are exact inverses, so a trial that
+is rolled back leaves nothing behind. Every write is noted in `changed_rows`, so that scores are kept and only rows that
+changed are scored again. Decides nothing.
 
 Tenancy of a GPU is kept in sums, so that giving back needs no list of holders: with n holders of queues q1…qn,
 `n · Σq² = (Σq)²` exactly when all q are equal (Cauchy–Schwarz), and then the tenant is `Σq / n`.
@@ -22,7 +22,7 @@ from cotenant.core.model.objects import WHOLE, Node, Sharing
 
 @dataclass(frozen=True, slots=True)
 class NodeAllocation:
-    """What one job holds on one node, in the ledger's coordinates. The same GPU may appear more than once."""
+    """Holdings of one job on one node, in the ledger's coordinates. The same GPU may appear more than once."""
 
     row: int
     columns: tuple[int, ...]
@@ -33,13 +33,13 @@ class NodeAllocation:
     cpu_milli: int
     host_mib: int
     tenant: int
-    """Number of the queue: any integer, equal for equal queues."""
+    """Index of the queue: any integer, equal for equal queues."""
     sharing: Sharing = Sharing.QUEUE
 
 
 class Ledger:
-    """Free amounts per GPU and node. `free_*` may go below zero only where room is held for a job that waits for
-    evictions; nothing fits there until they are done.
+    """Free amounts per GPU and node. `free_*` may go below zero only where a place is nominated that evictions are
+    making free; nothing fits there until they are done.
 
     All moving numbers of a node lie in one row of `packed`, and the named arrays are windows into it: a copy is one
     copy, and two nodes are in the same state exactly when their rows have the same bytes.
@@ -72,11 +72,11 @@ class Ledger:
         self.free_memory: IntArray = columns[0]
         self.free_compute: IntArray = columns[1]
         self.holders: IntArray = columns[2]
-        """[N, G] how many grants lie on each GPU."""
+        """[N, G] grants on each GPU."""
         self.tenant_sum: IntArray = columns[3]
         self.tenant_square: IntArray = columns[4]
         self.exclusive: IntArray = columns[5]
-        """[N, G] grants that share with nobody."""
+        """[N, G] grants that share with no other job."""
         self.queue_only: IntArray = columns[6]
         """[N, G] grants that do not share with other queues."""
         if packed is None:
@@ -102,33 +102,34 @@ class Ledger:
         twin.free_host += inventory.host_mib - self.inventory.host_mib
         return twin
 
-    def allocate(self, take: NodeAllocation) -> None:
-        self._move(take, 1)
+    def allocate(self, allocation: NodeAllocation) -> None:
+        self._move(allocation, 1)
 
-    def release(self, take: NodeAllocation) -> None:
-        self._move(take, -1)
+    def release(self, allocation: NodeAllocation) -> None:
+        self._move(allocation, -1)
 
-    def _move(self, take: NodeAllocation, sign: int) -> None:
-        row, tenant = take.row, take.tenant
-        for column, memory, compute in zip(take.columns, take.memory_mib, take.compute_milli, strict=True):
+    def _move(self, allocation: NodeAllocation, sign: int) -> None:
+        row, tenant = allocation.row, allocation.tenant
+        grants = zip(allocation.columns, allocation.memory_mib, allocation.compute_milli, strict=True)
+        for column, memory, compute in grants:
             at = (row, column)
             self.free_memory[at] -= sign * memory
             self.free_compute[at] -= sign * compute
             self.holders[at] += sign
             if compute >= WHOLE:
-                continue  # nobody can join: whose it is makes no difference, and equal nodes stay in equal states
+                continue  # no job can join: the tenant makes no difference, and equal nodes stay in equal states
             self.tenant_sum[at] += sign * tenant
             self.tenant_square[at] += sign * tenant * tenant
-            if take.sharing is not Sharing.ANY:
+            if allocation.sharing is not Sharing.ANY:
                 self.queue_only[at] += sign
-                if take.sharing is Sharing.NEVER:
+                if allocation.sharing is Sharing.NEVER:
                     self.exclusive[at] += sign
-        self.free_cpu[row] -= sign * take.cpu_milli
-        self.free_host[row] -= sign * take.host_mib
+        self.free_cpu[row] -= sign * allocation.cpu_milli
+        self.free_host[row] -= sign * allocation.host_mib
         self.changed_rows.append(row)
 
     def empty(self, rows: IntArray) -> BoolArray:
-        """[len(rows), G] nobody holds anything of the GPU."""
+        """[len(rows), G] no grant lies on the GPU."""
         unheld: BoolArray = self.holders[rows] == 0
         return unheld
 
@@ -144,11 +145,11 @@ class Ledger:
         return found
 
     def same(self, other: Ledger) -> bool:
-        """Equal amounts everywhere, whatever the way there."""
+        """Equal amounts everywhere, whatever led there."""
         return bool(np.array_equal(self.packed, other.packed))
 
     def sound(self) -> bool:
-        """Nothing handed out twice: no free amount below zero."""
+        """Nothing is allocated twice: no free amount is below zero."""
         return bool(
             (self.free_memory >= 0).all()
             and (self.free_compute >= 0).all()

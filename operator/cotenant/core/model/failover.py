@@ -1,8 +1,7 @@
-"""What a new leader cannot see in jobs, nodes and queues as they stand, and is told by those who had it written down.
+"""State that a new leader cannot derive from jobs, nodes and queues as they stand, and restores from what was written.
 
-The controller reads it from the statuses of Queues and TrainingJobs when it takes over; `ClusterState.take_over` goes
-on from there. Everything else is derived from what is observed. Reservations of backfill are made anew in every cycle,
-so they are not among it.
+It stands in the statuses of Queues and TrainingJobs; `ClusterState.restore` continues from it. Everything else is
+derived from what is observed. Reservations of backfill are made anew in every cycle, so they are not part of it.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ class BorrowingRecord:
     rate_milli: int
     at: float
     half_life_s: int | None = None
-    """What it decayed with until then. None: the operator's setting."""
+    """Of the decay until then. None: the operator's setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverState:
     borrowing: tuple[BorrowingRecord, ...] = ()
     ended: tuple[tuple[Job, float], ...] = ()
-    """Jobs that are over, and since when: jobs like them may come again."""
+    """(job that is over, since when): jobs like it may come again."""
     nominated: tuple[JobKey, ...] = ()
-    """Waiting jobs for which room was being made. Where, is found again before anybody else has a turn."""
+    """Waiting jobs for which a place was becoming free. It is searched again before any other job has its turn."""

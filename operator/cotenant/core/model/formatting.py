@@ -1,4 +1,4 @@
-"""Amounts and requests in a tenant's words. Pure formatting; read by refusals and evictions.
+"""Formatting of amounts and requests for messages to tenants.
 
 Nothing here may depend on the moment: a message that changes while nothing changed costs a write per waiting job.
 """

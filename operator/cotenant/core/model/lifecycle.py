@@ -1,6 +1,6 @@
 """The state machine of a TrainingJob: one table, (phase, event) → phase. Terminal phases are computed from it.
 
-The controller names the event that it saw and asks `step`; nobody assigns a phase by hand. An event that means
+`next_phase` is the only way from one phase to another. An event that means
 nothing in a phase (a late or repeated watch event) gives None, and the job stays what it is.
 """
 
@@ -52,9 +52,9 @@ class LifecycleEvent(StrEnum):
     RELEASED = "Released"
     """The last pod is gone: the placement is free."""
     REFUSED = "Refused"
-    """The document does not say something that can be run."""
+    """The document is not valid."""
     ACCEPTED = "Accepted"
-    """An edit made a refused document good."""
+    """An edit made an invalid document valid."""
 
 
 TRANSITIONS: Final[Mapping[tuple[Phase, LifecycleEvent], Phase]] = {

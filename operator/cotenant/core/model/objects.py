@@ -1,7 +1,7 @@
-"""The core's nouns: frozen values that api/ builds and every policy reads. Amounts are integers, times are seconds.
+"""The core's nouns, as frozen values. Amounts are integers, times are seconds.
 
 Units: GPU compute in milli (1000 = one GPU), GPU memory in MiB, CPU in milli-CPU, host memory in MiB, `…_at` in Unix
-seconds, `…_s` in seconds. Nothing here knows where a value came from.
+seconds, `…_s` in seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WHOLE = 1000
 
 
 class Sharing(StrEnum):
-    """With whom a job's GPUs may be shared."""
+    """Jobs with which a job's GPUs may be shared."""
 
     NEVER = "Never"
     QUEUE = "Queue"
@@ -40,7 +40,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuRequest:
-    """What one worker asks of GPUs: `count` whole GPUs, or one share of one GPU (then `count` is 1).
+    """GPUs of one worker: `count` whole GPUs, or one share of one GPU (then `count` is 1).
 
     A share names its memory either absolutely (`memory_mib`) or as a fraction of the GPU that it lands on
     (`memory_milli`). Compute that is not named follows memory.
@@ -72,7 +72,7 @@ class Gpu:
     suspect: bool = False
     """A job found it far slower than its other GPUs. It serves, after all others that are as good a place."""
     missing_since: float | None = None
-    """Its node does not list it any more, since then. Not healthy; who holds it keeps it until it is given up."""
+    """Since when its node does not list it any more. Not healthy; its holder keeps it until it is given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +87,9 @@ class Node:
     ready: bool = True
     """Node Ready, agent heartbeat fresh, not cordoned."""
     shared_by_queues: bool = False
-    """The administrator lets jobs of different queues that say `sharing: Any` share one GPU here."""
+    """The administrator lets jobs of different queues with `sharing: Any` share one GPU here."""
     deleted: bool = False
-    """Kubernetes does not know it any more. Who holds something here has lost it, and is counted until it is let go."""
+    """Its Node object is gone. A job that holds something here has lost it, and is counted until it has left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,7 @@ class Job:
     evicting: bool = False
     """Still holds its placement, but its eviction is under way."""
     resizing_from: Placement | None = None
-    """While a resize is under way: the placement before it. Its GPUs stay taken until the workers have left them."""
+    """While a resize is under way: the placement before it. Its GPUs stay held until the workers have left them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +191,7 @@ class TenantQueue:
     budget_left: int | None = None
     """Milli-GPU-seconds left in the running period; None: no budget."""
     consolidation: bool = False
-    """Jobs of this queue may be moved (evict → resume) to make room for a job that otherwise cannot start."""
+    """Jobs of this queue may be moved (evict → resume) for a job that otherwise cannot start."""
     protected_runtime_s: int = 0
     """A job of this queue is not evicted for another before it has run this long, nor before the policy's time."""
     half_life_s: int | None = None

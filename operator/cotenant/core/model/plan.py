@@ -1,4 +1,4 @@
-"""What `schedule` returns: actions to carry out, and one verdict for every job that still waits."""
+"""Plans: actions to carry out, and one verdict for every job that still waits."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Reason(StrEnum):
     WAITING_FOR_CPU_OR_MEMORY = "WaitingForCPUOrMemory"
     WAITING_FOR_TOPOLOGY = "WaitingForTopology"
     WAITING_FOR_EVICTION = "WaitingForEviction"
-    """Room is being made: jobs were asked to leave in favour of this one."""
+    """Jobs were asked to leave in favour of this one."""
     NODES_NOT_READY = "NodesNotReady"
 
     @property
     def needs_change(self) -> bool:
-        """Waiting alone does not help: the job, its queue or the cluster has to be changed."""
+        """Waiting alone does not help: the job, its queue or the cluster has to change."""
         return self in _NEEDS_CHANGE
 
 
@@ -55,10 +55,10 @@ WAITING_FOR_SPACE = frozenset({Reason.WAITING_FOR_GPUS, Reason.WAITING_FOR_CPU_O
 """The queue allows the job; nodes have no place for it now."""
 
 HELPED_BY_MOVES = WAITING_FOR_SPACE - {Reason.WAITING_FOR_TOPOLOGY}
-"""What moving other jobs aside can help."""
+"""Moving other jobs aside can help."""
 
 WAITING_FOR_ENDINGS = WAITING_FOR_SPACE | {Reason.WAITING_FOR_QUOTA}
-"""What passes when jobs that run come to their end."""
+"""Passes when jobs that run come to their end."""
 
 
 class EvictionKind(StrEnum):
@@ -115,7 +115,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A no, without the name of the job: equal requests share it."""
+    """A reason to wait, without the name of the job: equal requests share it."""
 
     reason: Reason
     message: str
@@ -140,5 +140,5 @@ class Plan:
     verdicts: Mapping[JobKey, Verdict] = field(default_factory=dict)
     """Exactly one for every job that is pending and not admitted by this plan."""
     nominations: Mapping[JobKey, Placement] = field(default_factory=dict)
-    """Waiting jobs whose place is being made free. `ClusterState.assume` keeps them for the next snapshot, so that
-    nobody else is given what was evicted for them."""
+    """Waiting jobs whose place is becoming free. `ClusterState.assume` keeps them for the next snapshot, so that no
+    other job is given what was evicted for them."""

@@ -1,8 +1,8 @@
-"""Where a gang goes: filter (`fitting`) → score (a `Scorer`) → choose nodes and GPUs (`gang`).
+"""The place of a gang: filter (`fitting`) → score (a `Scorer`) → choose nodes and GPUs (`gang`).
 
-The seam for packing policies is `Placer` and `Scorer` in `scoring`: a scorer sees the ledger's arrays, one `Shape` and
-the rows to judge, and answers with integers. It neither filters nor chooses, so a policy cannot hand out
-what is not there.
+Open to `allocation` and everything above it. The seam for packing policies is `Placer` and `Scorer` in `scoring`: a
+scorer reads the ledger's arrays, one `Shape` and the rows to score, and returns integers. It neither filters nor
+chooses, so a policy cannot hand out what is not there.
 """
 
 from cotenant.core.placement.bestfit import BestFit

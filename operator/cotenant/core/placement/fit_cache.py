@@ -1,9 +1,9 @@
-"""A ledger with what was computed about it: per shape, where it fits, how often, and how good each place is.
+"""What was computed about a ledger: per shape, where it fits, how often, and how good each place is.
 
-Two nodes in the same state get the same answer, so nodes are first mapped to *states* and only states are judged, each
-once per shape. A decision changes one node; the views of all shapes then look one state up. In a cluster of equal nodes
+Two nodes in the same state get the same answer, so nodes are first mapped to *states* and only states are scored, each
+once per shape. A decision changes one node; the fits of all shapes then look one state up. In a cluster of equal nodes
 a few dozen states are scored, whatever the number of nodes, and a trial that is rolled back costs no scoring at all.
-Made once per ledger and cycle; used by `gang`, trials and forecasts.
+Made once per ledger and cycle.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cotenant.core.placement.shapes import Shape
 LOWEST = np.iinfo(np.int64).min
 _UNKNOWN = -1
 _Number = TypeVar("_Number", np.int64, np.bool_)
-_ANYBODY = Tenancy(-1, Sharing.NEVER)
+_ANY_TENANT = Tenancy(-1, Sharing.NEVER)
 """Whole GPUs must be empty, so they look the same to every tenant."""
 
 
@@ -52,18 +52,18 @@ class ShapeFit:
         self._known = 0
         self._answers = _Answers(width)
         self.capacity: IntArray = np.zeros(len(states), dtype=np.int64)
-        """[N] how many of the shape each row takes."""
+        """[N] workers of the shape that each row takes."""
         self.node_scores: IntArray = np.full(len(states), LOWEST, dtype=np.int64)
         """[N] score of each row that takes at least one, else LOWEST."""
         self.seen = 0
 
     def fits(self, row: int) -> BoolArray:
-        """[G] which GPUs of the row may serve."""
+        """[G] the GPU may serve."""
         found: BoolArray = self._answers.fits[self._slots[self._states[row]]]
         return found
 
     def gpu_scores(self, row: int) -> IntArray:
-        """[G] how good each GPU of the row is."""
+        """[G] score of each GPU of the row."""
         found: IntArray = self._answers.gpu[self._slots[self._states[row]]]
         return found
 
@@ -73,7 +73,7 @@ class ShapeFit:
         return found
 
     def refresh(self, ledger: Ledger, scorer: Scorer, rows: IntArray, numbers: int) -> None:
-        """Bring the rows up to date; judges only states that were never seen. `numbers`: states there are."""
+        """Bring the rows up to date; scores only states that were never seen. `numbers`: states there are."""
         if numbers > len(self._slots):
             self._slots = _longer(self._slots, 2 * numbers, _UNKNOWN)
         states = self._states[rows]
@@ -88,9 +88,9 @@ class ShapeFit:
 
     def _score_states(self, ledger: Ledger, scorer: Scorer, rows: IntArray, states: IntArray) -> None:
         fits = fit(ledger, self._shape, rows, self._tenancy)
-        room = capacity(ledger, self._shape, rows, fits, distinct=self.distinct)
+        workers = capacity(ledger, self._shape, rows, fits, distinct=self.distinct)
         scores = scorer.score(ledger, self._shape, rows, fits)
-        self._answers.add(self._known, room, fits, scores)
+        self._answers.add(self._known, workers, fits, scores)
         self._slots[states] = np.arange(self._known, self._known + len(rows))
         self._known += len(rows)
 
@@ -102,7 +102,7 @@ def _longer(array: npt.NDArray[_Number], height: int, value: int) -> npt.NDArray
 
 
 class _Answers:
-    """What was found out about each state, one row per state in the order of asking."""
+    """Fits and scores of each state, one row per state in the order of first use."""
 
     __slots__ = ("capacity", "fits", "gpu", "open")
 
@@ -135,28 +135,28 @@ class FitCache:
         self._shape_fits: dict[tuple[Shape, Tenancy, bool], ShapeFit] = {}
         self._numbers: dict[bytes, int] = {}
         self._states: IntArray = np.zeros(len(ledger.packed), dtype=np.int64)
-        """[N] number of the state that each row is in."""
+        """[N] state that each row is in."""
         self._seen = len(ledger.changed_rows)
         self._number_states(range(len(ledger.packed)))
 
     def shape_fit(self, shape: Shape, tenancy: Tenancy, *, distinct: bool = True) -> ShapeFit:
-        """The shape's view, up to date."""
+        """Fits and scores of the shape for the tenant, up to date."""
         changes = self.ledger.changed_rows
         if self._seen < len(changes):
             self._number_states(changes[self._seen :])
             self._seen = len(changes)
-        key = (shape, _ANYBODY if shape.whole else tenancy, distinct)
-        view = self._shape_fits.get(key)
-        if view is None:
+        key = (shape, _ANY_TENANT if shape.whole else tenancy, distinct)
+        known = self._shape_fits.get(key)
+        if known is None:
             width = self.ledger.inventory.kind.shape[1]
-            view = self._shape_fits[key] = ShapeFit(shape, key[1], distinct=distinct, states=self._states, width=width)
-            view.refresh(self.ledger, self.scorer, np.arange(len(self._states), dtype=np.int64), len(self._numbers))
-        elif view.seen < len(changes):
-            changed = changes[view.seen :]
+            known = self._shape_fits[key] = ShapeFit(shape, key[1], distinct=distinct, states=self._states, width=width)
+            known.refresh(self.ledger, self.scorer, np.arange(len(self._states), dtype=np.int64), len(self._numbers))
+        elif known.seen < len(changes):
+            changed = changes[known.seen :]
             rows = changed if len(changed) == 1 else sorted(set(changed))
-            view.refresh(self.ledger, self.scorer, np.array(rows, dtype=np.int64), len(self._numbers))
-        view.seen = len(changes)
-        return view
+            known.refresh(self.ledger, self.scorer, np.array(rows, dtype=np.int64), len(self._numbers))
+        known.seen = len(changes)
+        return known
 
     def _number_states(self, rows: Sequence[int]) -> None:
         packed, numbers = self.ledger.packed, self._numbers

@@ -1,9 +1,9 @@
 """The filter: which GPUs may serve a shape for a tenant, and how many of the shape each node takes.
 
-Exact integer rules, no preferences. Called by `gang` through its cache, by trials and by the forecasts.
+Exact integer rules, no preferences.
 A GPU may serve a share when it has the memory and the compute, and when its holders and the newcomer may share:
-nobody there; or all holders and the newcomer are of one queue and none of them says `Never`; or the node is shared by
-queues and all of them say `Any`. A whole GPU must be empty.
+no holder; or all holders and the newcomer are of one queue and none of them has `Never`; or the node is shared by
+queues and all of them have `Any`. A whole GPU must be empty.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MANY = np.int64(1 << 40)
 
 @dataclass(frozen=True, slots=True)
 class Tenancy:
-    """Who asks, as far as sharing goes."""
+    """Queue and sharing mode of a newcomer."""
 
     tenant: int
     sharing: Sharing = Sharing.QUEUE
@@ -57,33 +57,37 @@ def _may_share(ledger: Ledger, rows: IntArray, holders: IntArray, tenancy: Tenan
 
 
 def capacity(ledger: Ledger, shape: Shape, rows: IntArray, fits: BoolArray, *, distinct: bool = True) -> IntArray:
-    """[R] how many of the shape each row takes at once. `distinct`: never two on one GPU."""
+    """[R] workers of the shape that each row takes at once. `distinct`: never two on one GPU."""
     if shape.count == 0:
-        room = np.where(ledger.inventory.ready[rows], _MANY, 0)
+        workers = np.where(ledger.inventory.ready[rows], _MANY, 0)
     elif distinct or shape.whole:
-        room = fits.sum(axis=1) // shape.count
+        workers = fits.sum(axis=1) // shape.count
     else:
-        room = np.where(fits, shares_per_gpu(ledger, shape, rows), 0).sum(axis=1)
+        workers = np.where(fits, shares_per_gpu(ledger, shape, rows), 0).sum(axis=1)
     if shape.cpu_milli:
-        room = np.minimum(room, ledger.free_cpu[rows] // shape.cpu_milli)
+        workers = np.minimum(workers, ledger.free_cpu[rows] // shape.cpu_milli)
     if shape.host_mib:
-        room = np.minimum(room, ledger.free_host[rows] // shape.host_mib)
-    return np.maximum(room, 0).astype(np.int64)
+        workers = np.minimum(workers, ledger.free_host[rows] // shape.host_mib)
+    return np.maximum(workers, 0).astype(np.int64)
 
 
-def fits_exactly(ledger: Ledger, take: NodeAllocation, *, whole: bool) -> bool:
-    """Exactly these amounts on exactly these GPUs: is there room, and may they be shared so?"""
-    row, inventory = take.row, ledger.inventory
-    if not inventory.ready[row] or ledger.free_cpu[row] < take.cpu_milli or ledger.free_host[row] < take.host_mib:
+def fits_exactly(ledger: Ledger, allocation: NodeAllocation, *, whole: bool) -> bool:
+    """Exactly these amounts are free on exactly these GPUs, and may be shared so. `whole`: the GPUs must be empty."""
+    row, inventory = allocation.row, ledger.inventory
+    if not inventory.ready[row]:
+        return False
+    if ledger.free_cpu[row] < allocation.cpu_milli or ledger.free_host[row] < allocation.host_mib:
         return False
     wanted: dict[int, tuple[int, int]] = {}
-    for column, memory, compute in zip(take.columns, take.memory_mib, take.compute_milli, strict=True):
+    for column, memory, compute in zip(
+        allocation.columns, allocation.memory_mib, allocation.compute_milli, strict=True
+    ):
         before = wanted.get(column, (0, 0))
         wanted[column] = before[0] + memory, before[1] + compute
     if whole:
         return all(inventory.usable[row, column] and not ledger.holders[row, column] for column in wanted)
     rows = np.array([row])
-    shareable = _may_share(ledger, rows, ledger.holders[rows], Tenancy(take.tenant, take.sharing))[0]
+    shareable = _may_share(ledger, rows, ledger.holders[rows], Tenancy(allocation.tenant, allocation.sharing))[0]
     for column, (memory, compute) in wanted.items():
         at = (row, column)
         if not inventory.usable[at] or not shareable[column]:
@@ -94,11 +98,11 @@ def fits_exactly(ledger: Ledger, take: NodeAllocation, *, whole: bool) -> bool:
 
 
 def shares_per_gpu(ledger: Ledger, shape: Shape, rows: IntArray) -> IntArray:
-    """[R, G] how many shares of this size each GPU still takes (sharing rules aside)."""
+    """[R, G] shares of this size that each GPU still takes (sharing rules aside)."""
     memory, compute, _ = shape.per_kind(ledger.inventory)
     kind = ledger.inventory.kind[rows]
-    room: IntArray = np.minimum(
+    workers: IntArray = np.minimum(
         ledger.free_memory[rows] // np.maximum(memory[kind], 1),
         ledger.free_compute[rows] // np.maximum(compute[kind], 1),
     )
-    return room
+    return workers

@@ -1,8 +1,8 @@
-"""The seam between choosing and scoring. The scheduler filters and chooses; a scorer only says what is better.
+"""The seam between choosing and scoring: placement filters and chooses, a scorer only ranks.
 
 A cycle calls `placer.prepare(ledger, demands)` once and keeps the scorer for the whole cycle. `Scorer.score` is called
 with one row of each state that a node is in, and later only for states that are new: nodes in the same state (equal
-rows of `Ledger.packed`) share one judgement. So it must be a pure function of its arguments and of what `prepare` saw,
+rows of `Ledger.packed`) share one score. So it must be a pure function of its arguments and of what `prepare` saw,
 and a row's score may depend on the content of that row only, not on its number or name.
 """
 
@@ -29,7 +29,7 @@ class Scores:
 
 class Scorer(Protocol):
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
-        """Judge `rows` ([R] node rows). `fit[r, g]`: GPU g of row r may serve one of the shape's GPUs. Rows where too
+        """Score `rows` ([R] node rows). `fit[r, g]`: GPU g of row r may serve one of the shape's GPUs. Rows where too
         few fit may be among them; their scores are ignored."""
         ...
 

@@ -1,8 +1,7 @@
-"""What one placement step asks of one node: the unit that is filtered, scored and cached.
+"""Shapes: what one worker, or several side by side, need of one node. The unit that is filtered, scored and cached.
 
 A shape carries no job, queue or moment, so equal requests of different jobs share scores. One worker is a shape;
-several workers side by side on one node are one merged shape (`times`). Built from a Job here; read by fitting
-and scorers.
+several workers side by side on one node are one merged shape (`times`).
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, GpuKind, IntArray, Inventory
 from cotenant.core.model.objects import WHOLE, GpuRequest, Job
+from cotenant.core.model.share_cost import share_cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -24,18 +24,18 @@ class Shape:
     whole: bool = True
     """Each GPU entirely. Otherwise each of them gives the share below."""
     memory_mib: int = 0
-    """Share in MiB, or 0 when it is said in milli."""
+    """Share in MiB, or 0 when it is given in milli."""
     memory_milli: int = 0
-    """Share of the GPU's memory in milli, or 0 when it is said in MiB or follows compute."""
+    """Share of the GPU's memory in milli, or 0 when it is given in MiB or follows compute."""
     compute_milli: int = 0
     """0: follows memory."""
     cpu_milli: int = 0
     host_mib: int = 0
     classes: tuple[str, ...] = ()
-    """What the job asked for, sorted. Empty: any class."""
+    """Classes of the job's request, sorted. Empty: any class."""
     only_class: str = ""
-    """Narrows this attempt to one class, whatever the job asked for (quota, or one class per gang). Scores about
-    scarcity look at `classes`; what fits looks at both."""
+    """Narrows the placement to one class of those (quota, or one class per gang). Scarcity reads `classes`, the filter
+    reads both."""
 
     def times(self, workers: int) -> Shape:
         """`workers` of these on one node, each on GPUs of its own."""
@@ -57,7 +57,9 @@ class Shape:
     def cost(self, kind: GpuKind) -> int:
         """Milli-GPU that quotas count: the larger dimension, rounded up, over all `count` GPUs."""
         memory, compute = self.per_gpu(kind)
-        return self.count * max(compute, min(WHOLE, self.memory_milli) or -(-memory * WHOLE // max(1, kind.memory_mib)))
+        if self.memory_milli:
+            return self.count * max(compute, min(WHOLE, self.memory_milli))
+        return self.count * share_cost(memory, compute, kind.memory_mib)
 
     def allows(self, kind: GpuKind) -> bool:
         if self.classes and kind.gpu_class not in self.classes:
@@ -74,7 +76,7 @@ class Shape:
 
 @lru_cache(maxsize=4096)
 def _per_kind(shape: Shape, kinds: tuple[GpuKind, ...]) -> tuple[IntArray, IntArray, BoolArray]:
-    """Asked for at every judgement of every row, so kept; read-only."""
+    """Kept, because every scoring of every row needs it; read-only."""
     pairs = [shape.per_gpu(kind) for kind in kinds]
     memory = np.array([memory for memory, _ in pairs], dtype=np.int64)
     compute = np.array([compute for _, compute in pairs], dtype=np.int64)
@@ -85,7 +87,7 @@ def _per_kind(shape: Shape, kinds: tuple[GpuKind, ...]) -> tuple[IntArray, IntAr
 
 
 Demand: TypeAlias = tuple[Shape, float]
-"""A shape and how much it weighs among what is queued, running, or ran lately."""
+"""(shape, its weight among what is queued, running, or ran lately)."""
 
 
 def shape_of(request: GpuRequest, *, cpu_milli: int = 0, host_mib: int = 0) -> Shape:

@@ -1,11 +1,11 @@
-"""Who is owed, who borrows, and how much: guarantees first, then the dominant share of what is borrowed.
+"""Guarantees, and the dominant share of what is borrowed.
 
 Dominant share (DRF, Ghodsi et al., NSDI 2011; Kueue's fair sharing measures it over borrowed quota in the same way):
     share(q) = max over scopes s of  (used(q, s) − guaranteed(q, s))⁺ / capacity(s) / weight(q)
 in parts per million, where s runs over the classes and, for a line that names none, over all GPUs.
 Example: 4 of 16 H100 borrowed, weight 2 → 4/16/2 = 125,000 ppm. Past borrowing, decayed, is added with a weight
 (time-aware fair share as in KAI-Scheduler and Kueue's admission fair sharing), and what was handed out a moment ago
-counts at once, because usage is read from the books and not sampled.
+counts at once, because usage is counted and not sampled.
 Weight 0 never goes before a positive weight once it borrows.
 """
 
@@ -28,7 +28,7 @@ _LAST = 1 << 50
 
 
 def within_guarantee(usage: Usage, request: Request, queue: int) -> bool:
-    """With the whole gang on top, this queue of its path stays inside what it is guaranteed."""
+    """With the whole gang on top, this queue of its path stays inside its guarantee."""
     claim = request.guarantee_terms.get(queue)
     if claim is None:
         claim = request.guarantee_terms[queue] = _guarantee_terms(usage.tree, request, queue)
@@ -37,14 +37,14 @@ def within_guarantee(usage: Usage, request: Request, queue: int) -> bool:
 
 
 def _guarantee_terms(tree: QueueTree, request: Request, queue: int) -> GuaranteeTerms:
-    """One alternative per bucket that the gang could lie in: every line that promises something there has room."""
+    """One alternative per bucket that the gang could lie in: no line that guarantees something there is exceeded."""
     found: set[tuple[tuple[int, int], ...]] = set()
     for option in request.options:
         milli = request.workers * option.milli
         for bucket in option.buckets:
-            promising = [line for line in tree.quotas_of[queue] if line.quota.guaranteed and line.matches(bucket)]
-            if promising:
-                found.add(tuple((line.index, line.guaranteed - milli) for line in promising))
+            guaranteeing = [line for line in tree.quotas_of[queue] if line.quota.guaranteed and line.matches(bucket)]
+            if guaranteeing:
+                found.add(tuple((line.index, line.guaranteed - milli) for line in guaranteeing))
     return tuple(sorted(found))
 
 
@@ -54,7 +54,7 @@ def charge_within_guarantee(usage: Usage, queue: int, charge: Charge) -> bool:
 
 
 def held_within_guarantee(usage: Usage, queue: int, charge: Charge) -> bool:
-    """The same for a charge that is part of what is used."""
+    """The charge, part of what is used already, lies inside the queue's guarantees."""
     return _sums_within_guarantee(usage, queue, charge, counted=True)
 
 
@@ -107,7 +107,7 @@ def _above_guarantee(held: Mapping[str, int], guarantees: GuaranteesByClass) -> 
 
 
 class DominantShares:
-    """Comparable shares of queues at one moment of the books; cheap enough to ask after every decision."""
+    """Shares of queues, comparable, cheap enough for every turn."""
 
     def __init__(self, tree: QueueTree, past: Mapping[str, int]) -> None:
         self._tree = tree

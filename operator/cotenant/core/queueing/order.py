@@ -1,4 +1,4 @@
-"""Who goes next: guarantee → share → priority → age → key, level by level down the queue tree.
+"""Order of turns: guarantee → share → priority → age → key, level by level down the queue tree.
 
 At every level the child that is next is the one whose head (its best job) has the smallest key
     (not inside the guarantee, share, −priority, age, job key).
@@ -23,12 +23,12 @@ WithinGuarantee: TypeAlias = Callable[[int, Job], bool]
 
 _ROOT = -1
 _ONLY_CHILD: _Key = (False, 0, 0, 0.0, "")
-"""A queue without children competes with nobody below itself."""
+"""A queue without children competes with nothing below itself."""
 
 
 class QueueOrder:
-    """Pending jobs of queues that exist, one by one, as an iterator: who is next is looked up in the books when it is
-    asked for, after the decision on the one before."""
+    """Iterator over pending jobs of queues that exist. The next one is chosen when it is asked for, with the usage that
+    the decision on the one before has left."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class QueueOrder:
             self._push_path(path)
 
     def _pop_path(self) -> list[int]:
-        """From a root to the queue whose job is next, which ends it twice; all of them leave their places."""
+        """Path from a root to the queue whose job is next, which ends it twice; all of them leave their places."""
         path: list[int] = []
         at = _ROOT
         while True:
@@ -65,7 +65,7 @@ class QueueOrder:
             at = child
 
     def _push_path(self, steps: list[int]) -> None:
-        """After a decision: the queues on its path take their places again."""
+        """Put the queues on a path back into their order, after a decision."""
         at = steps.pop()
         if steps and steps[-1] == at:
             self._push_own(at)

@@ -1,9 +1,9 @@
-"""What is remembered between cycles, decayed: how much queues borrowed, and which shapes of jobs came by.
+"""Past borrowing of queues, and shapes of past jobs, both decayed: all that is remembered between cycles.
 
-Kept by `ClusterState`, given to `schedule` as data in the snapshot. With half-life h, after t seconds a value v and a
+`schedule` reads it as data in the snapshot. With half-life h, after t seconds a value v and a
 constant rate r have become  v · 2^(−t/h)  +  r · h/ln 2 · (1 − 2^(−t/h)).
 Example: h = one day; 4 GPUs borrowed for a day weigh half as much one day later.
-Each tree of queues may have a half-life of its own, said by its root. Where it changes, what was remembered is scaled
+Each tree of queues may have a half-life of its own, set on its root. Where it changes, what was remembered is scaled
 so that it stands for the same average of GPUs: v · h'/h.
 
 Entry penalty (Kueue's admission fair sharing): an admission that borrows counts at once for a minute of its use, so a
@@ -23,26 +23,26 @@ from cotenant.core.quota.usage import Usage
 from cotenant.core.snapshot.snapshot import DecayedBorrowing
 
 HALF_LIFE_S = 86_400
-"""Where nobody says otherwise."""
+"""Default."""
 _PENALTY_S = 60
 _SHAPES = 256
-"""So many different shapes are remembered; the lightest are forgotten first."""
+"""Different shapes that are remembered; the lightest are forgotten first."""
 
 
 class UsageHistory:
     def __init__(self, half_life_s: float) -> None:
-        """`half_life_s`: of the shapes, and of trees that say nothing."""
+        """`half_life_s`: of the shapes, and of trees without a half-life of their own."""
         self._half_life_s = half_life_s
         self._borrowed: dict[str, float] = {}
         self._half_lives: dict[str, float] = {}
-        """Queue → the half-life that its value decays with."""
+        """Queue → half-life of its value."""
         self._penalties: dict[str, tuple[tuple[str, int], ...]] = {}
-        """Job → what its admission was charged, until it is gone or taken back."""
+        """Job → (queue, charge) of its admission, until the job is gone or the admission is taken back."""
         self._shapes: dict[Shape, float] = {}
         self._at: float | None = None
 
     def advance(self, now: float, usage: Usage) -> None:
-        """Time has passed with these holdings."""
+        """Decay what is remembered up to `now`, and add what was borrowed since, with the usage of this moment."""
         self._update_half_lives(usage.tree)
         passed = 0.0 if self._at is None else max(0.0, now - self._at)
         self._at = now
@@ -50,19 +50,19 @@ class UsageHistory:
             return
         before = self._borrowed
         self._borrowed = {}
-        for number, queue in enumerate(usage.tree.queues):
+        for index, queue in enumerate(usage.tree.queues):
             kept, gained = _decay(passed, self._half_lives[queue.name])
-            value = before.get(queue.name, 0.0) * kept + _borrowed(usage, number) * gained
+            value = before.get(queue.name, 0.0) * kept + _borrowed(usage, index) * gained
             if value >= 1.0:
                 self._borrowed[queue.name] = value
         kept, _ = _decay(passed, self._half_life_s)
         self._shapes = {shape: weight * kept for shape, weight in self._shapes.items() if weight * kept >= 0.01}
 
     def _update_half_lives(self, tree: QueueTree) -> None:
-        """Half-lives as the tree has them now."""
+        """Take over the half-lives of the tree."""
         before = self._half_lives
         self._half_lives = {
-            queue.name: tree.half_life_s(number) or self._half_life_s for number, queue in enumerate(tree.queues)
+            queue.name: tree.half_life_s(index) or self._half_life_s for index, queue in enumerate(tree.queues)
         }
         for name, held in self._borrowed.items():
             now = self._half_lives.get(name)
@@ -70,7 +70,7 @@ class UsageHistory:
                 self._borrowed[name] = held * now / before[name]
 
     def restore(self, borrowing: Iterable[BorrowingRecord], ended: Iterable[tuple[Job, float]], now: float) -> None:
-        """Go on from what another history had come to, carried forward to now."""
+        """Continue what another history had come to, carried forward to now."""
         self._borrowed, self._half_lives, self._penalties, self._shapes, self._at = {}, {}, {}, {}, now
         for past in borrowing:
             half_life_s = self._half_lives[past.queue] = past.half_life_s or self._half_life_s
@@ -80,21 +80,23 @@ class UsageHistory:
             self._remember_shape(job, _decay(max(0.0, now - at), self._half_life_s)[0])
 
     def charge_penalty(self, job: Job, milli: int, usage: Usage) -> None:
-        """An admission was assumed: the queues of its path that borrow are charged at once."""
-        number = usage.tree.index.get(job.queue)
-        steps = () if number is None else usage.tree.paths[number]
-        charged = tuple((usage.tree.queues[step].name, milli * _PENALTY_S) for step in steps if _borrowed(usage, step))
+        """Charge an admission at once to those queues of its path that borrow."""
+        index = usage.tree.index.get(job.queue)
+        path = () if index is None else usage.tree.paths[index]
+        charged = tuple(
+            (usage.tree.queues[ancestor].name, milli * _PENALTY_S) for ancestor in path if _borrowed(usage, ancestor)
+        )
         for name, amount in charged:
             self._borrowed[name] = self._borrowed.get(name, 0.0) + amount
         self._penalties[job.key] = charged
 
     def refund_penalty(self, key: str) -> None:
-        """The admission did not happen."""
+        """Give back the charge of an admission that did not happen."""
         for name, amount in self._penalties.pop(key, ()):
             self._borrowed[name] = max(0.0, self._borrowed.get(name, 0.0) - amount)
 
     def job_left(self, job: Job) -> None:
-        """A job is gone; jobs like it may come again."""
+        """Remember the shape of a job that is gone: jobs like it may come again."""
         self._penalties.pop(job.key, None)
         self._remember_shape(job, 1.0)
 

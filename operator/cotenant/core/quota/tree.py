@@ -1,15 +1,15 @@
-"""The queue tree: who stands below whom, which lines cover what, and what is guaranteed today.
+"""The queue tree: parents and children, which quota lines cover what, and what is guaranteed today.
 
 Every line that matches a request, on the whole path, must allow it. A line covers the buckets (GPU class, zone) that
 it names; usage is counted per line, so a check is a few integer comparisons. Default nothing: a queue that has jobs
 needs a line that matches; an inner queue without lines only groups.
 
-Holding back: a queue may lend less than its whole guarantee. What it does not lend stays free for it:
-`asked + Σ held back by queues off the path ≤ idle`, with `held back = max(0, guaranteed − lendable − used)`.
-Example: 8 idle, team-b guarantees 6, lends 2, uses 1 → 3 are held back, a borrower may take 5.
+Lending limits: a queue may lend less than its whole guarantee. What it does not lend stays free for it:
+`wanted + Σ withheld by queues off the path ≤ idle`, with `withheld = max(0, guaranteed − lendable − used)`.
+Example: 8 idle, team-b guarantees 6, lends 2, uses 1 → 3 are withheld, a borrower may take 5.
 
 Lost nodes: where guarantees add up to more than there is, all are scaled down alike (as Koordinator's elastic quota
-does), so that nobody is promised GPUs that do not exist. Example: 8 + 8 promised, 12 left → 6 + 6.
+does), so that no queue counts on GPUs that do not exist. Example: 8 + 8 guaranteed, 12 left → 6 + 6.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class QueueTree:
     """Built once per set of queues and inventory; never written."""
 
     queues: tuple[TenantQueue, ...]
-    """In order of name; a queue's number is its index."""
+    """In order of name."""
     index: Mapping[str, int]
     parent: tuple[int, ...]
     """-1: a root."""
@@ -56,7 +56,7 @@ class QueueTree:
     paths: tuple[tuple[int, ...], ...]
     """Queue → itself, its parent, … its root."""
     broken: Mapping[str, str]
-    """Queues that cannot be used, and why: their parent is missing, or they are their own ancestor."""
+    """Queue that cannot be used → why: its parent is missing, or it is its own ancestor."""
     quotas: tuple[QuotaLine, ...]
     quotas_of: tuple[tuple[QuotaLine, ...], ...]
     capacity: Mapping[Bucket, int]
@@ -68,10 +68,10 @@ class QueueTree:
     @classmethod
     def of(cls, queues: Iterable[TenantQueue], inventory: Inventory) -> QueueTree:
         ordered = tuple(sorted(queues, key=lambda queue: queue.name))
-        number = {queue.name: index for index, queue in enumerate(ordered)}
-        broken = _broken(ordered, number)
+        index_of = {queue.name: index for index, queue in enumerate(ordered)}
+        broken = _broken(ordered, index_of)
         parent = tuple(
-            -1 if queue.parent is None or queue.name in broken else number[queue.parent] for queue in ordered
+            -1 if queue.parent is None or queue.name in broken else index_of[queue.parent] for queue in ordered
         )
         children: list[list[int]] = [[] for _ in ordered]
         for index, above in enumerate(parent):
@@ -80,25 +80,25 @@ class QueueTree:
         roots = tuple(index for index, queue in enumerate(ordered) if parent[index] < 0 and queue.name not in broken)
         capacity = capacities(inventory)
         guaranteed = _scaled_guarantees(ordered, children, roots, capacity)
-        lines: list[QuotaLine] = []
-        lines_of: list[tuple[QuotaLine, ...]] = []
+        quotas: list[QuotaLine] = []
+        quotas_of: list[tuple[QuotaLine, ...]] = []
         for index, queue in enumerate(ordered):
             own = tuple(
-                QuotaLine(len(lines) + place, index, quota, guaranteed.get((index, place), 0))
+                QuotaLine(len(quotas) + place, index, quota, guaranteed.get((index, place), 0))
                 for place, quota in enumerate(queue.quotas)
             )
-            lines.extend(own)
-            lines_of.append(own)
+            quotas.extend(own)
+            quotas_of.append(own)
         return cls(
             queues=ordered,
-            index=number,
+            index=index_of,
             parent=parent,
             children=tuple(tuple(below) for below in children),
             roots=roots,
             paths=tuple(_path(index, parent) for index in range(len(ordered))),
             broken=broken,
-            quotas=tuple(lines),
-            quotas_of=tuple(lines_of),
+            quotas=tuple(quotas),
+            quotas_of=tuple(quotas_of),
             capacity=capacity,
             limits_lending=any(
                 quota.lendable is not None and quota.lendable < quota.guaranteed
@@ -108,26 +108,27 @@ class QueueTree:
         )
 
     def half_life_s(self, queue: int) -> int | None:
-        """What the root of the queue's tree says; a tree forgets at one pace, so that its queues stay comparable."""
+        """The half-life of the root; a whole tree decays at one pace, so that its queues stay comparable."""
         return self.queues[self.paths[queue][-1]].half_life_s
 
     def subtree(self, queue: int) -> tuple[int, ...]:
         """The queue and all below it."""
-        return (queue, *(step for child in self.children[queue] for step in self.subtree(child)))
+        return (queue, *(ancestor for child in self.children[queue] for ancestor in self.subtree(child)))
 
     def has_limits(self, queue: int) -> bool:
-        """Whether anything but free GPUs can say no on the way from this queue to its root."""
+        """Some limit between this queue and its root, or a lending limit, can bind before the GPUs do."""
         return self.limits_lending or any(
-            self.queues[step].user_limit is not None
+            self.queues[ancestor].user_limit is not None
             or any(
-                line.quota.limit is not None or line.quota.memory_limit_mib is not None for line in self.quotas_of[step]
+                line.quota.limit is not None or line.quota.memory_limit_mib is not None
+                for line in self.quotas_of[ancestor]
             )
-            for step in self.paths[queue]
+            for ancestor in self.paths[queue]
         )
 
-    def below_common_ancestor(self, asking: int, holding: int) -> tuple[int, int] | None:
+    def below_common_ancestor(self, one: int, other: int) -> tuple[int, int] | None:
         """The children of the lowest common ancestor on either path; None where one queue is above the other."""
-        mine, theirs = self.paths[asking], self.paths[holding]
+        mine, theirs = self.paths[one], self.paths[other]
         common = 0
         while common < min(len(mine), len(theirs)) and mine[-1 - common] == theirs[-1 - common]:
             common += 1
@@ -136,12 +137,15 @@ class QueueTree:
         return mine[-1 - common], theirs[-1 - common]
 
     def matching(self, queue: int, bucket: Bucket) -> tuple[int, ...]:
-        """Numbers of all lines from the queue to its root that count what lies in the bucket."""
+        """Indices of all lines from the queue to its root that count what lies in the bucket."""
         key = (queue, bucket)
         found = self._matching.get(key)
         if found is None:
             found = self._matching[key] = tuple(
-                line.index for step in self.paths[queue] for line in self.quotas_of[step] if line.matches(bucket)
+                line.index
+                for ancestor in self.paths[queue]
+                for line in self.quotas_of[ancestor]
+                if line.matches(bucket)
             )
         return found
 
@@ -154,9 +158,9 @@ class QueueTree:
 
     def _collect_path_quotas(self, queue: int, bucket: Bucket) -> tuple[QuotaLine, ...] | None:
         found: list[QuotaLine] = []
-        for step in self.paths[queue]:
-            matching = [line for line in self.quotas_of[step] if line.matches(bucket)]
-            if not matching and (self.quotas_of[step] or step == queue):
+        for ancestor in self.paths[queue]:
+            matching = [line for line in self.quotas_of[ancestor] if line.matches(bucket)]
+            if not matching and (self.quotas_of[ancestor] or ancestor == queue):
                 return None
             found.extend(matching)
         return tuple(found)
@@ -191,20 +195,20 @@ def _path(queue: int, parent: Sequence[int]) -> tuple[int, ...]:
     return tuple(path)
 
 
-def _broken(queues: Sequence[TenantQueue], number: Mapping[str, int]) -> dict[str, str]:
+def _broken(queues: Sequence[TenantQueue], index_of: Mapping[str, int]) -> dict[str, str]:
     broken: dict[str, str] = {}
     for queue in queues:
         seen = [queue.name]
         above = queue.parent
         while above is not None:
-            if above not in number:
+            if above not in index_of:
                 broken[queue.name] = f"queue {seen[-1]} names the parent {above}, which does not exist"
                 break
             if above in seen:
                 broken[queue.name] = f"queue {queue.name} is below itself: {' → '.join([*seen, above])}"
                 break
             seen.append(above)
-            above = queues[number[above]].parent
+            above = queues[index_of[above]].parent
     return broken
 
 
@@ -214,25 +218,25 @@ def _scaled_guarantees(
     roots: Sequence[int],
     capacity: Mapping[Bucket, int],
 ) -> dict[tuple[int, int], int]:
-    """(queue, line) → guarantee, scaled where siblings' lines of one scope promise more than what is above them has."""
+    """(queue, line) → guarantee, scaled where siblings' lines of one scope guarantee more than their parent has."""
     scaled: dict[tuple[int, int], int] = {}
 
     def descend(siblings: Sequence[int], above: Mapping[tuple[str | None, str | None], int]) -> None:
-        promised: dict[tuple[str | None, str | None], int] = {}
+        total_of: dict[tuple[str | None, str | None], int] = {}
         for index in siblings:
             for quota in queues[index].quotas:
                 scope = (quota.gpu_class, quota.zone)
-                promised[scope] = promised.get(scope, 0) + quota.guaranteed
+                total_of[scope] = total_of.get(scope, 0) + quota.guaranteed
         for index in siblings:
             own: dict[tuple[str | None, str | None], int] = {}
             for place, quota in enumerate(queues[index].quotas):
                 scope = (quota.gpu_class, quota.zone)
                 ceiling = min(above.get(scope, capacity_matching(capacity, quota)), capacity_matching(capacity, quota))
-                total = promised[scope]
+                total = total_of[scope]
                 amount = quota.guaranteed if total <= ceiling else quota.guaranteed * ceiling // total
                 scaled[index, place] = amount
                 own[scope] = own.get(scope, 0) + amount
-            # A child may be promised more than its parent only where the parent says nothing of that scope.
+            # A child may be guaranteed more than its parent only where the parent has no line of that scope.
             descend(children[index], {scope: amount for scope, amount in own.items() if amount})
 
     descend(roots, {})

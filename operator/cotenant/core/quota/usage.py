@@ -1,7 +1,7 @@
-"""What each queue, line and user holds, as integers, and what is still free under every rule.
+"""Usage of each queue, quota line and user, as integers, and what is still free under every rule.
 
-The moving half of the quota books: `QueueTree` is the fixed half. `charge` and its negative are exact inverses. The
-answer to "how many workers" is a `Headroom`, which also names the rule that binds, for the tenant's message.
+`QueueTree` is the fixed half of the quotas, `Usage` the moving half. Adding a charge and its negative are exact
+inverses. `Headroom` counts workers, and names the rule that binds, for the tenant's message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ UNLIMITED = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one placement costs, per bucket: milli-GPU and MiB of GPU memory."""
+    """Cost of one placement per bucket: milli-GPU (see `share_cost`) and MiB of GPU memory."""
 
     queue: int
     user: str
@@ -29,7 +29,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class BindingLimit:
-    """The rule that binds, with the numbers of the refusal."""
+    """A rule that binds, with the numbers that a refusal names."""
 
     metric: str
     """`GPU`, `GPU memory` or `GPU per user`; milli-GPU or MiB."""
@@ -44,21 +44,21 @@ class BindingLimit:
 
 @dataclass(slots=True)
 class Headroom:
-    """How many more workers of one cost fit under the rules: in all, and per zone where a line names one."""
+    """Workers of one cost that still fit under the rules: in all, and per zone where a quota line names one."""
 
     workers: int = UNLIMITED
     zone_workers: dict[str, int] = field(default_factory=dict)
     binding: BindingLimit | None = None
     zone_binding: dict[str, BindingLimit] = field(default_factory=dict)
 
-    def tighten(self, workers: int, bound: BindingLimit, zone: str | None = None) -> None:
+    def tighten(self, workers: int, limit: BindingLimit, zone: str | None = None) -> None:
         workers = max(0, workers)
         if zone is not None:
             if workers < self.zone_workers.get(zone, UNLIMITED):
                 self.zone_workers[zone] = workers
-                self.zone_binding[zone] = bound
+                self.zone_binding[zone] = limit
         elif workers < self.workers:
-            self.workers, self.binding = workers, bound
+            self.workers, self.binding = workers, limit
 
 
 class Usage:
@@ -67,7 +67,7 @@ class Usage:
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
         self.quota_milli: list[int] = [0] * len(tree.quotas)
-        """Milli-GPU held under each line, by the whole subtree."""
+        """Milli-GPU held under each quota line, by the whole subtree."""
         self.quota_mib: list[int] = [0] * len(tree.quotas)
         self.class_milli: list[dict[str, int]] = [{} for _ in tree.queues]
         """Queue → class → milli-GPU held by the subtree."""
@@ -94,19 +94,19 @@ class Usage:
         total = 0
         for bucket, milli, mib in charge.amounts:
             total += milli
-            for step in path:
-                held = self.class_milli[step]
+            for ancestor in path:
+                held = self.class_milli[ancestor]
                 held[bucket[0]] = held.get(bucket[0], 0) + sign * milli
             for number in self.tree.matching(charge.queue, bucket):
                 self.quota_milli[number] += sign * milli
                 self.quota_mib[number] += sign * mib
-        for step in path:
-            if self.tree.queues[step].user_limit is not None:
-                key = (step, charge.user)
+        for ancestor in path:
+            if self.tree.queues[ancestor].user_limit is not None:
+                key = (ancestor, charge.user)
                 self.user_milli[key] = self.user_milli.get(key, 0) + sign * total
 
     def within_limits(self, charge: Charge) -> bool:
-        """Whether the charge, on top of what is held, breaks no limit of any line or user."""
+        """The charge, on top of what is held, breaks no limit of any quota line or user."""
         if charge.queue < 0:
             return False
         added: dict[int, tuple[int, int]] = {}
@@ -123,9 +123,9 @@ class Usage:
                 return False
             if quota.memory_limit_mib is not None and self.quota_mib[number] + mib > quota.memory_limit_mib:
                 return False
-        for step in self.tree.paths[charge.queue]:
-            limit = self.tree.queues[step].user_limit
-            if limit is not None and self.user_milli.get((step, charge.user), 0) + charge.milli > limit:
+        for ancestor in self.tree.paths[charge.queue]:
+            limit = self.tree.queues[ancestor].user_limit
+            if limit is not None and self.user_milli.get((ancestor, charge.user), 0) + charge.milli > limit:
                 return False
         return True
 
@@ -145,69 +145,71 @@ class Usage:
     def headroom(
         self, queue: int, user: str, gpu_class: str, *, milli: int, mib: int, idle: Mapping[Bucket, int] | None = None
     ) -> Headroom:
-        """Workers of `milli` and `mib` each, on GPUs of one class. `idle` is needed where queues hold back."""
-        room = Headroom()
-        for step in self.tree.paths[queue]:
-            for line in self.tree.quotas_of[step]:
+        """Workers of `milli` and `mib` each, on GPUs of one class. `idle`: free milli-GPU per bucket; needed where some
+        queue lends less than its guarantee."""
+        headroom = Headroom()
+        for ancestor in self.tree.paths[queue]:
+            for line in self.tree.quotas_of[ancestor]:
                 if line.quota.gpu_class in (None, gpu_class):
-                    self._limit_by_quota(room, line, milli, mib)
-            limit = self.tree.queues[step].user_limit
+                    self._limit_by_quota(headroom, line, milli, mib)
+            limit = self.tree.queues[ancestor].user_limit
             if limit is not None:
-                used = self.user_milli.get((step, user), 0)
-                bound = BindingLimit(
-                    "GPU per user", f"user {user or '(none)'} in queue {self.tree.queues[step].name}", limit, used
-                )
-                room.tighten((limit - used) // max(1, milli), bound)
+                used = self.user_milli.get((ancestor, user), 0)
+                scope = f"user {user or '(none)'} in queue {self.tree.queues[ancestor].name}"
+                headroom.tighten((limit - used) // max(1, milli), BindingLimit("GPU per user", scope, limit, used))
         if idle is not None:
-            self._limit_by_lending(room, queue, gpu_class, milli, idle)
-        return room
+            self._limit_by_lending(headroom, queue, gpu_class, milli, idle)
+        return headroom
 
-    def _limit_by_quota(self, room: Headroom, line: QuotaLine, milli: int, mib: int) -> None:
+    def _limit_by_quota(self, headroom: Headroom, line: QuotaLine, milli: int, mib: int) -> None:
         quota, zone = line.quota, line.quota.zone
         if quota.limit is not None:
             used = self.quota_milli[line.index]
-            room.tighten(
+            headroom.tighten(
                 (quota.limit - used) // max(1, milli),
                 BindingLimit("GPU", self.scope_text(line), quota.limit, used),
                 zone,
             )
         if quota.memory_limit_mib is not None:
             used, limit = self.quota_mib[line.index], quota.memory_limit_mib
-            room.tighten(
+            headroom.tighten(
                 (limit - used) // max(1, mib), BindingLimit("GPU memory", self.scope_text(line), limit, used), zone
             )
 
     def within_lending_limits(self, charge: Charge, idle: Mapping[Bucket, int]) -> bool:
-        """With the whole charge taken from what is idle, other queues still find what they do not lend."""
+        """With the whole charge taken from `idle` (milli-GPU per bucket), others still find what they do not lend."""
         path = self.tree.paths[charge.queue]
         for scope in {line.scope for line in self.tree.quotas if line.quota.lendable is not None}:
-            asked = sum(milli for bucket, milli, _ in charge.amounts if _in_scope(bucket, scope))
-            kept = sum(self._withheld(root, path, scope) for root in self.tree.roots) if asked else 0
-            if kept and sum(milli for bucket, milli in idle.items() if _in_scope(bucket, scope)) - kept < asked:
+            wanted = sum(milli for bucket, milli, _ in charge.amounts if _in_scope(bucket, scope))
+            withheld = sum(self._withheld(root, path, scope) for root in self.tree.roots) if wanted else 0
+            if (
+                withheld
+                and sum(milli for bucket, milli in idle.items() if _in_scope(bucket, scope)) - withheld < wanted
+            ):
                 return False
         return True
 
     def _limit_by_lending(
-        self, room: Headroom, queue: int, gpu_class: str, milli: int, idle: Mapping[Bucket, int]
+        self, headroom: Headroom, queue: int, gpu_class: str, milli: int, idle: Mapping[Bucket, int]
     ) -> None:
         path = self.tree.paths[queue]
         scopes = {line.scope for line in self.tree.quotas if line.quota.lendable is not None}
         for scope in sorted(scopes, key=str):
             if scope[0] not in (None, gpu_class):
                 continue
-            kept = sum(self._withheld(root, path, scope) for root in self.tree.roots)
-            if not kept:
+            withheld = sum(self._withheld(root, path, scope) for root in self.tree.roots)
+            if not withheld:
                 continue
             free = sum(amount for bucket, amount in idle.items() if _in_scope(bucket, scope))
             where = _scope_text(scope)
-            room.tighten(
-                (free - kept) // max(1, milli),
-                BindingLimit("GPU", f"what other queues lend, {where}", free - kept, 0),
+            headroom.tighten(
+                (free - withheld) // max(1, milli),
+                BindingLimit("GPU", f"what other queues lend, {where}", free - withheld, 0),
                 scope[1],
             )
 
     def _withheld(self, queue: int, path: tuple[int, ...], scope: tuple[str | None, str | None]) -> int:
-        """Milli-GPU inside the scope that this subtree does not lend; the asking path keeps nothing from itself."""
+        """Milli-GPU inside the scope that this subtree does not lend; queues on `path` withhold nothing."""
         below = sum(self._withheld(child, path, scope) for child in self.tree.children[queue])
         if queue in path:
             return below
@@ -215,11 +217,11 @@ class Usage:
         for line in self.tree.quotas_of[queue]:
             if line.quota.lendable is None:
                 continue
-            kept = max(0, line.guaranteed - line.quota.lendable - self.quota_milli[line.index])
+            withheld = max(0, line.guaranteed - line.quota.lendable - self.quota_milli[line.index])
             if line.scope == scope:
-                equal = max(equal, kept)
+                equal = max(equal, withheld)
             elif all(mine is None or mine == theirs for mine, theirs in zip(scope, line.scope, strict=True)):
-                narrower += kept
+                narrower += withheld
         return max(equal, narrower, below)
 
     def scope_text(self, line: QuotaLine) -> str:

@@ -1,7 +1,7 @@
-"""The observed cluster as books, kept up to date fact by fact, so that a cycle does not count everybody again.
+"""The observed cluster, counted: kept up to date fact by fact, so that a cycle does not count every job again.
 
-`Mirror` belongs to `ClusterState`; `Standing` is the immutable copy of it that a snapshot carries. `Standing.of` makes
-the same from a bare snapshot: carried or counted, `schedule` sees equal books (a property test holds that).
+`AccountingCache` follows the facts; `Accounting` is the immutable copy that a snapshot carries. `Accounting.of` makes
+the same from a bare snapshot: carried or counted, `schedule` sees equal numbers (a property test holds that).
 New nodes or queues are counted afresh; a node that only changes its free CPU, its health or its readiness is patched.
 """
 
@@ -22,7 +22,7 @@ from cotenant.core.quota.usage import Usage
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Accounting:
-    """Who holds what, counted. Nobody writes into it: a cycle works on copies."""
+    """Inventory, quotas and what is held of both, at one moment. Never written: a cycle works on copies."""
 
     inventory: Inventory
     tree: QueueTree
@@ -39,7 +39,7 @@ class Accounting:
         return AccountingCache().accounting(tuple(nodes), tuple(queues), tuple(jobs))
 
     def demands(self, history: Iterable[Demand]) -> Sequence[Demand]:
-        """Shapes of what is queued, what runs and what ran lately, weighed by workers: what a placer may learn from."""
+        """Shapes of what is queued, runs and ran lately, weighed by workers: a placer may learn from them."""
         weights: dict[Shape, float] = dict(self.shapes)
         for shape, weight in history:
             weights[shape] = weights.get(shape, 0.0) + weight
@@ -61,7 +61,7 @@ class AccountingCache:
 
     @property
     def usage(self) -> Usage:
-        """What is held now; read it, do not keep it."""
+        """Usage at this moment; it moves with the next fact."""
         return self._usage
 
     def allocation(self, key: JobKey) -> Allocation | None:
@@ -134,11 +134,13 @@ class AccountingCache:
             self._pending[job.key] = job
             return
         self._running[job.key] = job
-        holding = allocation_of(job, union_during_resize(job.placement, job.resizing_from), self._inventory, self._tree)
-        self._allocations[job.key] = holding
-        for take in holding.nodes:
-            self._ledger.allocate(take)
-        self._usage.add(holding.charge)
+        allocation = allocation_of(
+            job, union_during_resize(job.placement, job.resizing_from), self._inventory, self._tree
+        )
+        self._allocations[job.key] = allocation
+        for node in allocation.nodes:
+            self._ledger.allocate(node)
+        self._usage.add(allocation.charge)
         self._ledger.changed_rows.clear()
 
     def _drop(self, job: Job) -> None:
@@ -150,11 +152,11 @@ class AccountingCache:
             self._shapes.pop(shape, None)
         self._pending.pop(job.key, None)
         self._running.pop(job.key, None)
-        holding = self._allocations.pop(job.key, None)
-        if holding is not None:
-            for take in holding.nodes:
-                self._ledger.release(take)
-            self._usage.add(holding.charge, -1)
+        allocation = self._allocations.pop(job.key, None)
+        if allocation is not None:
+            for node in allocation.nodes:
+                self._ledger.release(node)
+            self._usage.add(allocation.charge, -1)
             self._ledger.changed_rows.clear()
 
 

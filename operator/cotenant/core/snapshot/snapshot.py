@@ -1,4 +1,4 @@
-"""The world at one moment, as a value: all that `schedule` is told. Made by `ClusterState`, tests and benchmarks."""
+"""The cluster at one moment, as a value: everything that `schedule` reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cotenant.core.snapshot.accounting import Accounting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecayedBorrowing:
-    """What one queue has borrowed before: milli-GPU-seconds, decayed with this half-life."""
+    """Past borrowing of one queue: milli-GPU-seconds, decayed with this half-life."""
 
     queue: str
     milli_seconds: float
@@ -21,11 +21,11 @@ class DecayedBorrowing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The world at one moment, as a value. Order of the tuples carries no meaning."""
+    """The order of the tuples carries no meaning."""
 
     now: float
     watched_since: float = -inf
-    """Since when somebody looks: what has not been seen since then may merely not have been seen yet."""
+    """Since when the cluster is observed: what was not seen since then may merely not have been seen yet."""
     nodes: tuple[Node, ...] = ()
     queues: tuple[TenantQueue, ...] = ()
     jobs: tuple[Job, ...] = ()
@@ -33,11 +33,10 @@ class Snapshot:
     usage_history: tuple[DecayedBorrowing, ...] = ()
     """Decayed borrowing of each queue that has any, as kept by the state between cycles."""
     nominations: tuple[tuple[JobKey, Placement], ...] = ()
-    """Places that an earlier plan is making free for jobs that still wait (`Plan.promises`)."""
+    """Places that an earlier plan is making free for jobs that still wait (`Plan.nominations`)."""
     nominated_earlier: tuple[JobKey, ...] = ()
-    """Waiting jobs for which an earlier leader was making room (`Handover`); `promises` of which the place is lost."""
+    """Waiting jobs that an earlier leader had nominated (`FailoverState`); their places are not known any more."""
     demand_history: tuple[tuple[Shape, float], ...] = ()
-    """Shapes of jobs that came lately, with decayed weights: what placement learns the mix from. Nobody sets it:
-    `ClusterState` learns it."""
+    """Shapes of jobs that came lately, with decayed weights: what placement learns the mix from."""
     accounting: Accounting | None = field(default=None, compare=False, repr=False)
-    """The same world already counted, by `ClusterState`. Never says anything that the other fields do not say."""
+    """The same cluster already counted. Follows from the other fields; None: count it."""

@@ -1,6 +1,6 @@
-"""What the outside tells `ClusterState`: facts, each one whole, in any order and any number of times.
+"""Facts about the cluster, each one whole, in any order and any number of times.
 
-The controller builds them from watch events, the simulator from a trace. A fact replaces what was known of that thing;
+Built from watch events or from a trace. A fact replaces what was known of that thing;
 there are no deltas, so a repeated or resynced fact changes nothing.
 """
 
@@ -38,7 +38,7 @@ class JobObserved:
 
     job: Job
     version: int = 0
-    """The document's version, where there is one: what is older than our own last write does not undo it."""
+    """The document's version, where there is one: a fact older than our own last write does not undo it."""
 
 
 @dataclass(frozen=True, slots=True)

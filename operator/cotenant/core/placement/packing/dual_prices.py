@@ -1,4 +1,4 @@
-"""What a share of a GPU is worth: the prices under which full GPUs are worth exactly one GPU.
+"""Prices of shares, under which full GPUs are worth exactly one GPU.
 
 Packing the learned mix of shares into as few GPUs as possible is the cutting-stock problem. Its linear program
 
@@ -6,10 +6,10 @@ Packing the learned mix of shares into as few GPUs as possible is the cutting-st
 
 has dual prices u_s with `Σ_s a_ps · u_s ≤ 1` for every p: the part of a GPU that one share of size s costs when all is
 packed best (Gilmore and Gomory, 1961). A share of 810 costs a whole GPU when nothing fits beside it, 470 costs a half.
-With the prices, `worth(r)` = the best that a residual of r can still hold, by an unbounded knapsack.
+With the prices, the value of a residual is the best that it can still hold, by an unbounded knapsack.
 
 Arithmetic: element-wise IEEE operations in one order, then integers in millionths of a GPU; no BLAS, so the same
-everywhere. Called by `fragmentation`, kept for equal mixes.
+everywhere. Kept for equal mixes.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def _best_pattern(dual: FloatArray, sizes: IntArray) -> tuple[float, FloatArray]
         chosen[better > best + _TOLERANCE] = index
         best = better
     pattern = np.zeros(len(sizes))
-    room = WHOLE
-    while room > 0 and chosen[room] >= 0:
-        pattern[chosen[room]] += 1
-        room -= int(sizes[chosen[room]])
+    left = WHOLE
+    while left > 0 and chosen[left] >= 0:
+        pattern[chosen[left]] += 1
+        left -= int(sizes[chosen[left]])
     return float((pattern * dual).sum()), pattern
 
 

@@ -1,15 +1,16 @@
-"""Places each worker where what is left of the node stays worth the most: the fragmentation gradient, with prices.
+"""Score of a placement: how much value the node keeps. The fragmentation gradient, with prices.
 
 Weng et al. (USENIX ATC 2023) score a placement by how much less of the node a random next pod could use. Two things
-are better here. The next pod is not the last: a residual is worth what can still be packed into it, at the prices of
-the learned mix (`prices`), as long as the node has CPU for it. And a place counts more where it is scarce (`scarcity`).
+are better here. The next pod is not the last: the value of a residual is what can still be packed into it, at the
+prices of the learned mix (`dual_prices`), as long as the node has CPU for it. And a slot counts more where it is scarce
+(`scarcity`).
 
-    worth(node) = min_q [ Σ_gpu best_q(residual) + q · cpu ]   +   Σ_m w_m · n_m(node)
-    score       = worth(after) − worth(before)
+    value(node) = min_q [ Σ_gpu best_q(residual) + q · cpu ]   +   Σ_m w_m · n_m(node)
+    score       = value(after) − value(before)
 
 `best_q(r)`: the most valuable shares that fit a residual r when each costs its price less q per milli-CPU; the minimum
-over q is the Lagrangian bound of packing GPUs and CPU of the node together, so a GPU without CPU beside it is worth
-nothing, and CPU is dear exactly where it is the shorter of the two. `n_m`: workers of shape m that the node takes by
+over q is the Lagrangian bound of packing GPUs and CPU of the node together, so a GPU without CPU beside it has no
+value, and CPU is dear exactly where it is the shorter of the two. `n_m`: workers of shape m that the node takes by
 itself.
 Ties: least compute left, then least CPU left; never a name.
 """
@@ -34,7 +35,7 @@ from cotenant.core.placement.scoring import Scorer, Scores
 from cotenant.core.placement.shapes import Demand, Shape
 
 CPU_PRICES = (0, 3, 9, 17, 34, 70, 140, 275, 700)
-"""The q that are tried, in percent of one GPU per CPU that a GPU has beside it on average."""
+"""Prices of CPU (q above) that are tried, in percent of one GPU per CPU that a GPU has beside it on average."""
 _NEVER = np.iinfo(np.int64).min // 4
 _CPU_BITS, _GPU_BITS = 10, 14
 TIE_BITS = _CPU_BITS + _GPU_BITS
@@ -43,7 +44,7 @@ TIE_BITS = _CPU_BITS + _GPU_BITS
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _NodeStates:
-    """Rows to judge, as they are. `level` has one number per (kind, memory, compute) that a GPU can have free."""
+    """Rows to score, as they are. `level` has one number per (kind, memory, compute) that a GPU can have free."""
 
     kind: IntArray
     """[R, G] offset of the kind in the tables."""
@@ -60,7 +61,7 @@ class _NodeStates:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """The placer: learns a mix once per cycle, then judges rows with tables."""
+    """The placer: learns a mix once per cycle, then scores rows with tables."""
 
     def prepare(self, ledger: Ledger, demands: Sequence[Demand]) -> Scorer:
         if not ledger.inventory.kinds:
@@ -90,9 +91,9 @@ class PackingScorer:
         state = self._read(ledger, np.arange(len(ledger.inventory.nodes), dtype=np.int64))
         _, first, alike = np.unique(_rows_as_bytes(ledger.packed), return_index=True, return_counts=True)
         one = state.rows(first)
-        places = alike @ self._slots(self._features(one).sum(axis=1), self._bounds(one.cpu, one.host))
+        slots = alike @ self._slots(self._features(one).sum(axis=1), self._bounds(one.cpu, one.host))
         free = int(np.minimum(state.memory, state.compute).sum())
-        self._slot_value = slot_value(mix, places.astype(np.int64), free).astype(np.float64)
+        self._slot_value = slot_value(mix, slots.astype(np.int64), free).astype(np.float64)
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         able = (fit.sum(axis=1) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
@@ -102,8 +103,8 @@ class PackingScorer:
         node = np.full(len(rows), _NEVER, dtype=np.int64)
         gpu = np.zeros(fit.shape, dtype=np.int64)
         if able.any():
-            judged = self._score_rows(ledger, shape, self._read(ledger, rows[able]), fit[able])
-            node[able], gpu[able] = judged.node, judged.gpu
+            scored = self._score_rows(ledger, shape, self._read(ledger, rows[able]), fit[able])
+            node[able], gpu[able] = scored.node, scored.gpu
         return Scores(node=node, gpu=gpu)
 
     def _score_rows(self, ledger: Ledger, shape: Shape, state: _NodeStates, fit: BoolArray) -> Scores:
@@ -134,8 +135,8 @@ class PackingScorer:
         cpu = np.concatenate([state.cpu, state.cpu - shape.cpu_milli])
         host = np.concatenate([state.host, state.host - shape.host_mib])
         of = np.concatenate([np.arange(len(held)), len(held) + row])
-        worth = self._value(np.concatenate([held, left]), cpu[of], self._bounds(cpu, host)[of])
-        gain = worth[len(held) :] - worth[: len(held)][row]
+        value = self._value(np.concatenate([held, left]), cpu[of], self._bounds(cpu, host)[of])
+        gain = value[len(held) :] - value[: len(held)][row]
         little = (state.compute.sum(axis=1) << _CPU_BITS) + state.cpu // WHOLE
         scored: IntArray = (gain.astype(np.int64) << TIE_BITS) - little[row]
         return scored
@@ -154,7 +155,7 @@ class PackingScorer:
         )
 
     def _features(self, state: _NodeStates) -> FloatArray:
-        """[R, G, Q + M] of each GPU: packed worth for each q, then workers of each shape."""
+        """[R, G, Q + M] of each GPU: packed value for each price of CPU, then workers of each shape."""
         return self._tables.at(state.kind, state.memory, state.compute)
 
     def _left(self, ledger: Ledger, shape: Shape, state: _NodeStates, row: IntArray, column: IntArray) -> FloatArray:
@@ -174,13 +175,13 @@ class PackingScorer:
         return np.maximum(np.floor(bounds), 0)
 
     def _slots(self, held: FloatArray, bounds: FloatArray) -> FloatArray:
-        places: FloatArray = np.minimum(np.floor(held[:, len(self._cpu_prices) :] / self._count), bounds)
-        return places
+        slots: FloatArray = np.minimum(np.floor(held[:, len(self._cpu_prices) :] / self._count), bounds)
+        return slots
 
     def _value(self, held: FloatArray, cpu: IntArray, bounds: FloatArray) -> FloatArray:
         packed = (held[:, : len(self._cpu_prices)] + cpu[:, None] * self._cpu_prices).min(axis=1)
-        worth: FloatArray = packed + self._slots(held, bounds) @ self._slot_value
-        return worth
+        value: FloatArray = packed + self._slots(held, bounds) @ self._slot_value
+        return value
 
 
 def _rows_as_bytes(packed: IntArray) -> npt.NDArray[np.void]:

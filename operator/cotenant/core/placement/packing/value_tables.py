@@ -1,8 +1,8 @@
-"""Tables of what a GPU with so much free is good for: the packed worth at each price of CPU, and workers of each shape.
+"""Value of a GPU with so much free: the best packing at each price of CPU, and workers of each shape.
 
-One row per (kind, milli free), so that judging a node is looking its GPUs up and adding. Kinds that are the same to
+One row per (kind, milli free), so that scoring a node is looking its GPUs up and adding. Kinds that are the same to
 every shape share their rows' computation; tables are kept while sizes, prices and CPU of the mix stay the same, which
-they do over many cycles. Called by `fragmentation`.
+they do over many cycles.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from cotenant.core.placement.packing.workload_mix import WorkloadMix, sizes, sma
 LEVELS = WHOLE + 1
 
 _Part: TypeAlias = tuple[int, int, int]
-"""(size in milli, price, CPU) of what is asked of one GPU of a kind."""
+"""(size in milli, price, CPU) of a share of one GPU of a kind."""
 
 
 class ValueTables:
-    """Per kind and milli free: [K · LEVELS, Q + M]. `at` looks up what GPUs with so much free are good for."""
+    """Per kind and milli free: [K · LEVELS, Q + M]. `at` looks up GPUs with so much free."""
 
-    def __init__(self, mix: WorkloadMix, inventory: Inventory, q: FloatArray) -> None:
+    def __init__(self, mix: WorkloadMix, inventory: Inventory, cpu_prices: FloatArray) -> None:
         memory, compute, allowed = sizes(mix.parts, inventory)
         price = _prices(smallest(memory, compute, allowed).tolist(), mix.part_weight)
         cpu = [part.cpu_milli for part in mix.parts]
         self.even = bool((np.abs(mix.memory - mix.compute) <= 1).all() and (np.abs(memory - compute) <= 1).all())
-        grid = tuple(q.tolist())
+        grid = tuple(cpu_prices.tolist())
         self._by_compute = _tables(_offers(compute, allowed, price, cpu), _whole(mix.compute, mix.allowed), grid)
         self._by_memory = self._by_compute
         if not self.even:
@@ -48,7 +48,7 @@ class ValueTables:
 
 
 def _offers(size: IntArray, allowed: BoolArray, price: list[int], cpu: list[int]) -> tuple[tuple[_Part, ...], ...]:
-    """Per kind, what may be put on its GPUs."""
+    """Per kind, shares that may be put on its GPUs."""
     return tuple(
         tuple((milli, u, c) for milli, u, c, fits in zip(row, price, cpu, may, strict=True) if fits)
         for row, may in zip(np.maximum(size, 1).tolist(), allowed.tolist(), strict=True)
@@ -62,23 +62,24 @@ def _whole(size: IntArray, allowed: BoolArray) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=8)
 def _tables(
-    offers: tuple[tuple[_Part, ...], ...], shapes: tuple[tuple[int, ...], ...], q: tuple[float, ...]
+    offers: tuple[tuple[_Part, ...], ...], shapes: tuple[tuple[int, ...], ...], cpu_prices: tuple[float, ...]
 ) -> FloatArray:
     kinds = [
-        np.concatenate([_packed(parts, q), _workers(row)], axis=1) for parts, row in zip(offers, shapes, strict=True)
+        np.concatenate([_packed(parts, cpu_prices), _workers(row)], axis=1)
+        for parts, row in zip(offers, shapes, strict=True)
     ]
-    made = np.concatenate(kinds) if kinds else np.zeros((LEVELS, len(q)))
+    made = np.concatenate(kinds) if kinds else np.zeros((LEVELS, len(cpu_prices)))
     made.flags.writeable = False
     return made
 
 
 @lru_cache(maxsize=64)
-def _packed(parts: tuple[_Part, ...], q: tuple[float, ...]) -> FloatArray:
+def _packed(parts: tuple[_Part, ...], cpu_prices: tuple[float, ...]) -> FloatArray:
     """[LEVELS, Q] the most valuable set of shares that fits each residual, net of CPU at each q."""
-    best = np.zeros((len(q), LEVELS))
+    best = np.zeros((len(cpu_prices), LEVELS))
     for size in sorted({size for size, _, _ in parts}):
         alike = np.array([(price, cpu) for other, price, cpu in parts if other == size], dtype=np.float64)
-        net = np.maximum(alike[:, :1] - alike[:, 1:] * np.array(q), 0.0)
+        net = np.maximum(alike[:, :1] - alike[:, 1:] * np.array(cpu_prices), 0.0)
         best = add_item(best, size, net.max(axis=0))
     return best.T
 

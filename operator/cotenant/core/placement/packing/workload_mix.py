@@ -1,8 +1,7 @@
-"""What is likely to be asked for next, learned from what is queued, running and ran lately.
+"""The workload that is likely to come next, learned from what is queued, running and ran lately.
 
 No oracle: the demands come from the snapshot (jobs that could not start stay in them, so backlog keeps its weight). A
-prior of a few whole GPUs and even shares stands in until enough was seen. Built once per cycle; read by
-`worth`, `scarcity` and `fragmentation`.
+prior of a few whole GPUs and even shares stands in until enough was seen. Built once per cycle.
 
 The heaviest shapes are kept as they are; the long tail is merged by classes and count, so that a class that many
 different jobs insist on is seen as wanted. Sizes of shares are never averaged: which of them add up to one GPU is what
@@ -31,13 +30,13 @@ PARTS = 1_000_000
 _RARE = PARTS // 1000
 """Sizes and groups below this weight are not worth their time."""
 _PRIOR_WEIGHT = 6
-"""What the prior weighs, in jobs."""
+"""Weight of the prior, in jobs."""
 _PRIOR_SHARES = (WHOLE, 500, 333, 250)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkloadMix:
-    """M shapes over K kinds, and what is asked of single GPUs.
+    """M shapes over K kinds, and shares of single GPUs.
 
     Sizes are milli of the kind's GPU, rounded up, 0 where the kind may not serve.
     """
@@ -58,7 +57,7 @@ class WorkloadMix:
     host: IntArray
     """[M] MiB per worker."""
     parts: tuple[Shape, ...]
-    """What single GPUs are asked for: sizes as they are, of each size and classes the one with the least CPU."""
+    """Shares of single GPUs: sizes as they are, of each size and classes the one with the least CPU."""
     part_weight: tuple[int, ...]
     """Of `parts`, sums to about PARTS."""
 
@@ -153,8 +152,8 @@ def _condensed(every: dict[Shape, int]) -> dict[Shape, int]:
     kept = {shape: every[shape] for shape in order[:EXACT]}
     groups: dict[object, list[Shape]] = {}
     for shape in order[EXACT:]:
-        said = (shape.memory_mib > 0, shape.memory_milli > 0, shape.compute_milli > 0)
-        groups.setdefault((shape.count, shape.whole, shape.classes, said), []).append(shape)
+        given = (shape.memory_mib > 0, shape.memory_milli > 0, shape.compute_milli > 0)
+        groups.setdefault((shape.count, shape.whole, shape.classes, given), []).append(shape)
     merged = [(sum(every[shape] for shape in group), _mean(group, every)) for group in groups.values()]
     for weight, shape in sorted(merged, key=lambda pair: (-pair[0], pair[1]))[:GROUPS]:
         if weight >= _RARE:
@@ -179,7 +178,7 @@ def _mean(group: list[Shape], weights: dict[Shape, int]) -> Shape:
 
 
 def _parts(every: dict[Shape, int]) -> dict[Shape, int]:
-    """What single GPUs are asked for, the heaviest sizes. Of equal size and classes the one with the least CPU stands
+    """Shares of single GPUs, the heaviest sizes. Of equal size and classes the one with the least CPU stands
     for all: a GPU that cannot take it can take none of them."""
     weights: dict[Shape, int] = {}
     least: dict[Shape, int] = {}
