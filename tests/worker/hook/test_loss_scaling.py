@@ -11,7 +11,7 @@ import pytest
 from cotenant_worker.host import layout
 from cotenant_worker.supervision.conductor import free_ports
 
-PROGRAMS = Path(__file__).parent / "programs"
+PROGRAMS = Path(__file__).parents[1] / "programs"
 
 pytestmark = pytest.mark.ray  # imports torch: seconds of CPU
 

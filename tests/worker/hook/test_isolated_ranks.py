@@ -10,7 +10,7 @@ import pytest
 from cotenant_worker.host import layout
 from cotenant_worker.supervision.conductor import free_ports
 
-PROGRAM = Path(__file__).parent / "programs" / "alone.py"
+PROGRAM = Path(__file__).parents[1] / "programs" / "alone.py"
 
 pytestmark = pytest.mark.ray  # imports torch: seconds of CPU
 

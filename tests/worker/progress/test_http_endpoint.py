@@ -1,0 +1,31 @@
+"""The page that Prometheus reads."""
+
+from cotenant_worker.progress.http_endpoint import metrics_page
+from cotenant_worker.progress.progress_board import ProgressBoard
+from cotenant_worker.supervision.messages import (
+    MemoryPeak,
+    StepReport,
+)
+
+
+def report(board: ProgressBoard, rank: int, step: int, at: float, **metrics: float) -> None:
+    board.record(StepReport(rank, step, of=100, metrics=metrics, at_unix_s=at), at)
+
+
+def test_prometheus_reads_the_page() -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    board = ProgressBoard()
+    report(board, 0, 7, 1.0, **{'odd"name\\': 0.5})
+    board.record(MemoryPeak(0, 5), 1.0)
+    board.mark("ranks started", 1.25)
+    page = metrics_page(board, {"job": "a", "namespace": "b"})
+    samples = {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+    own = (("job", "a"), ("namespace", "b"))
+    assert samples["cotenant_worker_step", own] == 7
+    assert samples["cotenant_worker_training_metric", (*own[:1], ("name", 'odd"name\\'), *own[1:])] == 0.5
+    assert samples["cotenant_worker_startup_seconds", (*own, ("phase", "ranks started"))] == 1.25
