@@ -32,7 +32,7 @@ import yaml
 from tests.contract.python_names import Names, names_of
 
 ROOT = Path(__file__).resolve().parents[2]
-TREES = ("operator", "worker", "local", "bench", "tests")
+TREES = ("operator", "worker", "local", "bench", "tests", "docs")
 NOTES = ("docs/design/*.md", "CONTRIBUTING.md")
 VOCABULARY = Path(__file__).with_name("vocabulary.toml")
 TICKED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -92,9 +92,7 @@ class House:
                 of_product = names.path.startswith(("operator/", "worker/", "local/"))
                 if room_of(names.path) == room or (of_product and (not product or is_shared(names.path))):
                     known |= names.top | names.members.keys()
-                if names.path.split("/", maxsplit=1)[0] == path.split("/", maxsplit=1)[0] or (
-                    of_product and not product
-                ):
+                if tree_of(names.path) == tree_of(path) or (of_product and not product):
                     known |= set(names.module.split("."))
             self._rooms[room] = frozenset(known)
         return self._rooms[room]

@@ -5,7 +5,6 @@ Everything here works outside a rank too (a laptop, a notebook): then reports go
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -104,15 +103,6 @@ def stop_requested() -> bool:
     """True as soon as this rank knows of it; other ranks may not know yet. For single-rank programs and callbacks."""
     _listen()
     return _noticed.is_set() or layout.preempt_file().exists()
-
-
-def seconds_left() -> float | None:
-    """Until the pod is killed; None while nobody has asked to stop."""
-    try:
-        deadline = json.loads(layout.preempt_file().read_text())["deadline"]
-    except (OSError, ValueError, KeyError):
-        return None
-    return max(0.0, float(deadline) - time.time())
 
 
 def _listen() -> None:

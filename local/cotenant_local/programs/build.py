@@ -4,7 +4,7 @@
 `forward` and `apifaults`; `oldest()` the one with `oldest`: the control plane of the oldest Kubernetes that Cotenant
 promises to run on, for tests. `stubs_path()` returns a folder for sys.path with two packages:
 `cotenant_cri.api_pb2`/`api_pb2_grpc` (CRI v1) and `cotenant_device_plugin.api_pb2`/`api_pb2_grpc` (device plugins
-v1beta1). `kwok()` is for the benchmark only.
+v1beta1).
 """
 
 import hashlib
@@ -21,7 +21,6 @@ from cotenant_local.host.errors import LocalError
 from cotenant_local.host.progress import Progress
 from cotenant_local.programs import build_cache, go_toolchain
 
-KWOK = "sigs.k8s.io/kwok/cmd/kwok@v0.8.0"
 PACKAGES = (".", "./forward", "./apifaults")
 HELM_VERSION = "v4.1.4"
 PROTOS = {
@@ -82,16 +81,6 @@ def stubs_path() -> Path:
                 raise LocalError(f"grpc_tools could not compile {where[module] / path}.")
 
     return build_cache.once("stubs", key, make)
-
-
-def kwok() -> Path:
-    def make(folder: Path, progress: Progress) -> None:
-        toolchain = go_toolchain.find(folders.cache(), progress.log)
-        progress.log(f"building {KWOK}")
-        environment = {**toolchain.environment, "GOBIN": str(folder), "GOFLAGS": ""}
-        _run([toolchain.program, "install", "-trimpath", KWOK], folder, environment)
-
-    return build_cache.once("kwok", _digest(KWOK.encode()), make) / "kwok"
 
 
 def _digest(*parts: bytes) -> str:

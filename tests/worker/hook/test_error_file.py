@@ -55,7 +55,6 @@ def program(directory: Path, text: str, name: str = "train.py") -> list[str]:
 NOISE = "import atexit, sys; atexit.register(lambda: print('cleaned up after 3 tries', file=sys.stderr))\n"
 OWN_HOOK = "import sys; sys.excepthook = lambda *error: sys.__excepthook__(*error)\n"
 PARENT = "import subprocess, sys\nsubprocess.run([sys.executable, 'child.py'], check=True)\n"
-SURVIVES = "import subprocess, sys\nsubprocess.run([sys.executable, 'child.py'])\nraise KeyError('x')\n"
 CHILDREN = f"""
 import multiprocessing, sys
 {FAILS}

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 SYN_STREAM, SYN_REPLY, RST_STREAM, PING, GOAWAY = 1, 2, 3, 6, 7
 FIN = 1
-PROTOCOL_ERROR, REFUSED_STREAM, CANCEL = 1, 3, 5
+REFUSED_STREAM = 3
 HEAD = struct.Struct(">II")
 LENGTH = struct.Struct(">I")
 CONTROL = 0x80030000
@@ -73,10 +73,6 @@ class SpdyStream:
         if not self.closed:
             self.closed = True
             await self.connection.send_data(self.number, b"", FIN)
-
-    async def reset(self) -> None:
-        self.closed = True
-        await self.connection.send_control(RST_STREAM, struct.pack(">II", self.number, CANCEL))
 
     async def deliver(self, data: bytes) -> None:
         await self._received.put(data)
