@@ -23,7 +23,7 @@ class CoreJobs:
         self._reserve_mib = settings.reserve_head_mib
 
     def reading(self, record: JobRecord, now: float) -> CoreReading:
-        """Read once for each state of what it is read from: every step of a job asks several times."""
+        """Read once for each state of what it is read from: every step of a job needs it several times."""
         if record.job is None:
             return CoreReading(None, record.problem)
         excluded = frozenset(one.node for one in record.status.excluded_nodes if one.until.timestamp() > now)

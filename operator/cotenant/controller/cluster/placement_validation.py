@@ -1,6 +1,6 @@
-"""Whether a committed placement can be true: asked before its pods are made, and while they run.
+"""Validates a committed placement, before its pods are made and while they run.
 
-The loop never commits what does not fit. But the status is the store of the plan, and can be edited by whoever may
+The loop never commits what does not fit. But the status is the store of the plan, and can be edited by everyone who may
 write one: so what stands there is checked against the GPUs that there are, what others hold of them, the spec,
 and what its pods were really given.
 """
@@ -30,7 +30,7 @@ class PlacementValidator:
     def error(self, record: JobRecord, now: float) -> str | None:
         """What is wrong with a committed placement, as no decision of the loop would be.
 
-        Whether it fits beside the others is asked only as long as pods have to be made for it.
+        Whether it fits beside the others is checked only as long as pods have to be made for it.
         """
         placement = record.placement
         if placement is None or record.phase not in {Phase.STARTING, Phase.RUNNING}:

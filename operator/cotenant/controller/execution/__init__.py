@@ -1,1 +1,4 @@
-"""TODO door."""
+"""The acting half: the loop, what it observes of a job, and the writes that carry its decisions out.
+
+Nothing else writes a TrainingJob or a pod. Decisions are made elsewhere: `lifecycle` for one job, the core for all.
+"""

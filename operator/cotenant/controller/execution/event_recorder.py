@@ -49,7 +49,7 @@ class EventRecorder:
             try:
                 await self._kube.create(EVENTS, document, document["metadata"]["namespace"])
             except FencedError:
-                self._metrics.events_dropped.inc()  # the replica that leads now has its own to say
+                self._metrics.events_dropped.inc()  # the replica that leads now records its own
             except UnreachableError as error:
                 self._metrics.events_dropped.inc()
                 log.warning("an Event was not written: %s", error)

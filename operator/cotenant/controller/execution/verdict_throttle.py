@@ -1,7 +1,7 @@
 """Which verdicts are worth a write: a new reason at once, a new message of the same reason only now and then.
 
 Numbers in a verdict change with every cycle. Written each time, a thousand waiting jobs would be a thousand patches a
-cycle, and of use to nobody.
+cycle, and of no use to a tenant.
 """
 
 from __future__ import annotations

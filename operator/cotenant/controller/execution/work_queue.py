@@ -47,7 +47,7 @@ class WorkQueue(Generic[Item]):
         return handed_out
 
     def start(self, item: Item) -> None:
-        """Have it processed though it was not asked for; what was added before stays added."""
+        """Process it without `get`, on behalf of a plan; what was added before stays added."""
         self._processing.add(item)
 
     def done(self, item: Item) -> None:

@@ -1,7 +1,7 @@
-"""Who took a pod away, when somebody did: Kubernetes' own word for it, and what a tenant is told. Pure.
+"""Disruption of a pod from outside: the reason that Kubernetes gives, and its description for a tenant. Pure.
 
-A pod that is drained, deleted, or ended by its kubelet may be killed before its launcher can say a word; its exit code
-then looks like a fault of the program. Kubernetes says whose doing it was in the condition DisruptionTarget.
+A pod that is drained, deleted, or ended by its kubelet may be killed before its launcher can report anything; its exit
+code then looks like a fault of the program. What disrupted it is in the condition DisruptionTarget.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Disruption:
-    """Somebody else ended the pod, or is about to."""
+    """The pod was ended from outside, or is about to be."""
 
     reason: str
-    """Ours, in one word."""
+    """In one word, as the status has it."""
     description: str
     """After "pod a-1-0 on node n1"."""
     by_kubelet: bool = False
-    """The node could not go on with the pod; anything else was somebody's decision."""
+    """The node could not go on with the pod; anything else was decided by a user or a controller."""
 
 
 _BY_CONDITION = {
@@ -34,15 +34,15 @@ _DELETED = Disruption("PodDeleted", "was deleted by somebody")
 
 
 def disruption_of(document: Mapping[str, Any]) -> Disruption | None:
-    """Of a v1 Pod; nothing when nobody has asked it to leave."""
+    """Of a v1 Pod; None when nothing has disrupted it."""
     for condition in (document.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            word, said = condition.get("reason") or "Disrupted", condition.get("message") or ""
-            known = _BY_CONDITION.get(word)
+            reason, message = condition.get("reason") or "Disrupted", condition.get("message") or ""
+            known = _BY_CONDITION.get(reason)
             if known is None:
-                return Disruption(word, f"was taken away: {said}".rstrip(": "))
+                return Disruption(reason, f"was taken away: {message}".rstrip(": "))
             return (
-                Disruption(known.reason, f"{known.description}: {said}".rstrip(": "), True)
+                Disruption(known.reason, f"{known.description}: {message}".rstrip(": "), True)
                 if known.by_kubelet
                 else known
             )

@@ -1,4 +1,4 @@
-"""A TrainingJob as last seen, decoded once: what everything in the controller that speaks of a job is given."""
+"""A TrainingJob as last seen, decoded once: what the whole controller knows a job by."""
 
 from __future__ import annotations
 

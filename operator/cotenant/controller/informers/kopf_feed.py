@@ -35,7 +35,7 @@ GATHER_S = 0.01
 """How long events are gathered before they are handed over: little beside the batching of the scheduling loop."""
 
 OnEvent = Callable[[Resource, Document, bool], None]
-"""(resource, object, deleted) → the mirror. Called in the operator's loop."""
+"""(resource, object, deleted) → the object cache. Called in the operator's loop."""
 
 
 class FeedStoppedError(RuntimeError):
@@ -89,7 +89,7 @@ def _watch(registry: kopf.OperatorRegistry, resource: Resource, delivery: EventB
 
 
 class NoDiffBase(kopf.DiffBaseStorage):
-    """Nobody asks kopf what changed in an object. Left alone it copies and compares all of each one, at every event."""
+    """Keeps kopf from comparing objects: left alone it copies and compares all of each one, at every event."""
 
     def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
         return kopf.BodyEssence({})
@@ -102,7 +102,7 @@ class NoDiffBase(kopf.DiffBaseStorage):
 
 
 class Backoff:
-    """Seconds between the tries to open a watch, for ever: after an outage of any length, news comes within seconds.
+    """Seconds between the tries to open a watch, endless: after an outage of any length, events come within seconds.
 
     kopf's own grow to 21 s, and then its watch ends and begins anew.
     """
@@ -128,13 +128,13 @@ def build_settings() -> kopf.OperatorSettings:
 
 
 async def run(on_event: OnEvent) -> None:
-    """Feed for ever. Raises FeedStoppedError when kopf ends by itself; cancel to stop."""
+    """Feed until cancelled. Raises FeedStoppedError when kopf ends by itself."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[BaseException | None] = loop.create_future()
     stop = threading.Event()
     registry, settings = build_registry(EventBridge(on_event, loop)), build_settings()
 
-    def tell(error: BaseException | None) -> None:
+    def set_ended(error: BaseException | None) -> None:
         if not ended.done():
             ended.set_result(error)
 
@@ -145,7 +145,7 @@ async def run(on_event: OnEvent) -> None:
         except BaseException as raised:
             error = raised
         if not loop.is_closed():
-            loop.call_soon_threadsafe(tell, error)
+            loop.call_soon_threadsafe(set_ended, error)
 
     logging.getLogger("kopf").setLevel(logging.WARNING)
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # it warns of having no signals, as wanted

@@ -41,7 +41,7 @@ class NodeIndex:
         return self._note_unreachable(name, time.time())
 
     def put_gpu_node(self, name: str, document: Document) -> frozenset[str]:
-        """Returns the uids of the pods that its violations speak of, when they have changed anything."""
+        """Returns the uids of the pods that its violations name; none where the document cannot be read."""
         try:
             seen = parse_gpunode(document)
         except DocumentError:

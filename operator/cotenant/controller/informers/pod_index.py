@@ -1,4 +1,4 @@
-"""Pods by what they are asked for: those of one job, those on one node, what they have requested there."""
+"""Pods by job, and what those that no placement covers have requested of each node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PodIndex:
         self.load: dict[str, NodeLoad] = {}
         """Node → what pods have requested there that no placement covers."""
         self._by_key: dict[str, PodRecord] = {}
-        """`namespace/name` → pod, whoever owns it."""
+        """`namespace/name` → pod, of ours or of others."""
         self._of_job: dict[str, dict[str, PodRecord]] = {}
         """Uid of the job → name → pod."""
         self._deleted = DeletedPods()

@@ -63,7 +63,7 @@ class PodRecord:
     ip: str = ""
     deleting: bool = False
     disruption: Disruption | None = None
-    """Who has asked it to leave, the operator itself included."""
+    """What has asked it to leave, the operator included."""
     exit: Exit | None = None
     """Set when every container has ended: its GPUs are free."""
     waiting: str = ""

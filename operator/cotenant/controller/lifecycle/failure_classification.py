@@ -1,7 +1,7 @@
-"""How an attempt ended, judged from the exits of its pods; `steps` asks.
+"""Classification of how an attempt ended, from the exits of its pods. Pure.
 
-When one pod fails, its peers fail too, with codes that only say that they lost a peer. So the exits are ranked by how
-much they explain, and a short pause lets the pod that knows speak before the one that merely noticed.
+When one pod fails, its peers fail too, with codes that only mean that they lost a peer. So the exits are ranked by how
+much they explain, and a short pause lets the exit that explains the others arrive before it is decided.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cotenant.controller.informers.disruption import Disruption
 from cotenant.controller.informers.pod_record import Exit, PodRecord
 
 QUOTE_CHARS_MAX = 500
-"""Characters of somebody else's words in a message."""
+"""Characters of a message of the kubelet or the container runtime that are passed on."""
 SETTLE_S = 5.0
 """How long the exit of one pod waits for those of the others."""
 
@@ -26,12 +26,12 @@ class AttemptOutcome(StrEnum):
     COMPLETED = "Completed"
     FAILED = "Failed"
     """By a fault of the job's own: counts against `retries`."""
-    NON_RETRIABLE = "Hopeless"
+    NON_RETRIABLE = "NonRetriable"
     """The same, and another attempt would end the same way."""
-    PLATFORM_FAULT = "Fault"
+    PLATFORM_FAULT = "PlatformFault"
     """By a fault of the platform."""
-    EXTERNAL_DISRUPTION = "Left"
-    """Somebody else took a pod away: a drain, an eviction, `kubectl delete pod`. Charged to nobody."""
+    EXTERNAL_DISRUPTION = "ExternalDisruption"
+    """A pod was taken away from outside: a drain, an eviction, `kubectl delete pod`. Not charged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class AttemptEnd:
     exit: ExitStatus
     pod: PodRecord | None = None
     message_is_complete: bool = False
-    """The message of `exit` says it all: whatever the code is, nobody chose it."""
+    """The message of `exit` explains it without the code, which the program did not choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ class Undecided:
 
 
 def classify(pods: Mapping[int, PodRecord], size: int, now: float) -> AttemptEnd | Undecided | None:
-    """`pods` by node rank; `size` is how many there should be. None: nobody has ended."""
+    """Classify by the exits of `pods`, by node rank; `size` is how many there should be. None: the attempt goes on."""
     ended = {rank: pod for rank, pod in pods.items() if pod.exit is not None}
     if not ended:
         return None
     failed = [pod for pod in ended.values() if pod.exit and pod.exit.code != 0]
     first = min((pod.exit.at for pod in ended.values() if pod.exit and pod.exit.at), default=now)
-    everybody = len(ended) == size
-    if not everybody and now < first + SETTLE_S and (failed or 0 in ended):
+    all_ended = len(ended) == size
+    if not all_ended and now < first + SETTLE_S and (failed or 0 in ended):
         return Undecided(first + SETTLE_S)
     if failed:
         culprit = min(failed, key=_explanatory_rank)
@@ -73,10 +73,10 @@ def classify(pods: Mapping[int, PodRecord], size: int, now: float) -> AttemptEnd
 
 
 def pod_lost(pod_name: str, node: str, disruption: Disruption | None, now: float) -> AttemptEnd:
-    """A pod of a running gang is not there any more. `node` may be empty: nobody knows where a server was."""
+    """A pod of a running gang is not there any more. `node` is empty where it is not known."""
     where = f" on node {node}" if node else ""
     how = disruption.description if disruption else "was deleted by somebody while the job was running"
-    told = ExitStatus(
+    seen = ExitStatus(
         code=-1,
         reason=disruption.reason if disruption else "PodLost",
         message=f"pod {pod_name}{where} {how}",
@@ -87,18 +87,18 @@ def pod_lost(pod_name: str, node: str, disruption: Disruption | None, now: float
         outcome=AttemptOutcome.PLATFORM_FAULT
         if disruption and disruption.by_kubelet
         else AttemptOutcome.EXTERNAL_DISRUPTION,
-        exit=told,
+        exit=seen,
         message_is_complete=True,
     )
 
 
 def exit_status(pod: PodRecord, gang: Mapping[int, PodRecord] = MappingProxyType({})) -> ExitStatus:
-    """What `pod` tells; of the `gang`, it may be another pod that it tells of."""
+    """The exit that the launcher of `pod` reported, which may be that of another pod of the `gang`."""
     if pod.exit is None:
         raise ValueError(f"pod {pod.name} has not ended")
-    told = pod.exit.termination
+    termination = pod.exit.termination
     at = pod.exit.at or None
-    if told is None:
+    if termination is None:
         return ExitStatus(
             code=pod.exit.code,
             reason=pod.exit.reason or "Error",
@@ -107,16 +107,16 @@ def exit_status(pod: PodRecord, gang: Mapping[int, PodRecord] = MappingProxyType
             node=pod.node,
             at=at,
         )
-    of = pod if told.pod is None else gang.get(told.pod, pod)
+    of = pod if termination.pod is None else gang.get(termination.pod, pod)
     return ExitStatus(
-        code=told.code,
-        reason=told.reason,
-        message=told.message,
-        rank=told.rank,
-        signal=told.signal,
+        code=termination.code,
+        reason=termination.reason,
+        message=termination.message,
+        rank=termination.rank,
+        signal=termination.signal,
         pod=of.name,
         node=of.node,
-        tail=told.tail,
+        tail=termination.tail,
         at=at,
     )
 
@@ -138,22 +138,22 @@ def _disrupted_exit(pod: PodRecord, disruption: Disruption) -> ExitStatus:
 
 
 _UNKNOWN = "ContainerStatusUnknown"
-"""The kubelet's word, with code 137, for a container that went while it did not look: its node lost power."""
+"""The kubelet's reason, with code 137, for a container that went while it was down: its node lost power."""
 
 
 def _describe_exit(pod: PodRecord, ended: Exit) -> str:
     if ended.reason == "OOMKilled":
         of = "spec.runtime.parameterServer.resources" if pod.worker and pod.worker.server else "spec.resources"
         return f"pod {pod.name} used more memory than it has; ask for more in {of}.memory"
-    said = ended.runtime_message[:QUOTE_CHARS_MAX]
+    quoted = ended.runtime_message[:QUOTE_CHARS_MAX]
     if ended.code == -1 or ended.reason == _UNKNOWN:
-        return f"pod {pod.name} was ended by the platform ({ended.reason})" + (f": {said}" if said else "")
+        return f"pod {pod.name} was ended by the platform ({ended.reason})" + (f": {quoted}" if quoted else "")
     if _killed_from_outside(pod):
         on = f" on node {pod.node}" if pod.node else ""
         return (
             f"pod {pod.name}{on} was killed from outside (SIGKILL to its first process, which nothing in it can send)"
         )
-    return f"pod {pod.name} ended with {ended.code}" + (f": {said}" if said else " and left no message")
+    return f"pod {pod.name} ended with {ended.code}" + (f": {quoted}" if quoted else " and left no message")
 
 
 def _code(pod: PodRecord) -> int:
@@ -161,7 +161,7 @@ def _code(pod: PodRecord) -> int:
 
 
 def _killed_from_outside(pod: PodRecord) -> bool:
-    """Not for memory, and without a word: the kernel keeps a pod's processes from killing the first of them."""
+    """Not for memory, and with no message: the kernel keeps a pod's processes from killing the first of them."""
     ended = pod.exit
     return ended is not None and ended.code == 137 and ended.termination is None and ended.reason != "OOMKilled"
 
@@ -176,7 +176,7 @@ def _outcome(pod: PodRecord) -> AttemptOutcome:
 
 
 _UNINFORMATIVE = (names.EXIT_PREEMPTED, names.EXIT_RAY_DIED, names.EXIT_RENDEZVOUS_TIMEOUT, -1, names.EXIT_PEER_LOST)
-"""Codes that explain less than any other, the least last: who was asked to leave knows why the others lost him."""
+"""Codes that explain less than any other, the least last: a pod that was asked to leave explains why others lost it."""
 
 
 def _explanatory_rank(pod: PodRecord) -> tuple[int, float, int]:

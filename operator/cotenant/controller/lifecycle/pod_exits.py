@@ -29,7 +29,7 @@ def deadline(o: Observation, settings: Settings) -> float | None:
 
 
 def _with_start_obstacle(o: Observation, end: AttemptEnd) -> AttemptEnd:
-    """Pods that waited for another in vain know that it did not come; the kube-scheduler or a kubelet knows why."""
+    """Pods that waited for another in vain report that it did not come; why is known of the pod that did not start."""
     if end.exit.reason != "RendezvousTimeout" or (obstacle := start_obstacles.first(o)) is None:
         return end
     return replace(end, exit=end.exit.model_copy(update={"message": f"{end.exit.message}; {obstacle.message}"}))

@@ -1,4 +1,4 @@
-"""Pure: what a run says of itself (`contract`) in the words of `status.progress`; heard by `polls`, told by `steps`."""
+"""From the progress that a launcher reports (`contract`) to `status.progress`. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cotenant.controller.lifecycle.status_transitions import moment
 
 
 def summary(progress: contract.Progress) -> ProgressStatus:
-    """As the status says it, without the time: what is equal here is not written again."""
+    """As the status has it, without the time: what is equal here is not written again."""
     checkpoint = None
     if progress.last_checkpoint_step is not None or progress.last_checkpoint_at is not None:
         checkpoint = CheckpointStatus(step=progress.last_checkpoint_step, at=progress.last_checkpoint_at)
@@ -30,7 +30,7 @@ def summary(progress: contract.Progress) -> ProgressStatus:
 
 
 def progress_update(status: ProgressStatus | None, progress: contract.Progress, now: float) -> ProgressStatus | None:
-    """What to write, or nothing when the status says the same already."""
+    """What to write, or None when the status has the same already."""
     fresh = summary(progress)
     if status is not None and status.model_copy(update={"updated_at": None}) == fresh:
         return None

@@ -1,7 +1,7 @@
 """`spec.retries`, and the platform's own: whether an attempt that ended is tried again. Pure.
 
 A failure of the job's own counts against `spec.retries`. A fault of the platform does not, but so many of them in a row
-end the job too. An attempt that somebody outside disrupted is charged to neither.
+end the job too. An attempt that was disrupted from outside is charged to neither.
 """
 
 from __future__ import annotations

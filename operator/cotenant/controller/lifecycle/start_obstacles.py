@@ -1,7 +1,7 @@
 """What keeps the pods of a gang from starting, in one word and in a sentence, for a tenant to act on. Pure.
 
 A ConfigMap or Secret that is not there keeps a pod in ContainerCreating forever; the kubelet reports it in an Event
-only, and the operator may not read the ConfigMaps of tenants. But it knows which ones the job has named.
+only, and the operator may not read the ConfigMaps of tenants. But the spec has their names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Pure: the status of a TrainingJob after something happened to it.
+"""The status of a TrainingJob after something has happened to it. Pure.
 
-`steps` says what happened; the phase always comes from the core's transition table, the conditions from the phase. One
-call here is one transition and becomes one write (`apply`).
+The phase always comes from the core's transition table, the conditions from the phase. One call is one transition, and
+becomes one write.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ def explained(status: TrainingJobStatus, *, reason: str, message: str, now: floa
 
 
 def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
-    """Said for `kubectl wait` and for tools: what the phase means, each with the time since when."""
+    """What the phase means, for `kubectl wait` and for tools, each with the time since when."""
     phase = Phase(status.phase or Phase.PENDING)
     truths = {"Admitted": phase in HOLDING, "Running": phase is Phase.RUNNING}
     before = {condition.type: condition for condition in status.conditions}
-    once_said = {
+    once_true = {
         "Complete": phase is Phase.SUCCEEDED,
         "Failed": phase is Phase.FAILED,
         "Suspended": phase is Phase.SUSPENDED,
         "Invalid": phase is Phase.INVALID,
     }
-    truths |= {kind: true for kind, true in once_said.items() if true or kind in before}
+    truths |= {kind: true for kind, true in once_true.items() if true or kind in before}
     made = []
     for kind, true in truths.items():
         old = before.get(kind)
@@ -180,7 +180,7 @@ def finished(
 
 
 def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> TrainingJobStatus:
-    """What a job that waits is told. `since` is kept while the reason stays."""
+    """Pending, with the verdict of the scheduler. `since` is kept while the reason stays."""
     before = status.pending
     since = before.since if before and before.reason == verdict.reason.value and before.since else now
     pending = PendingStatus(

@@ -104,7 +104,7 @@ def completion(o: Observation, end: AttemptEnd) -> Finish:
 
 
 def _released(o: Observation, status: TrainingJobStatus) -> TrainingJobStatus:
-    """Free, and suspended by the same write when that is what was asked."""
+    """Free, and suspended by the same write where the spec has `suspend`."""
     freed = status_transitions.released(status, milli=o.of_placement.held_milli, over_at=o.gpus_until, now=o.now)
     if o.spec is None or not o.spec.suspend:
         return freed

@@ -1,7 +1,8 @@
-"""Asks rank 0 of every running job how far it is, at a bounded rate, and keeps the latest answer until it is written.
+"""Polls rank 0 of every running job for its progress, at a bounded rate, and keeps the latest answer until it is
+written.
 
-The operator speaks plain HTTP to the launcher and nothing else. A pod that does not answer is no fault: the last answer
-stays. With many jobs each one is asked less often, so that the writes that follow stay few.
+The operator and the launcher have plain HTTP between them and nothing else. A pod that does not answer is no fault: the
+last answer stays. With many jobs each one is polled less often, so that the writes that follow stay few.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class ProgressPoller:
         self._every_s = every_s
 
     async def run(self) -> None:
-        """Round after round; one round asks every running job once."""
+        """Round after round; one round polls every running job once."""
         async with aiohttp.ClientSession(timeout=TIMEOUT, connector=aiohttp.TCPConnector(limit=AT_ONCE)) as session:
             while True:
                 running = [one for one in self._cache.jobs.values() if one.phase is Phase.RUNNING]

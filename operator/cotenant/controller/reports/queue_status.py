@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QueueAccounts:
-    """What the books say of the whole cluster at one moment."""
+    """What all queues hold, and have waiting, at one moment."""
 
     tree: QueueTree
     usage: Usage
@@ -104,7 +104,7 @@ def _quota_usage(account: QueueAccounts, line: QuotaLine) -> QuotaUsage:
 
 
 def _free_milli(account: QueueAccounts, line: QuotaLine) -> int:
-    """Milli-GPU that nobody holds where the line counts. Zones are not kept apart in the usage of classes."""
+    """Milli-GPU that are free where the line counts. Zones are not kept apart in the usage of classes."""
     classes = {name for (name, _) in account.tree.capacity if line.quota.gpu_class in (None, name)}
     capacity = sum(milli for bucket, milli in account.tree.capacity.items() if line.matches(bucket))
     held = sum(account.usage.class_milli[root].get(name, 0) for root in account.tree.roots for name in classes)
