@@ -3,7 +3,7 @@
 An agent that restarts, a driver that reloads or a GPUNode that is deleted shows a node without its GPUs for some
 seconds; a Node that is deleted leaves pods behind, which their kubelet ends in its own time. The GPUs are counted as
 long, as GPUs that take nothing new, so that quotas go on counting them.
-Whether their holders have to leave is for the core to decide (`Policy.unseen_s`).
+Whether their holders have to leave is for the core to decide (`Policy.missing_grace_s`).
 """
 
 from __future__ import annotations
