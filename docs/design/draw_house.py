@@ -1,8 +1,8 @@
 """Draws `docs/house.svg`: the rooms of each package in storeys, from the import graph.
 
 A room is a folder or a file of a package; its box lists the files in it. It stands one storey above the highest room
-that it imports from, so that every arrow points down. An arrow that follows from others is left out: where `a` imports
-from `b` and `b` from `c`, none is drawn from `a` to `c`.
+that it imports from, so that every arrow points down. An arrow that follows from others is left out: where a room
+imports from a second and that from a third, none is drawn from the first to the third.
 
     python docs/design/draw_house.py [--check]
 """
