@@ -1,7 +1,7 @@
-"""Wires the operator together and watches over its parts: when one of them ends, all end, and the process says so.
+"""Wires the operator together and supervises its parts: when one of them ends, all end, and the log names it.
 
-`run` is what `cotenant operator` calls. SIGTERM lets the writes under way finish, gives the Lease back and exits 0;
-anything else that ends exits 1, so that Kubernetes starts the pod anew.
+SIGTERM lets the writes under way finish, gives the Lease back and exits 0; any part that ends by itself makes the exit
+code 1, so that Kubernetes starts the pod anew.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 STOP_S = 5.0
 STUCK_S = 60.0
-"""A loop that gave no sign of life for this long is dead to the kubelet."""
+"""A loop that gave no sign of life for this long fails the liveness probe."""
 
 
 class Operator:
@@ -175,12 +175,12 @@ async def run(settings: Settings) -> int:
 async def _supervise(operator: Operator, lease: LeaseThread, stopped: asyncio.Event) -> int:
     coroutines = operator.tasks() | {"lease": lease.run(operator.on_leadership)}
     parts = {asyncio.create_task(part, name=name): name for name, part in coroutines.items()}
-    asked = asyncio.create_task(stopped.wait(), name="signal")
-    done, _ = await asyncio.wait({asked, *parts}, return_when=asyncio.FIRST_COMPLETED)
+    signalled = asyncio.create_task(stopped.wait(), name="signal")
+    done, _ = await asyncio.wait({signalled, *parts}, return_when=asyncio.FIRST_COMPLETED)
     failed = [task for task in parts if task in done]
     for task in failed:  # never by themselves, unless by an error
         log.critical("%s has ended; the operator stops", parts[task], exc_info=task.exception())
-    asked.cancel()
+    signalled.cancel()
     for task in parts:
         task.cancel()
     await asyncio.wait(parts, timeout=STOP_S)

@@ -75,7 +75,7 @@ def test_a_job_that_cannot_be_read_keeps_its_status_and_says_what_is_wrong() -> 
     cache = ObjectCache()
     cache.put(TRAINING_JOBS, job_document(status={"phase": "Running"}, gpu={"memoryFraction": "1.5"}))
     record = cache.jobs["red/train"]
-    assert (record.job, str(record.status.phase), "spec.gpu.memoryFraction" in record.problem) == (
+    assert (record.job, str(record.status.phase), "spec.gpu.memoryFraction" in str(record.problem)) == (
         None,
         "Running",
         True,

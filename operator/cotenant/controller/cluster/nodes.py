@@ -55,7 +55,7 @@ class ClusterNodes:
             if known is None or not gpus:
                 return None
             return replace(known, gpus=gpus, ready=False, deleted=facts is None or known.deleted)
-        if untolerated_taint(self._index.taints.get(name, ()), self._tolerations):
+        if untolerated_taint(self._index.taints.get(name, ()), self._tolerations) is not None:
             facts = replace(facts, ready=False)
         load = self._pods.load.get(name, NodeLoad())
         node = to_node(agent, facts, now=now, cpu_used=load.cpu_milli, memory_used=load.memory_mib)

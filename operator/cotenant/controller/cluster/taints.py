@@ -1,4 +1,4 @@
-"""Does a worker pod tolerate the taints of a node? What the kube-scheduler would refuse is not offered to the core."""
+"""Taints of a node that worker pods do not tolerate: what the kube-scheduler would refuse, the core is not offered."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 
 
-def untolerated_taint(taints: Iterable[Mapping[str, Any]], tolerations: Iterable[Mapping[str, Any]]) -> str:
-    """The key of the first taint that keeps worker pods away; empty when they may come."""
+def untolerated_taint(taints: Iterable[Mapping[str, Any]], tolerations: Iterable[Mapping[str, Any]]) -> str | None:
+    """The key of the first taint that keeps worker pods away; None when they may come."""
     wanted = list(tolerations)
     for taint in taints:
         if taint.get("effect") in KEEPS_AWAY and not any(_tolerates(one, taint) for one in wanted):
             return str(taint.get("key", ""))
-    return ""
+    return None
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 Schedule = Callable[[Snapshot], Plan]
 FOLLOWER_POLL_S = 0.5
 """Longest pause of a replica that does not lead: what is due is due for the leader."""
-STOP_S = 5.0
+DRAIN_S = 5.0
 """How long the writes that are under way may take to end when the process stops."""
 
 
@@ -236,6 +236,6 @@ class SchedulingLoop:
         """Let the writes that are under way end; they are short, and the Lease is still held."""
         writes = list(self._writes)
         if writes:
-            await asyncio.wait(writes, timeout=STOP_S)
+            await asyncio.wait(writes, timeout=DRAIN_S)
         for task in writes:
             task.cancel()

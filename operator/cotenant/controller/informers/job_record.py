@@ -46,7 +46,7 @@ class JobRecord:
     raw_status: Mapping[str, Any]
     status: TrainingJobStatus
     job: TrainingJob | None
-    problem: str = ""
+    problem: str | None = None
     deleting: bool = False
 
     @property
@@ -94,7 +94,7 @@ class JobRecord:
 def read_job(document: Document) -> JobRecord:
     metadata, raw_status = document["metadata"], document.get("status") or {}
     job: TrainingJob | None = None
-    problem = ""
+    problem: str | None = None
     try:
         job = parse_job(document)
         status = job.status
