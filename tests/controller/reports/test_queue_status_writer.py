@@ -1,12 +1,18 @@
-"""Which statuses of queues are worth a write."""
+"""Statuses of queues: which are worth a write, when they are written, and by whom."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from cotenant.controller.client.kube import QUEUES
 from cotenant.controller.reports.queue_status import worth_a_write
+from tests.controller.execution.replica import SETTINGS, Replica, simulate_time, submit, writes
+from tests.support.api_faults import Fault
+
+PATCH = "PATCH queues/red/status"
 
 
 @pytest.mark.parametrize(
@@ -21,3 +27,57 @@ from cotenant.controller.reports.queue_status import worth_a_write
 )
 def test_past_borrowing_costs_no_writes_of_its_own(change: Any, written: Any, worth: bool) -> None:
     assert worth_a_write(change, written) is worth
+
+
+async def planned(workers: int = 3) -> Replica:
+    """A replica that has just planned an admission."""
+    replica = Replica()
+    submit(replica.kube, workers=workers)
+    await replica.run(0.5)
+    del replica.kube.calls[:]
+    return replica
+
+
+async def write(replica: Replica, rounds: int = 1) -> None:
+    task = asyncio.create_task(replica.operator.queue_status_writer.run())
+    await asyncio.sleep(SETTINGS.queue_s * rounds + 0.1)
+    task.cancel()
+    replica.observe()
+
+
+def used(replica: Replica) -> str | None:
+    found = replica.kube.stored(QUEUES, "red")
+    return found["status"].get("used") if found and "status" in found else None
+
+
+@pytest.mark.looptime
+async def test_what_changed_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulate_time(monkeypatch)
+    replica = await planned()
+    await write(replica, rounds=3)
+    assert (used(replica), writes(replica.kube)) == ("3", [PATCH])
+
+
+@pytest.mark.looptime
+async def test_a_status_that_could_not_be_written_is_written_in_the_next_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    simulate_time(monkeypatch)
+    replica = await planned()
+    replica.kube.faults.add(Fault(call=PATCH, lost="request"))
+    await write(replica)
+    before = used(replica)
+    await write(replica)
+    assert (before, used(replica)) == (None, "3")
+
+
+@pytest.mark.looptime
+async def test_a_replica_that_leads_no_more_neither_writes_nor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulate_time(monkeypatch)
+    replica = await planned()
+    replica.lose()
+    await write(replica)
+    replica.operator.on_leadership(False)
+    await write(replica, rounds=3)
+    sample = replica.operator.metrics.registry.get_sample_value
+    assert (used(replica), writes(replica.kube), sample("cotenant_leader")) == (None, [], 0.0)

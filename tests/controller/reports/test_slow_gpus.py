@@ -6,9 +6,15 @@ from cotenant.api.conversion.to_core import from_placement, parse_gpunode
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.trainingjob_status import Isolation
 from cotenant.contract import Progress
+from cotenant.controller.client.fence import Fence
+from cotenant.controller.client.kube import GPU_NODES
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobRecord, read_job
-from cotenant.controller.reports.slow_gpus import Finding, findings_of, slow_gpu_notice
+from cotenant.controller.reports.slow_gpus import Finding, SlowGpus, findings_of, slow_gpu_notice
 from tests.controller.builders import job_document, placement_on
+from tests.support.api_faults import Fault
+from tests.support.fake_kube import FakeKube
 
 
 def record() -> JobRecord:
@@ -56,3 +62,44 @@ def test_an_admission_that_hands_out_a_suspect_gpu_says_which_and_why() -> None:
     assert slow_gpu_notice(placement_on(("n1", 1), ("n2", 1)), seen) == (
         f"; no place as good was free without a GPU that is suspect: GPU-n2-0 on n2 (Slow: {FOUND[0].text})"
     )
+
+
+PROGRESS = Progress(state="training", slow_ranks=SLOW, checked_on="cuda", observed_gpus={"1": ["GPU-n2-0"]})
+
+
+def reporter(kube: FakeKube) -> SlowGpus:
+    cache = ObjectCache()
+    for name, seen in nodes(simulated=False).items():
+        kube.put(GPU_NODES, {**seen.to_document(), "metadata": {"name": name}})
+    kube.deliver(cache.put)
+    return SlowGpus(kube, cache, JobMemories())
+
+
+def annotations(kube: FakeKube) -> dict[str, str]:
+    found = kube.stored(GPU_NODES, "n2")
+    return dict((found or {})["metadata"].get("annotations", {}))
+
+
+async def test_a_finding_is_reported_once_so_that_what_was_lifted_stays_lifted() -> None:
+    kube = FakeKube()
+    slow_gpus = reporter(kube)
+    await slow_gpus.report(record(), PROGRESS)
+    reported = annotations(kube)
+    kube.put(GPU_NODES, {"metadata": {"name": "n2"}})
+    await slow_gpus.report(record(), PROGRESS)
+    assert (reported, annotations(kube)) == ({"suspect.cotenant.dev/GPU-n2-0": FOUND[0].text}, {})
+
+
+async def test_a_report_that_did_not_arrive_is_made_again(caplog: pytest.LogCaptureFixture) -> None:
+    kube = FakeKube(Fault(call="PATCH gpunodes/n2", lost="request"))
+    slow_gpus = reporter(kube)
+    for _ in range(2):
+        await slow_gpus.report(record(), PROGRESS)
+    assert annotations(kube) == {"suspect.cotenant.dev/GPU-n2-0": FOUND[0].text}
+    assert "the request was lost" in caplog.messages[0]
+
+
+async def test_a_replica_that_does_not_lead_reports_nothing_and_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    kube = FakeKube(before_write=Fence(lambda: False).check)
+    await reporter(kube).report(record(), PROGRESS)
+    assert (annotations(kube), caplog.messages) == ({}, [])

@@ -39,16 +39,21 @@ class ProgressPoller:
         self._every_s = every_s
 
     async def run(self) -> None:
-        """Round after round; one round polls every running job once."""
+        """Poll round after round, with a pause that keeps the rate."""
         async with aiohttp.ClientSession(timeout=TIMEOUT, connector=aiohttp.TCPConnector(limit=AT_ONCE)) as session:
             while True:
-                running = [one for one in self._cache.jobs.values() if one.phase is Phase.RUNNING]
-                self._forget_all_but({one.id for one in running})
-                pause = max(self._every_s, len(running) / POLLS_PER_S)
                 started = time.monotonic()
-                limit = asyncio.Semaphore(AT_ONCE)
-                await asyncio.gather(*(self._poll(session, limit, record) for record in running))
+                polled = await self.poll_running(session)
+                pause = max(self._every_s, polled / POLLS_PER_S)
                 await asyncio.sleep(max(0.1, pause - (time.monotonic() - started)))
+
+    async def poll_running(self, session: aiohttp.ClientSession) -> int:
+        """Poll every running job once, and forget the others; returns how many run."""
+        running = [one for one in self._cache.jobs.values() if one.phase is Phase.RUNNING]
+        self._forget_all_but({one.id for one in running})
+        limit = asyncio.Semaphore(AT_ONCE)
+        await asyncio.gather(*(self._poll(session, limit, record) for record in running))
+        return len(running)
 
     def _forget_all_but(self, running: Set[JobId]) -> None:
         for memory in self._memories:

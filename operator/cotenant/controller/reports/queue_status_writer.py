@@ -50,15 +50,16 @@ class QueueStatusWriter:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(self._every_s)
-            if self._snapshot is None:
+            snapshot, verdicts = self._snapshot, self._verdicts
+            if snapshot is None:
                 continue
             now = time.time()
-            account = await asyncio.to_thread(QueueAccounts.of, self._snapshot)
+            account = await asyncio.to_thread(QueueAccounts.of, snapshot)
             held = account.held()
             self._budgets.charge(self._cache.queues, held, now)
-            set_gauges(self._metrics, self._snapshot, account, self._verdicts, self._cache.jobs.values())
+            set_gauges(self._metrics, snapshot, account, verdicts, self._cache.jobs.values())
             try:
-                await self._write(self._snapshot, account, now)
+                await self._write(snapshot, account, now)
             except FencedError:
                 continue  # another replica's to do now
             except UnreachableError as error:
