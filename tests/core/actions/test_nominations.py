@@ -1,4 +1,4 @@
-"""A gang leaves when a GPU of it is lost, and not when the GPU is out of sight for a moment. One decision each."""
+"""Lost GPUs and kept nominations: a gang leaves when a GPU of it is lost, and not when the GPU is missing for a moment."""
 
 from __future__ import annotations
 

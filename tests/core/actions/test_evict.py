@@ -1,12 +1,12 @@
-"""Who leaves for whom: whole stories, played until nothing happens any more, and the actions compared."""
+"""Preempt and reclaim: whole stories, played until nothing happens any more, and the actions compared."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.core import Policy, schedule
-from cotenant.core.model.objects import Job
-from cotenant.core.model.plan import Admit, Evict, EvictionKind, Reason, Resize
+from cotenant.core import schedule
+from cotenant.core.model.objects import Job, Quota, TenantQueue
+from cotenant.core.model.plan import Admit, Evict, Reason, Resize
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 
@@ -41,14 +41,6 @@ def test_higher_priority_preempts_inside_its_queue_and_the_victim_comes_back_whe
     ]
 
 
-def test_equal_priority_preempts_nobody() -> None:
-    jobs = [running("old", 0), make_job("new", at=5)]
-
-    plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=1)], queues=[make_queue("red", guaranteed=1)], jobs=jobs))
-
-    assert plan.actions == ()
-
-
 def test_an_owner_takes_back_what_was_lent_and_no_more() -> None:
     queues = [make_queue("red", guaranteed=2), make_queue("blue", guaranteed=2)]
     borrowers = [make_job(f"b{index}", queue="red", at=index) for index in range(4)]
@@ -65,24 +57,6 @@ def test_an_owner_takes_back_what_was_lent_and_no_more() -> None:
         "blue/own1",
     ]
     assert plan.verdicts["blue/own2"].reason == Reason.WAITING_FOR_GPUS
-
-
-def test_the_least_lost_work_leaves_first() -> None:
-    nodes, queues = [make_node("n1", gpus=2)], [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=2)]
-    jobs = [
-        replace(running("saved-long-ago", 0, at=1), last_checkpoint_at=10.0),
-        replace(running("saved-just-now", 1, at=0), last_checkpoint_at=990.0),
-        make_job("owner", queue="blue", at=50),
-    ]
-
-    plan = schedule(make_snapshot(nodes=nodes, queues=queues, jobs=jobs))
-
-    assert [(action.job, action.kind) for action in plan.actions if isinstance(action, Evict)] == [
-        ("red/saved-just-now", EvictionKind.RECLAIMED)
-    ]
-    assert plan.actions[0].message == (  # type: ignore[union-attr]
-        "Queue red had borrowed these 1 GPU; queue blue needs them back for blue/owner."
-    )
 
 
 def test_the_cheapest_node_is_cleared_for_a_gang_that_needs_one() -> None:
@@ -110,20 +84,6 @@ def test_nobody_is_evicted_when_that_would_not_be_enough() -> None:
 
     assert plan.actions == ()
     assert plan.verdicts["blue/pair"].reason == Reason.WAITING_FOR_GPUS
-
-
-def test_a_job_is_left_in_peace_for_its_protected_time() -> None:
-    nodes, jobs = [make_node("n1", gpus=1)], [running("young", 0, at=950.0), make_job("vip", priority=1)]
-    queues = [replace(make_queue("red", guaranteed=1), protected_runtime_s=100)]
-
-    assert schedule(make_snapshot(nodes=nodes, queues=queues, jobs=jobs)).actions == ()
-    assert schedule(make_snapshot(nodes=nodes, queues=queues, jobs=jobs, now=1_050.0)).actions != ()
-    assert (
-        schedule(
-            make_snapshot(nodes=nodes, queues=queues, jobs=jobs, now=1_050.0), Policy(protected_runtime_s=500)
-        ).actions
-        == ()
-    )
 
 
 def test_what_cannot_be_taken_back_is_never_lent() -> None:
@@ -162,41 +122,6 @@ def test_a_lost_node_sends_the_whole_gang_back() -> None:
     assert toy.jobs["red/gang"].placement == make_placement(("n3", [[0], [1]]))
 
 
-def test_an_elastic_job_grows_into_idle_room_and_shrinks_before_anyone_is_evicted() -> None:
-    toy = ToyCluster(
-        [make_node("n1", gpus=4)],
-        [make_queue("red", guaranteed=4), make_queue("blue", guaranteed=0)],
-        [make_job("elastic", workers=(1, 4), at=1)],
-    )
-    toy.settle()
-    grown = toy.jobs["red/elastic"].placement
-    toy.observe(make_job("new", at=2, gpus=2))
-    toy.settle()
-    shrunk = toy.jobs["red/elastic"].placement
-
-    assert grown is not None
-    assert grown.workers == 4
-    assert shrunk is not None
-    assert shrunk.workers == 2
-    assert [kind for kind, _ in steps(toy)] == ["admit", "resize", "admit"]
-
-
-def test_small_jobs_move_aside_where_their_queue_allows_it() -> None:
-    nodes = [make_node("n1"), make_node("n2")]
-    queues = [replace(make_queue("red", guaranteed=4), consolidation=True)]
-    jobs = [running("a", 0, node="n1", at=1.0), running("b", 0, node="n2", at=2.0)]
-    toy = ToyCluster(nodes, queues, [*jobs, make_job("pair", gpus=2, at=3)])
-    toy.now = 100.0
-    toy.settle()
-
-    assert [kind for kind, _ in steps(toy)] == ["Moved", "admit", "admit"]
-    assert all(job.placement for job in toy.jobs.values())
-
-    still = ToyCluster(nodes, [make_queue("red", guaranteed=4)], [*jobs, make_job("pair", gpus=2, at=3)])
-    still.settle()
-    assert steps(still) == []
-
-
 def test_a_borrower_does_not_stay_on_what_another_queue_keeps_for_itself() -> None:
     """With blue's GPU taken, two of four are free, but they are the owner's, who lends none. Red has a claim to another
     one, of a class that blue does not even hold: what counts is how many are left."""
@@ -213,3 +138,40 @@ def test_a_borrower_does_not_stay_on_what_another_queue_keeps_for_itself() -> No
     assert [action.job for action in toy.history if isinstance(action, Evict)] == ["blue/b"]
     assert sorted(key for key, job in toy.jobs.items() if job.placement) == ["red/one", "red/two"]
     assert {key: verdict.reason for key, verdict in verdicts.items()} == {"blue/b": Reason.WAITING_FOR_QUOTA}
+
+
+def test_surplus_of_a_borrower_yields_to_a_queue_outside_its_guarantee() -> None:
+    """No job is reclaimed, so red need not be inside its guarantee."""
+    queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=1)]
+    placement = make_placement(("n1", [[0], [1]]))
+    elastic = make_job("elastic", queue="blue", workers=(1, 2), placement=placement, admitted_at=0.0)
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=queues, jobs=[elastic, make_job("new")]))
+
+    assert plan.actions == (
+        Resize(
+            job="blue/elastic",
+            placement=make_placement(("n1", [[0]])),
+            message="Gives back 1 surplus worker so that red/new can start.",
+        ),
+    )
+    assert plan.nominations == {"red/new": make_placement(("n1", [[1]]))}
+    assert plan.verdicts["red/new"].reason == Reason.WAITING_FOR_EVICTION
+
+
+def test_nothing_is_reclaimed_for_a_place_that_the_guarantee_does_not_name() -> None:
+    """Red is guaranteed an H100, but the H100 that is free has no CPU beside it. The A100 is borrowed, not red's."""
+    nodes = [make_node("a", gpus=1, gpu_class="A100"), make_node("h", gpus=2, cpu_milli=8_000)]
+    red = TenantQueue(
+        name="red",
+        namespaces=frozenset({"red"}),
+        quotas=(Quota(gpu_class="H100", guaranteed=1_000), Quota(gpu_class="A100")),
+    )
+    queues = [red, make_queue("blue", guaranteed=0), make_queue("green", guaranteed=1, gpu_class="H100")]
+    borrows = make_job("borrows", queue="blue", placement=make_placement(("a", [[0]])), admitted_at=0.0)
+    owns = make_job("owns", queue="green", cpu_milli=8_000, placement=make_placement(("h", [[0]])), admitted_at=0.0)
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=queues, jobs=[borrows, owns, make_job("asks", cpu_milli=1_000)]))
+
+    assert plan.actions == ()
+    assert {key: verdict.reason for key, verdict in plan.verdicts.items()} == {"red/asks": Reason.WAITING_FOR_GPUS}

@@ -1,4 +1,4 @@
-"""What the placer believes will be asked for next."""
+"""The workload that the placer believes will come next."""
 
 from dataclasses import replace
 

@@ -1,8 +1,8 @@
-"""Whole small clusters, one decision each: what is admitted where, and who waits with which reason."""
+"""Whole small clusters, one decision each: what is admitted where, and which job waits for which reason."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -24,8 +24,13 @@ class Case:
 
 
 RED = make_queue("red", guaranteed=8, limit=8)
+
+
 ANY: dict[str, Any] = {"sharing": Sharing.ANY}
+
+
 SHARED = make_node("n1", shared_by_queues=True)
+
 
 CASES = [
     Case(
@@ -164,142 +169,3 @@ def test_a_cluster_is_decided_as_the_table_says(case: Case) -> None:
 
     assert {action.job: action.placement for action in plan.actions if isinstance(action, Admit)} == case.admitted
     assert {key: verdict.reason for key, verdict in plan.verdicts.items()} == case.waiting
-
-
-def test_a_share_that_does_not_fit_is_told_how_the_gpus_stand() -> None:
-    jobs = [make_job(f"j{index}", queue="red", milli=400, workers=2, at=index) for index in range(3)]
-
-    plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=[RED], jobs=jobs))
-
-    assert plan.verdicts["red/j2"].message == (
-        "Needs 2 workers × 0.4 GPU, each on a GPU of its own. Queue red allows it, but none of 2 workers fits now: "
-        "on 2 GPUs 0.8 is taken and 0.2 left."
-    )
-
-
-REFUSED = {
-    "a queue that does not exist": (make_job("a", queue="grey"), [RED], Reason.QUEUE_NOT_FOUND),
-    "a namespace that the queue does not serve": (make_job("a", namespace="other"), [RED], Reason.NAMESPACE_NOT_SERVED),
-    "a class that nobody has": (make_job("a", classes=("B200",)), [RED], Reason.CLASS_NOT_FOUND),
-    "a zone that does not exist": (make_job("a", zones=("moon",)), [RED], Reason.ZONE_NOT_FOUND),
-    "a class that the queue is not granted": (
-        make_job("a"),
-        [make_queue("red", guaranteed=1, gpu_class="A100")],
-        Reason.NO_QUOTA,
-    ),
-    "a queue without any line": (make_job("a"), [make_queue("red")], Reason.NO_QUOTA),
-    "more than the limit, ever": (make_job("a", workers=9), [RED], Reason.EXCEEDS_LIMIT),
-    "more than the parent's limit, ever": (
-        make_job("a", workers=2),
-        [make_queue("top", limit=1), make_queue("red", limit=8, parent="top")],
-        Reason.EXCEEDS_LIMIT,
-    ),
-    "a spent budget": (make_job("a"), [replace(RED, budget_left=0)], Reason.BUDGET_SPENT),
-    "a hundred GPUs in a cluster of two": (
-        make_job("a", workers=100),
-        [make_queue("red", guaranteed=0)],
-        Reason.EXCEEDS_CLUSTER,
-    ),
-    "a parent that does not exist": (make_job("a"), [replace(RED, parent="gone")], Reason.QUEUE_NOT_FOUND),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_can_never_start_is_refused_at_once_for(name: str) -> None:
-    job, queues, reason = REFUSED[name]
-
-    plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=queues, jobs=[job]))
-
-    assert plan.actions == ()
-    assert plan.verdicts[job.key].reason == reason
-
-
-def test_a_limit_that_is_used_up_is_said_in_numbers() -> None:
-    queues = [make_queue("red", guaranteed=1, limit=3)]
-    jobs = [make_job("old", gpus=2, placement=make_placement(("n1", [[0, 1]]))), make_job("new", gpus=2)]
-
-    plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=8)], queues=queues, jobs=jobs))
-
-    verdict = plan.verdicts["red/new"]
-    assert verdict.reason == Reason.WAITING_FOR_QUOTA
-    assert dict(verdict.evidence) == {
-        "metric": "GPU",
-        "scope": "queue red, class any, zone any",
-        "limit": 3000,
-        "used": 2000,
-        "asked": 2000,
-        "available": 1000,
-    }
-    assert verdict.message == (
-        "Needs 2 GPUs, together 2 GPU; queue red, class any, zone any: limit 3 GPU, used 2 GPU, available 1 GPU."
-    )
-
-
-def test_a_job_that_may_not_be_evicted_has_to_fit_into_a_guarantee() -> None:
-    plan = schedule(
-        make_snapshot(
-            nodes=[make_node("n1")],
-            queues=[make_queue("red", guaranteed=1, limit=2)],
-            jobs=[make_job("a", gpus=2, preemptible=False)],
-        )
-    )
-
-    assert plan.verdicts["red/a"].reason == Reason.EXCEEDS_LIMIT
-    assert plan.verdicts["red/a"].message == (
-        "Needs 2 GPUs, together 2 GPU, and may not be evicted; "
-        "such jobs run only inside a guarantee, and queue red is guaranteed less."
-    )
-
-
-def test_nodes_without_a_rack_label_are_not_one_rack() -> None:
-    plan = schedule(
-        make_snapshot(
-            nodes=[make_node("n1"), make_node("n2")],
-            queues=[make_queue("red", guaranteed=4)],
-            jobs=[make_job("a", workers=4, topology=Topology("rack", TopologyMode.REQUIRED))],
-        )
-    )
-
-    assert plan.verdicts["red/a"].reason == Reason.EXCEEDS_CLUSTER
-
-
-@pytest.mark.parametrize(
-    ("job", "message"),
-    [
-        pytest.param(
-            make_job("a", gpus=4),
-            "Needs 4 GPUs; even an empty cluster holds only 0 of 1 such worker:"
-            " a worker is on one node and asks for 4 GPUs,"
-            " and no node has more than 2 GPUs.",
-            id="GPUs",
-        ),
-        pytest.param(
-            make_job("a", cpu_milli=500_000),
-            "Needs 1 GPU; even an empty cluster holds only 0 of 1 such worker:"
-            " a worker is on one node and asks for 500 CPU,"
-            " and no node has more than 64 CPU.",
-            id="CPU",
-        ),
-        pytest.param(
-            make_job("a", memory_mib=1024 * 1024),
-            "Needs 1 GPU; even an empty cluster holds only 0 of 1 such worker:"
-            " a worker is on one node and asks for 1024 GiB"
-            " of memory, and no node has more than 512 GiB of memory.",
-            id="memory",
-        ),
-        pytest.param(
-            make_job("a", workers=5),
-            "Needs 5 workers × 1 GPU; even an empty cluster holds only 4 of 5 such workers.",
-            id="too many workers, each of which would fit",
-        ),
-    ],
-)
-def test_a_job_that_no_node_could_hold_is_told_what_of_it_is_too_big(job: Job, message: str) -> None:
-    plan = schedule(
-        make_snapshot(
-            nodes=[make_node("n1"), make_node("n2")], queues=[make_queue("red", guaranteed=8, limit=16)], jobs=[job]
-        )
-    )
-
-    verdict = plan.verdicts["red/a"]
-    assert (verdict.reason, verdict.message) == (Reason.EXCEEDS_CLUSTER, message)

@@ -1,18 +1,17 @@
-"""The transition table, and what ClusterState makes of facts that come late, twice, or not at all."""
+"""Facts that come late, twice, or not at all, and assumptions over them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from cotenant.core import ClusterState, schedule
-from cotenant.core.model.lifecycle import HOLDING, TERMINAL, TRANSITIONS, LifecycleEvent, Phase, next_phase
 from cotenant.core.model.objects import Job
 from cotenant.core.state.facts import JobGone, JobObserved, NodeGone, NodeObserved, QueueObserved
 from cotenant.testing import make_job, make_node, make_placement, make_queue
 
 JOB = make_job("a")
+
+
 PLACED = make_placement(("n1", [[0]]))
 
 
@@ -22,32 +21,6 @@ def cluster(job: Job = JOB) -> ClusterState:
     state.observe(QueueObserved(make_queue("red", guaranteed=1)))
     state.observe(JobObserved(job))
     return state
-
-
-def test_only_success_and_failure_are_final() -> None:
-    assert {Phase.SUCCEEDED, Phase.FAILED} == TERMINAL
-
-
-@pytest.mark.parametrize("phase", [phase for phase in Phase if phase not in TERMINAL])
-def test_every_phase_that_is_not_final_can_reach_a_final_one(phase: Phase) -> None:
-    reached = {phase}
-    while True:
-        more = {after for (before, _), after in TRANSITIONS.items() if before in reached} | reached
-        if more == reached:
-            break
-        reached = more
-    assert reached & TERMINAL
-
-
-def test_a_job_that_holds_something_never_waits_again_before_it_has_given_it_back() -> None:
-    for (phase, event), after in TRANSITIONS.items():
-        if phase in HOLDING and after is Phase.PENDING:
-            assert (phase, event) == (Phase.EVICTING, LifecycleEvent.RELEASED)
-
-
-def test_a_late_event_means_nothing() -> None:
-    assert next_phase(Phase.SUCCEEDED, LifecycleEvent.EVICTED) is None
-    assert next_phase(Phase.PENDING, LifecycleEvent.RELEASED) is None
 
 
 def test_a_stale_fact_does_not_free_what_was_just_handed_out() -> None:

@@ -1,0 +1,117 @@
+"""Candidates for eviction: their order, and who is protected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.core import Policy, schedule
+from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.victims import CandidateFinder
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.outcome import Outcome
+from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.model.objects import Job, TenantQueue
+from cotenant.core.model.plan import Evict, EvictionKind
+from cotenant.core.policy import DEFAULT
+from cotenant.core.snapshot.accounting import Accounting
+from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+
+
+def running(name: str, column: int | list[list[int]], *, at: float = 0.0, node: str = "n1", **changes: object) -> Job:
+    workers = [[column]] if isinstance(column, int) else column
+    job = make_job(name, placement=make_placement((node, workers)), **changes)  # type: ignore[arg-type]
+    return replace(job, admitted_at=at, workers_min=changes.get("workers_min", job.workers_min))  # type: ignore[arg-type]
+
+
+def test_equal_priority_preempts_nobody() -> None:
+    jobs = [running("old", 0), make_job("new", at=5)]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=1)], queues=[make_queue("red", guaranteed=1)], jobs=jobs))
+
+    assert plan.actions == ()
+
+
+def test_the_least_lost_work_leaves_first() -> None:
+    nodes, queues = [make_node("n1", gpus=2)], [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=2)]
+    jobs = [
+        replace(running("saved-long-ago", 0, at=1), last_checkpoint_at=10.0),
+        replace(running("saved-just-now", 1, at=0), last_checkpoint_at=990.0),
+        make_job("owner", queue="blue", at=50),
+    ]
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=queues, jobs=jobs))
+
+    assert [(action.job, action.kind) for action in plan.actions if isinstance(action, Evict)] == [
+        ("red/saved-just-now", EvictionKind.RECLAIMED)
+    ]
+    assert plan.actions[0].message == (  # type: ignore[union-attr]
+        "Queue red had borrowed these 1 GPU; queue blue needs them back for blue/owner."
+    )
+
+
+def test_a_job_is_left_in_peace_for_its_protected_time() -> None:
+    nodes, jobs = [make_node("n1", gpus=1)], [running("young", 0, at=950.0), make_job("vip", priority=1)]
+    queues = [replace(make_queue("red", guaranteed=1), protected_runtime_s=100)]
+
+    assert schedule(make_snapshot(nodes=nodes, queues=queues, jobs=jobs)).actions == ()
+    assert schedule(make_snapshot(nodes=nodes, queues=queues, jobs=jobs, now=1_050.0)).actions != ()
+    assert (
+        schedule(
+            make_snapshot(nodes=nodes, queues=queues, jobs=jobs, now=1_050.0), Policy(protected_runtime_s=500)
+        ).actions
+        == ()
+    )
+
+
+ELASTIC = make_job(
+    "elastic", workers=(2, 4), placement=make_placement(("n1", [[0], [1], [2], [3]])), admitted_at=0.0, priority=0
+)
+
+
+def listed(jobs: list[Job], request: Job, queues: list[TenantQueue]) -> list[tuple[str, int | None, list[int], int]]:
+    """(job, rank, GPUs, lost work) of all candidates, surplus first."""
+    counted = Accounting.of([make_node("n1", gpus=8)], queues, [*jobs, request])
+    running = RunningJobs(counted.running, counted.allocations, counted.tree)
+    finder = CandidateFinder(running, counted.inventory, EvictionRules(counted.tree, DEFAULT, now=100.0))
+    resolved = RequestResolver(counted.inventory, counted.tree).resolve(request)
+    assert isinstance(resolved, Request)
+    found = finder.candidates(resolved, counted.usage, Outcome(), guarantee_waits=False)
+    return [
+        (one.job.key, one.rank, [column for node in one.allocation.nodes for column in node.columns], one.lost_work)
+        for one in (*found.surplus, *found.jobs)
+    ]
+
+
+def test_surplus_workers_leave_one_by_one_from_the_last_rank_and_the_minimum_as_a_whole() -> None:
+    """Each GPU has worked for 100 s and would lose a restart of 60 s besides."""
+    candidates = listed([ELASTIC], make_job("high", priority=1), [make_queue("red", guaranteed=8)])
+
+    assert candidates == [
+        ("red/elastic", 3, [3], 160_000),
+        ("red/elastic", 2, [2], 160_000),
+        ("red/elastic", None, [0, 1], 320_000),
+    ]
+
+
+def test_surplus_yields_to_equal_priority_and_the_minimum_does_not() -> None:
+    candidates = listed([ELASTIC], make_job("equal", at=50.0), [make_queue("red", guaranteed=8)])
+
+    assert [rank for _, rank, _, _ in candidates] == [3, 2]
+
+
+def test_another_queue_gives_back_what_its_guarantee_does_not_cover() -> None:
+    queues = [make_queue("red", guaranteed=3), make_queue("blue", guaranteed=1)]
+    covered = make_job("new", placement=make_placement(("n1", [[4]])), admitted_at=10.0)
+
+    candidates = listed([ELASTIC, covered], make_job("owner", queue="blue"), queues)
+
+    assert [(key, rank) for key, rank, _, _ in candidates] == [("red/elastic", 3), ("red/elastic", 2)]
+
+
+def test_a_checkpoint_saves_work() -> None:
+    saved = replace(ELASTIC, workers_min=4, workers_max=4, last_checkpoint_at=90.0)
+
+    ((_, _, _, lost_work),) = listed([saved], make_job("high", priority=1), [make_queue("red", guaranteed=8)])
+
+    assert lost_work == 4_000 * (10 + 60)

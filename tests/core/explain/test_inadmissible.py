@@ -1,0 +1,101 @@
+"""What can never start as written is refused at once, with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cotenant.core import schedule
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import Reason
+from cotenant.testing import make_job, make_node, make_queue, make_snapshot
+
+RED = make_queue("red", guaranteed=8, limit=8)
+
+
+REFUSED = {
+    "a queue that does not exist": (make_job("a", queue="grey"), [RED], Reason.QUEUE_NOT_FOUND),
+    "a namespace that the queue does not serve": (make_job("a", namespace="other"), [RED], Reason.NAMESPACE_NOT_SERVED),
+    "a class that nobody has": (make_job("a", classes=("B200",)), [RED], Reason.CLASS_NOT_FOUND),
+    "a zone that does not exist": (make_job("a", zones=("moon",)), [RED], Reason.ZONE_NOT_FOUND),
+    "a class that the queue is not granted": (
+        make_job("a"),
+        [make_queue("red", guaranteed=1, gpu_class="A100")],
+        Reason.NO_QUOTA,
+    ),
+    "a queue without any line": (make_job("a"), [make_queue("red")], Reason.NO_QUOTA),
+    "more than the limit, ever": (make_job("a", workers=9), [RED], Reason.EXCEEDS_LIMIT),
+    "more than the parent's limit, ever": (
+        make_job("a", workers=2),
+        [make_queue("top", limit=1), make_queue("red", limit=8, parent="top")],
+        Reason.EXCEEDS_LIMIT,
+    ),
+    "a spent budget": (make_job("a"), [replace(RED, budget_left=0)], Reason.BUDGET_SPENT),
+    "a hundred GPUs in a cluster of two": (
+        make_job("a", workers=100),
+        [make_queue("red", guaranteed=0)],
+        Reason.EXCEEDS_CLUSTER,
+    ),
+    "a parent that does not exist": (make_job("a"), [replace(RED, parent="gone")], Reason.QUEUE_NOT_FOUND),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_can_never_start_is_refused_at_once_for(name: str) -> None:
+    job, queues, reason = REFUSED[name]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=queues, jobs=[job]))
+
+    assert plan.actions == ()
+    assert plan.verdicts[job.key].reason == reason
+
+
+def test_a_job_that_may_not_be_evicted_has_to_fit_into_a_guarantee() -> None:
+    plan = schedule(
+        make_snapshot(
+            nodes=[make_node("n1")],
+            queues=[make_queue("red", guaranteed=1, limit=2)],
+            jobs=[make_job("a", gpus=2, preemptible=False)],
+        )
+    )
+
+    assert plan.verdicts["red/a"].reason == Reason.EXCEEDS_LIMIT
+    assert plan.verdicts["red/a"].message == (
+        "Needs 2 GPUs, together 2 GPU, and may not be evicted; "
+        "such jobs run only inside a guarantee, and queue red is guaranteed less."
+    )
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        (
+            make_job("a", namespace="blue"),
+            "Queue red does not serve namespace blue; it is served by blue or shared.",
+        ),
+        (
+            make_job("a", namespace="other"),
+            "Queue red does not serve namespace other; "
+            "no queue serves namespace other, ask an administrator to add it to one.",
+        ),
+        (
+            make_job("a", queue="grey", namespace="red"),
+            "There is no queue grey; namespace red is served by red.",
+        ),
+        (
+            make_job("a", queue="", namespace="none"),
+            "There is no queue (none named); no queue serves namespace none, ask an administrator to add it to one.",
+        ),
+    ],
+)
+def test_a_queue_that_does_not_serve_the_namespace_is_refused_with_the_queues_that_do(job: Job, message: str) -> None:
+    queues = [
+        make_queue("red", guaranteed=1),
+        make_queue("blue", guaranteed=1),
+        make_queue("shared", guaranteed=0, namespaces=frozenset({"blue", "green"})),
+    ]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=queues, jobs=[job]))
+
+    assert plan.verdicts[job.key].message == message

@@ -1,0 +1,64 @@
+"""What no set of nodes of the cluster could ever hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.core import schedule
+from cotenant.core.model.objects import Job, Topology, TopologyMode
+from cotenant.core.model.plan import Reason
+from cotenant.testing import make_job, make_node, make_queue, make_snapshot
+
+
+def test_nodes_without_a_rack_label_are_not_one_rack() -> None:
+    plan = schedule(
+        make_snapshot(
+            nodes=[make_node("n1"), make_node("n2")],
+            queues=[make_queue("red", guaranteed=4)],
+            jobs=[make_job("a", workers=4, topology=Topology("rack", TopologyMode.REQUIRED))],
+        )
+    )
+
+    assert plan.verdicts["red/a"].reason == Reason.EXCEEDS_CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        pytest.param(
+            make_job("a", gpus=4),
+            "Needs 4 GPUs; even an empty cluster holds only 0 of 1 such worker:"
+            " a worker is on one node and asks for 4 GPUs,"
+            " and no node has more than 2 GPUs.",
+            id="GPUs",
+        ),
+        pytest.param(
+            make_job("a", cpu_milli=500_000),
+            "Needs 1 GPU; even an empty cluster holds only 0 of 1 such worker:"
+            " a worker is on one node and asks for 500 CPU,"
+            " and no node has more than 64 CPU.",
+            id="CPU",
+        ),
+        pytest.param(
+            make_job("a", memory_mib=1024 * 1024),
+            "Needs 1 GPU; even an empty cluster holds only 0 of 1 such worker:"
+            " a worker is on one node and asks for 1024 GiB"
+            " of memory, and no node has more than 512 GiB of memory.",
+            id="memory",
+        ),
+        pytest.param(
+            make_job("a", workers=5),
+            "Needs 5 workers × 1 GPU; even an empty cluster holds only 4 of 5 such workers.",
+            id="too many workers, each of which would fit",
+        ),
+    ],
+)
+def test_a_job_that_no_node_could_hold_is_told_what_of_it_is_too_big(job: Job, message: str) -> None:
+    plan = schedule(
+        make_snapshot(
+            nodes=[make_node("n1"), make_node("n2")], queues=[make_queue("red", guaranteed=8, limit=16)], jobs=[job]
+        )
+    )
+
+    verdict = plan.verdicts["red/a"]
+    assert (verdict.reason, verdict.message) == (Reason.EXCEEDS_CLUSTER, message)

@@ -1,0 +1,149 @@
+"""Limits and lending limits of quota lines, users and zones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cotenant.core import schedule
+from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.objects import Quota, Topology, TopologyMode
+from cotenant.core.model.plan import Admit, Evict, Reason
+from cotenant.core.quota.tree import QueueTree
+from cotenant.core.quota.usage import BindingLimit, Charge, Usage
+from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+
+
+def admitted(plan: object) -> list[str]:
+    return [action.job for action in plan.actions if isinstance(action, Admit)]  # type: ignore[attr-defined]
+
+
+def test_every_line_that_matches_must_allow_it() -> None:
+    lines = (
+        Quota(limit=4_000),
+        Quota(gpu_class="H100", limit=2_000),
+        Quota(zone="east", limit=1_000),
+    )
+    nodes = [make_node("n1", gpus=4, zone="east"), make_node("n2", gpus=4, zone="west")]
+    jobs = [make_job(f"j{index}", at=index, zones=("east",) if index < 2 else ()) for index in range(5)]
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=[replace(make_queue("red"), quotas=lines)], jobs=jobs))
+
+    assert admitted(plan) == ["red/j0", "red/j2"]
+    assert dict(plan.verdicts["red/j1"].evidence)["scope"] == "queue red, class any, zone east"
+    assert dict(plan.verdicts["red/j4"].evidence)["scope"] == "queue red, class H100, zone any"
+
+
+def test_a_gang_is_spread_over_zones_as_their_lines_allow() -> None:
+    lines = (Quota(zone="east", limit=1_000), Quota(zone="west", limit=2_000))
+    nodes = [make_node("n1", gpus=4, zone="east"), make_node("n2", gpus=4, zone="west")]
+    queue = replace(make_queue("red"), quotas=lines)
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=[queue], jobs=[make_job("gang", workers=3)]))
+    too_many = schedule(make_snapshot(nodes=nodes, queues=[queue], jobs=[make_job("gang", workers=4)]))
+
+    assert plan.actions == (Admit(job="red/gang", placement=make_placement(("n2", [[0], [1]]), ("n1", [[0]]))),)
+    assert too_many.verdicts["red/gang"].reason == Reason.EXCEEDS_LIMIT
+
+
+def test_a_user_has_a_limit_of_his_own() -> None:
+    queue = replace(make_queue("red", guaranteed=4), user_limit=1_500)
+    jobs = [
+        make_job("a", user="ann", milli=1_000, at=1),
+        make_job("b", user="ann", milli=600, at=2),
+        make_job("c", user="bob", milli=600, at=3),
+    ]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=[queue], jobs=jobs))
+
+    assert admitted(plan) == ["red/a", "red/c"]
+    assert plan.verdicts["red/b"].message == (
+        "Needs 0.6 GPU, together 0.6 GPU; user ann in queue red: limit 1.5 GPU, used 1 GPU, available 0.5 GPU."
+    )
+
+
+def test_gpu_memory_has_a_limit_too() -> None:
+    queue = replace(make_queue("red"), quotas=(Quota(memory_limit_mib=100_000),))
+    jobs = [make_job("a", at=1), make_job("b", at=2)]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=[queue], jobs=jobs))
+
+    assert admitted(plan) == ["red/a"]
+    assert dict(plan.verdicts["red/b"].evidence)["metric"] == "GPU memory"
+
+
+def test_what_a_queue_does_not_lend_stays_free_for_it() -> None:
+    queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=3, lendable=1)]
+    jobs = [make_job(f"r{index}", at=index) for index in range(4)]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=4)], queues=queues, jobs=jobs))
+
+    assert admitted(plan) == ["red/r0", "red/r1"]
+    assert plan.verdicts["red/r2"].reason == Reason.WAITING_FOR_QUOTA
+
+
+def test_a_rack_is_found_in_whichever_zone_has_one_that_is_large_enough() -> None:
+    """East is the tighter zone, but its racks are too small; west's line leaves room for one of its two racks."""
+    lines = (Quota(zone="east", limit=4_000), Quota(zone="west", limit=4_000))
+    nodes = [
+        make_node(f"{zone}-{number}", gpus=gpus, zone=zone, rack=f"r{number % 2}")
+        for zone, gpus in (("east", 1), ("west", 2))
+        for number in range(4)
+    ]
+    gang = make_job("gang", workers=4, topology=Topology("rack", TopologyMode.REQUIRED))
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=[replace(make_queue("red"), quotas=lines)], jobs=[gang]))
+
+    (action,) = plan.actions
+    assert isinstance(action, Admit)
+    assert {part.node for part in action.placement.nodes} in ({"west-0", "west-2"}, {"west-1", "west-3"})
+
+
+def test_room_is_made_in_a_small_rack_where_the_large_ones_are_in_a_zone_that_is_used_up() -> None:
+    lines = (Quota(zone="east", limit=2_000), Quota(zone="west", limit=0))
+    nodes = [make_node(f"w{number}", gpus=4, zone="west", rack=f"r{number}") for number in range(9)]
+    nodes.append(make_node("e", gpus=2, zone="east", rack="r"))
+    low = make_job("low", gpus=2, placement=make_placement(("e", [[0, 1]])), admitted_at=0.0)
+    high = make_job("high", workers=2, priority=5, topology=Topology("rack", TopologyMode.REQUIRED))
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=[replace(make_queue("red"), quotas=lines)], jobs=[low, high]))
+
+    assert [action.job for action in plan.actions if isinstance(action, Evict)] == ["red/low"]
+
+
+def test_a_borrower_may_take_what_is_idle_less_what_others_withhold() -> None:
+    """8 idle, blue guarantees 6, lends 2, uses 1: 3 are withheld, red may take 5."""
+    queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=6, lendable=2)]
+    tree = QueueTree.of(queues, Inventory.of([make_node("n1", gpus=9)]))
+    usage, red, bucket = Usage(tree), tree.index["red"], ("H100", "")
+    usage.add(Charge(tree.index["blue"], "", ((bucket, 1_000, 0),)))
+    idle = {bucket: 8_000}
+
+    headroom = usage.headroom(red, "", "H100", milli=1_000, mib=0, idle=idle)
+
+    limit = BindingLimit("GPU", "what other queues lend, class any, zone any", 5_000, 0)
+    assert (headroom.workers, headroom.binding) == (5, limit)
+    assert usage.within_lending_limits(Charge(red, "", ((bucket, 5_000, 0),)), idle)
+    assert not usage.within_lending_limits(Charge(red, "", ((bucket, 5_001, 0),)), idle)
+
+
+def test_a_queue_withholds_nothing_from_its_own_subtree() -> None:
+    queues = [make_queue("top", guaranteed=6, lendable=0), make_queue("red", guaranteed=0, parent="top")]
+    tree = QueueTree.of(queues, Inventory.of([make_node("n1", gpus=8)]))
+
+    headroom = Usage(tree).headroom(tree.index["red"], "", "H100", milli=1_000, mib=0, idle={("H100", ""): 8_000})
+
+    assert headroom.workers > 8
+
+
+@pytest.mark.parametrize(("extra", "fits"), [(0, True), (1, False)])
+def test_a_limit_is_reached_and_not_passed(extra: int, fits: bool) -> None:
+    queue = replace(make_queue("red", guaranteed=0, limit=2), user_limit=2_000)
+    queue = replace(queue, quotas=(replace(queue.quotas[0], memory_limit_mib=100),))
+    tree = QueueTree.of([queue], Inventory.of([make_node("n1")]))
+    usage = Usage(tree)
+    usage.add(Charge(0, "ann", ((("H100", ""), 500, 40),)))
+
+    assert usage.within_limits(Charge(0, "ann", ((("H100", ""), 1_500 + extra, 60),))) == fits
+    assert usage.within_limits(Charge(0, "bob", ((("H100", ""), 1_500, 60 + extra),))) == fits
