@@ -22,9 +22,8 @@ def running(name: str, columns: list[int], *, at: float, least: int, queue: str 
 
 def covered(queues: list[TenantQueue], jobs: list[Job], queue: str) -> set[tuple[str, bool]]:
     counted = Accounting.of(NODES, queues, jobs)
-    return set(
-        CoveredJobs(RunningJobs(counted.running, counted.allocations, counted.tree)).of(counted.tree.index[queue])
-    )
+    jobs_of = CoveredJobs(RunningJobs(counted.running, counted.allocations, counted.tree))
+    return set(jobs_of.of(counted.tree.index[queue]))
 
 
 @pytest.mark.parametrize(

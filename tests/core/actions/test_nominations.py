@@ -1,4 +1,4 @@
-"""Lost GPUs and kept nominations: a gang leaves when a GPU of it is lost, and not when the GPU is missing for a moment."""
+"""Lost GPUs and kept nominations: a gang leaves when a GPU of it is lost, and not when it is missing for a moment."""
 
 from __future__ import annotations
 
