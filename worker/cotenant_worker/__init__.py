@@ -1,4 +1,4 @@
-"""What runs in the pod of a tenant: limits GPU memory, forms the Ray cluster, trains, reports.
+"""The worker in the pod of a tenant: limits GPU memory, forms the Ray cluster, trains, reports.
 
 A program may import this for `context`, `report`, `all_reduce`, `should_stop` and `Saver`; it need not. Nothing heavy
 is imported until a name is used, because PID 1 and every rank import this package.

@@ -1,6 +1,6 @@
-"""What a program says about itself, and what it may ask: `report`, `should_stop`, `context`, `Saver`. Runs in a rank.
+"""The API of a program in a rank: `report`, `should_stop`, `context`, `Saver`.
 
-Everything here works outside a rank too (a laptop, a notebook): then reports go nowhere and nobody asks to stop.
+Everything here works outside a rank too (a laptop, a notebook): then reports go nowhere and no stop is ever due.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ launcher, heartbeat = cotenant_shim.launcher, cotenant_shim.rank_heartbeat
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What this rank is. Outside a job: rank 0 of 1."""
+    """The identity of this rank. Outside a job: rank 0 of 1."""
 
     job: str
     attempt: int
@@ -63,7 +63,7 @@ def context() -> Context:
 
 
 def report(*, step: int, of: int = 0, metrics: Mapping[str, Any] | None = None) -> None:
-    """Say how far this rank is. Cheap enough for every step; metrics are averaged over the ranks that report them."""
+    """Report how far this rank is. Cheap enough for every step; metrics are averaged over the ranks that have them."""
     numbers = {name: _number(value) for name, value in (metrics or {}).items()}
     heartbeat.report({"op": "report", "step": int(step), "of": int(of), "metrics": numbers, "at_unix_s": time.time()})
 
@@ -90,7 +90,7 @@ _noticed = threading.Event()
 def should_stop() -> bool:
     """True when this rank must save and leave now. Call it once per step, on every rank: all get True at the same call.
 
-    The first call also tells the launcher that SIGTERM need not end this process.
+    The first call also takes over SIGTERM, so that it does not end this process.
     """
     _listen()
     calls: int = launcher.get_counter("calls") + 1

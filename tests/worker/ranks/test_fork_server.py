@@ -32,7 +32,7 @@ class Server:
 
     def ahead(self) -> None:
         """Say that the ranks have stepped."""
-        self.control.send(b'{"ahead": true}')
+        self.control.send(b'{"preload_next": true}')
 
     def rank(self, program: str = PROGRAM, meanwhile: Callable[[], object] = lambda: None) -> str:
         """What a rank prints that it forks now; it is asked for before `meanwhile`."""

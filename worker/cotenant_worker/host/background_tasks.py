@@ -1,4 +1,4 @@
-"""What a pod's first process does at the same time: held for as long as it runs, and ended together."""
+"""Concurrent asyncio tasks of a pod's first process: referenced while they run, cancelled together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 @dataclass(slots=True)
 class BackgroundTasks:
     on_error: Callable[[str], None]
-    """One of them raised: what, in words. Nobody awaits them, so it would be lost."""
+    """Gets the error of a task that raised: no task is awaited, so it would be lost."""
     _running: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> None:

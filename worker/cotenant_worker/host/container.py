@@ -1,4 +1,4 @@
-"""What the kernel says about this container: CPUs, interface, out-of-memory kills. Linux, read only."""
+"""This container as the kernel shows it: CPUs, interface, out-of-memory kills. Linux, read only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pod_interface() -> str:
 
 
 def user_name() -> str:
-    """For `USER`. Images often do not know the user that a pod runs as, and then `getpass.getuser()` fails without."""
+    """Name for `USER`. Images may not know the user of a pod, and `getpass.getuser()` fails without it."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -46,7 +46,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def oom_kills() -> int:
-    """How often the kernel has killed for memory in this container's cgroup; 0 where that cannot be read."""
+    """Count the kernel's kills for memory in this container's cgroup; 0 where that cannot be read."""
     for told in _OOM_KILLS:
         with contextlib.suppress(OSError, ValueError):
             for line in (_CGROUP / told).read_text().splitlines():

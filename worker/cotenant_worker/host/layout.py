@@ -1,6 +1,6 @@
-"""Where things lie inside a worker pod, and the names of the variables that ranks read. Stdlib only.
+"""Paths inside a worker pod, its ports, and the names of the variables that ranks read. Stdlib only.
 
-Read by the launcher, by the Ray actor and driver, and by the API inside the ranks, so that no path is spelled twice.
+One place for the launcher, the Ray actor and driver, and the API inside the ranks, so that no path is spelled twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ENV_PRECISION: Final = "COTENANT_PRECISION"
 ENV_GPU_MEM: Final = "COTENANT_GPU_MEM_BYTES"
 ENV_LIMITS: Final = "COTENANT_LIMITS"
 ENV_SECRET: Final = "COTENANT_SECRET"
-"""What the ranks of one attempt know and nobody else (`handshake`)."""
+"""Known to the ranks of one attempt only (`hmac_handshake`)."""
 ENV_GENERATION: Final = "COTENANT_RESTART"
 
 RAY_PORT: Final = 6379
@@ -32,7 +32,7 @@ TF_PORT: Final = 23000
 SERVER_PORT: Final = 23500
 """Of a parameter server, in its own pod. Below the ports that `conductor` hands out for rendezvous."""
 LINK_PORT: Final = 23501
-"""In rank 0's pod: where the pods of the parameter servers report (`links`)."""
+"""In rank 0's pod: where the pods of the parameter servers report (`heartbeats`)."""
 
 HOOK_DIR: Final = Path(__file__).parent.parent / "hook"
 """On PYTHONPATH of every rank: its sitecustomize limits memory before the first line of user code."""
@@ -48,7 +48,7 @@ def errors_dir(rank: int, generation: int) -> Path:
 
 
 def work_dir() -> Path:
-    """Where a program starts whose code is mounted read-only (`workspace`)."""
+    """Working directory of a program whose code is mounted read-only (`workspace`)."""
     return state_dir() / "work"
 
 
@@ -62,5 +62,5 @@ def preempt_file() -> Path:
 
 
 def counters_path(rank: int) -> Path:
-    """The few shared words between one rank and its launcher (`cells`)."""
+    """The file of `SharedCounters` of one rank."""
     return state_dir() / f"rank-{rank}.counters"

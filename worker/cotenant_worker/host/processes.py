@@ -1,4 +1,4 @@
-"""Processes of the launcher: spawned in sessions of their own, their output passed on, their ends collected.
+"""Child processes of the launcher: spawned in sessions of their own, their output passed on, their ends collected.
 
 The launcher is PID 1 or a subreaper, so everything orphaned in the pod becomes its child: one SIGCHLD handler waits
 for all of them, and `Child.exit` resolves for those it knows.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 _TAIL_LINES: Final = 100
-"""Enough for a traceback through a deep library; `lastwords` makes an excerpt of it."""
+"""Enough for a traceback through a deep library; `traceback_excerpt` makes an excerpt of it."""
 _MAX_UNENDED_BYTES: Final = 1 << 16
 """Bytes of a line without an end (a progress bar's) that are kept."""
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -42,7 +42,7 @@ class ChildProcess:
         return not self.exit.done()
 
     def record_output(self, lines: Sequence[bytes]) -> None:
-        """The last words: of every line what stands there in the end, if it is a progress bar. A flood costs little."""
+        """Keep the last lines; of a progress bar what stands there in the end. A flood costs little."""
         last = [line for line in lines[-2 * _TAIL_LINES :] if line.strip()][-_TAIL_LINES:]
         self.tail.extend(line.rstrip(b"\r").rsplit(b"\r", 1)[-1].decode(errors="replace")[:500] for line in last)
 
@@ -82,7 +82,7 @@ class ChildWatcher:
                     self._unclaimed_exits.popitem(last=False)
 
     def adopt(self, name: str, pid: int) -> ChildProcess:
-        """A process that somebody else forked and that is, or will be, our child."""
+        """Watch a process that the fork server forked, and that is, or will be, our child."""
         child = ChildProcess(name, pid, asyncio.get_running_loop().create_future())
         if pid in self._unclaimed_exits:
             child.exit.set_result(self._unclaimed_exits.pop(pid))
@@ -140,7 +140,7 @@ async def forward_output(descriptor: int, child: ChildProcess, prefix: str) -> N
         out.flush()
     if rest:
         child.record_output([rest])
-        # What comes next, our own words, begins a line.
+        # The launcher's own output, which comes next, begins a line.
         out.write((prefix.encode() + rest if prefix else b"") + b"\n")
         out.flush()
     transport.close()

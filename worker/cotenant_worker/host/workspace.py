@@ -1,4 +1,4 @@
-"""Where a program starts: beside its code, in a directory that it may write to.
+"""The working directory of a program: beside its code, and writable.
 
 Code from a ConfigMap is mounted read-only, and many programs write where they start: `torch.save(…, "snapshot.pt")`,
 `runs/`, Hydra's `outputs/`. So such a program starts in a directory of the pod's scratch space that holds a link to
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def working_directory(code: Path, scratch: Path) -> Path:
-    """The code itself where it can be written to (or is not there: then `/`), else `scratch` with links to it."""
+    """The code's directory where it is writable (`/` where there is none), else `scratch` with links to it."""
     if not code.is_dir():
         return Path("/")
     return code if os.access(code, os.W_OK) else link_entries(code, scratch)

@@ -1,10 +1,10 @@
-"""Who may talk to a rank of this job: whoever knows its secret.
+"""Authentication of connections between ranks of one job, by the secret of their attempt.
 
-The secret is made from the attempt's token, so it is new with every attempt and never Ray's own. Whoever serves sends a
-nonce and the other side answers with an HMAC of it: a listener on the way learns nothing that it could use later. The
-ring connects in a circle, where nobody can wait for a nonce first: there each rank makes its nonce beforehand, rank 0
-hands all of them out with the addresses (`meeting`), and a ticket for one opens one door once. What travels afterwards
-is not encrypted; the job's NetworkPolicy keeps other pods away from it.
+The secret is made from the attempt's token, so it is new with every attempt and never Ray's own. The server sends a
+nonce and the client answers with an HMAC of it: a listener on the way learns nothing that it could use later. The ring
+connects in a circle, where no rank can wait for a nonce first: there each rank makes its nonce beforehand, rank 0 hands
+all of them out with the addresses (`ring_rendezvous`), and a one-time token opens one listener once. What travels
+afterwards is not encrypted; the job's NetworkPolicy keeps other pods away from it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cotenant_worker.host import layout
 _NONCE = 16
 _DIGEST = 32
 _TIMEOUT_S = 10.0
-"""How long the other side may take to say who it is."""
+"""For the other side to prove itself."""
 
 
 class AuthenticationError(ConnectionError):
@@ -32,12 +32,12 @@ def secret_of(token: str, uid: str, attempt: int) -> str:
 
 
 def own_secret() -> str:
-    """This rank's, as its launcher set it."""
+    """The secret of this rank, as its launcher set it."""
     return os.environ.get(layout.ENV_SECRET, "")
 
 
 def authenticate_client(connection: socket.socket, secret: str) -> None:
-    """The server's part; StrangerError, or OSError when the other side leaves or says nothing."""
+    """Authenticate a client; AuthenticationError, or OSError when the other side leaves or stays silent."""
     before = connection.gettimeout()
     connection.settimeout(_TIMEOUT_S)
     nonce = os.urandom(_NONCE)
@@ -49,7 +49,7 @@ def authenticate_client(connection: socket.socket, secret: str) -> None:
 
 
 def authenticate_to_server(connection: socket.socket, secret: str) -> None:
-    """The client's part."""
+    """Prove to the server that this side knows the secret; ConnectionResetError when it has closed."""
     nonce = connection.recv(_NONCE, socket.MSG_WAITALL)
     if len(nonce) < _NONCE:
         raise ConnectionResetError("closed before the handshake")
@@ -57,7 +57,7 @@ def authenticate_to_server(connection: socket.socket, secret: str) -> None:
 
 
 async def authenticate_client_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> None:
-    """`admit` for asyncio. IncompleteReadError, which is an EOFError, when the other side leaves."""
+    """`authenticate_client` for asyncio. IncompleteReadError, which is an EOFError, when the other side leaves."""
     nonce = os.urandom(_NONCE)
     writer.write(nonce)
     async with asyncio.timeout(_TIMEOUT_S):
@@ -69,24 +69,24 @@ async def authenticate_client_stream(reader: asyncio.StreamReader, writer: async
 async def authenticate_to_server_stream(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str
 ) -> None:
-    """`introduce` for asyncio."""
+    """`authenticate_to_server` for asyncio."""
     async with asyncio.timeout(_TIMEOUT_S):
         nonce = await reader.readexactly(_NONCE)
     writer.write(_proof(secret, nonce))
 
 
 def new_nonce() -> bytes:
-    """For a door that opens once."""
+    """A nonce for a listener that opens once."""
     return os.urandom(_NONCE)
 
 
 def one_time_token(secret: str, nonce: bytes, rank: int) -> bytes:
-    """What `rank` shows at the door with this nonce; nothing that `introduce` ever says."""
+    """The token of `rank` for the listener with this nonce; nothing that `authenticate_to_server` ever sends."""
     return hmac.new(secret.encode(), b"ticket %d " % rank + nonce, "sha256").digest()
 
 
 def verify_one_time_token(connection: socket.socket, secret: str, nonce: bytes, rank: int) -> bool:
-    """Whether this is `rank`, of this job; OSError when the other side leaves or says nothing."""
+    """True for `rank` of this job; OSError when the other side leaves or stays silent."""
     connection.settimeout(_TIMEOUT_S)
     shown = connection.recv(_DIGEST, socket.MSG_WAITALL)
     return hmac.compare_digest(shown, one_time_token(secret, nonce, rank))

@@ -1,6 +1,6 @@
 """Messages as lines of JSON over a stream socket, for asyncio. Stdlib only.
 
-The launcher's unix socket and the connections of parameter servers speak it; the shim writes the same lines from a
+The launcher's unix socket and the connections of parameter servers use it; the shim writes the same lines from a
 blocking thread of its own.
 """
 

@@ -1,4 +1,4 @@
-"""Shared words between one rank and its launcher: a memory-mapped file, read and written without a system call.
+"""Counters shared by one rank and its launcher: a memory-mapped file, read and written without a system call.
 
 The rank counts its safe points (`should_stop()` calls) in it; the launcher writes at which count all ranks stop. That
 is how every rank leaves after the same step although no message reaches them all at the same moment.
@@ -17,7 +17,7 @@ _SIZE: Final = 64
 
 
 class SharedCounters:
-    """One rank's words. `calls`, `step`, `sequence`, `saved_step` belong to the rank, `stop_at` to the launcher."""
+    """Counters of one rank. `calls`, `step`, `sequence`, `saved_step` belong to the rank, `stop_at` to the launcher."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         if create:
@@ -37,8 +37,8 @@ class SharedCounters:
 
 
 def common_stop_call(calls: list[int], rate: float) -> int:
-    """The safe point at which every rank stops: beyond where any rank can be once the word has spread.
+    """The safe point at which every rank stops: beyond where any rank can be once all have its number.
 
-    `rate` is safe points per second; half a second is ten times what the word needs.
+    `rate` is safe points per second; half a second is ten times what the number takes to spread.
     """
     return max(calls, default=0) + 1 + int(rate * 0.5)

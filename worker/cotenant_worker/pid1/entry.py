@@ -1,4 +1,4 @@
-"""The way in: reads the contract, says everything that is wrong with it before anything starts, runs the launcher."""
+"""Entry of a worker pod: parses and validates the contract, then runs the launcher or a parameter server's pod."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def _run(contract: Contract, env: Mapping[str, str]) -> int:
 
 
 def main() -> int:
-    """The process's exit code; everything that can be wrong with the contract is said before anything starts."""
+    """Run the pod and return its exit code; a contract that does not hold ends it before anything starts."""
     env = dict(os.environ)
     try:
         contract = Contract.from_environment(env)
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def check(contract: Contract, env: Mapping[str, str]) -> None:
-    """What a contract must also be, beyond its shape. Raises ContractError that names the field."""
+    """Validate what the contract's shape does not: ContractError that names the field."""
     if not contract.pods or not all(pod.ranks for pod in contract.pods):
         raise ContractError("pods: every pod needs at least one rank")
     pods = len(contract.pods) + len(contract.servers)

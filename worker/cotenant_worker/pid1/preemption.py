@@ -1,4 +1,4 @@
-"""How a pod's ranks leave when they are asked to: told, given the grace period, then killed. For the launcher."""
+"""The way out of a pod's ranks: a notice, the grace period, then SIGKILL."""
 
 from __future__ import annotations
 
@@ -30,18 +30,27 @@ class Preemption:
     board: ProgressBoard
     emit: Callable[[PodEvent], None]
     started: bool = False
-    """The pod itself was asked to leave; a world that changes its size asks its ranks only."""
+    """The pod itself was asked to leave; a group that changes its size asks its ranks only."""
     killed_ranks: tuple[int, ...] = ()
     """Ranks that had to be killed."""
     _calls_at: tuple[float, int] = (0.0, 0)
 
     async def sample_calls(self) -> None:
-        """For ever: how often ranks pass a safe point, so that all can agree on one that none has passed."""
+        """Sample at an interval how many safe points the ranks have passed: the rate gives one ahead of all."""
         while True:
             await asyncio.sleep(_SAMPLE_S)
             calls = [run.counters.get("calls") for run in self.ranks.running.values()]
             if calls:
                 self._calls_at = (time.monotonic(), max(calls))
+
+    def start(self) -> bool:
+        """Ask the ranks to leave for good; False where that was done before."""
+        if self.started:
+            return False
+        self.started = True
+        self.board.state = "saving"
+        self.request_stop("preempt")
+        return True
 
     def request_stop(self, why: str) -> None:
         left = leave_budget_s(self.contract)
@@ -53,7 +62,7 @@ class Preemption:
         except OSError as error:  # a program that filled the disk: signals and cells reach the ranks all the same
             self.board.warn("preempt-file", f"{layout.preempt_file()} could not be written: {error.strerror}")
         if self.contract.mode == "rayTrain":
-            return  # Ray Train tells its workers itself, once Ray drains
+            return  # Ray Train passes the notice on to its workers, once Ray drains
         at, before = self._calls_at
         calls = self.ranks.terminate()
         now = time.monotonic()
@@ -61,7 +70,7 @@ class Preemption:
         self.emit(SafePoints(calls, rate))
 
     async def wait_for_ranks(self) -> None:
-        """Return when our ranks have left, or when their time is over and they are killed."""
+        """Wait until the ranks have left; kill those whose time is over."""
         if self.contract.mode == "rayTrain":
             await self.ray.drain(leave_budget_s(self.contract))
         else:
@@ -70,7 +79,7 @@ class Preemption:
         await self.ranks.kill(1 << 30)
 
     def as_preempted(self, finish: Finish) -> Finish:
-        """However it ended, it was asked to; what is saved, and what became of ranks that did not leave in time."""
+        """Return the verdict of a pod that was asked to leave: what is saved, and which ranks had to be killed."""
         said = [finish.message, _checkpoint_line(last_saved(self.contract, self.board))]
         if self.killed_ranks:
             who = (

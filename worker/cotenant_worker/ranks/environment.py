@@ -1,4 +1,4 @@
-"""The environment of one rank, computed from the contract and the world it joins. Pure; called by the launcher.
+"""The environment of one rank, computed from the contract and the group it joins. Pure.
 
 Whatever a user put into the pod's environment under these names is overwritten: a rank cannot choose its own rank,
 GPUs or rendezvous. One table feeds torch, TensorFlow, JAX, Accelerate and Horovod, so no framework is a special case
@@ -55,9 +55,9 @@ def grant_of(pod: PodGrant, rank: int) -> RankGrant:
 
 
 def shares_pod_gpus(contract: Contract, pod: PodGrant) -> bool:
-    """Whether ranks of this pod see the GPUs of all its ranks, as under torchrun, and choose by LOCAL_RANK.
+    """True where ranks of this pod see the GPUs of all its ranks, as under torchrun, and choose by LOCAL_RANK.
 
-    Unless the job says: for commands that begin with torchrun, where LOCAL_RANK chooses right.
+    By default so for commands that begin with torchrun, where LOCAL_RANK chooses right.
     """
     said = contract.platform.get("gpuVisibility")
     if said:
@@ -67,7 +67,7 @@ def shares_pod_gpus(contract: Contract, pod: PodGrant) -> bool:
 
 
 def visible_gpus(contract: Contract, pod: PodGrant, grant: RankGrant) -> tuple[GpuGrant, ...]:
-    """What CUDA shows to one rank, in its order. Of two shares of one GPU the smaller stands for it."""
+    """GPUs that CUDA shows to one rank, in its order. Of two shares of one GPU the smaller stands for it."""
     if not shares_pod_gpus(contract, pod):
         return grant.gpus
     found: dict[str, GpuGrant] = {}
@@ -83,7 +83,7 @@ def pod_uuids(pod: PodGrant) -> list[str]:
 
 
 def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: int) -> dict[str, str]:
-    """What all ranks of this pod share; known before the world is, so a warm process can start with it."""
+    """Variables that all ranks of this pod share; known before the group is, so the fork server can start with them."""
     env = {key: value for key, value in inherited.items() if not key.startswith(_DROPPED_PREFIXES)}
     ranks = max(1, len(contract.pods[contract.node_rank].ranks))
     env.setdefault("OMP_NUM_THREADS", str(max(1, cpus // ranks)))
@@ -101,7 +101,7 @@ def base_environment(inherited: Mapping[str, str], contract: Contract, *, cpus: 
     env[layout.ENV_PRECISION] = contract.precision
     env[layout.ENV_STATE] = str(layout.state_dir())
     env[layout.ENV_PREEMPT_FILE] = str(layout.preempt_file())
-    # Who finds a hang names the rank; the ring itself would name its neighbours, so it waits a little longer.
+    # The conductor names the rank that hangs; the ring itself would name its neighbours, so it waits a little longer.
     env.setdefault("COTENANT_REDUCE_TIMEOUT_S", f"{hang_timeout_s(contract) + 60:.0f}")
     env["COTENANT_PREFLIGHT"] = str(int(contract.platform.get("preflight", True)))
     env["ACCELERATE_MIXED_PRECISION"] = {"fp32": "no"}.get(contract.precision, contract.precision)
@@ -119,7 +119,7 @@ def code_path(contract: Contract) -> str:
 def rank_environment(
     contract: Contract, group: WorkerGroup, assignment: RankAssignment, *, interface: str = ""
 ) -> dict[str, str]:
-    """What is this rank's own. Wins over everything that was there before."""
+    """The variables of one rank. They win over everything that was there before."""
     pod = contract.pods[assignment.pod]
     grant = grant_of(pod, assignment.grant)
     local = group.of_pod(assignment.pod)

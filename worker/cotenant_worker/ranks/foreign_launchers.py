@@ -1,4 +1,4 @@
-"""What the command line of another launcher says: the program behind it, and what it would have told it. Pure.
+"""Command lines of other launchers: the program behind one, and the options that the program depends on. Pure.
 
 `torchrun --nproc_per_node=2 train.py`, `accelerate launch …`, `deepspeed …`, `horovodrun …`: starting ranks is our
 work, so only the program is kept. Three things of the launcher are not lost: options that the program reads from its
@@ -26,12 +26,12 @@ class Unwrapped:
     argv: tuple[str, ...]
     """The program's own command line."""
     launcher: str = ""
-    """What was taken off; empty when nothing was."""
+    """The launcher that was taken off; empty where there was none."""
     options: tuple[str, ...] = ()
-    """Its words."""
+    """Its arguments."""
 
     def option(self, option: str) -> str:
-        """The value of an option (its name with underscores, without dashes); empty where it is not said."""
+        """The value of an option (its name with underscores, without dashes); empty where it is not given."""
         found = ""
         for word, following in zip(self.options, [*self.options[1:], ""], strict=False):
             name, equals, value = word.partition("=")
@@ -49,14 +49,14 @@ class Unwrapped:
 
     @property
     def local_rank_option(self) -> str:
-        """The option by which it tells every rank its LOCAL_RANK; empty for those that only set the variable."""
+        """The option that carries LOCAL_RANK to every rank; empty for launchers that only set the variable."""
         if self.launcher == "torch.distributed.launch" and not self.has_option("use_env"):
             return "--local-rank"
         return "--local_rank" if self.launcher == "deepspeed" and not self.has_option("no_local_rank") else ""
 
     @property
     def requested_ranks(self) -> tuple[str, int]:
-        """How many ranks it would have started: (its words, the number); 0 where that is no number, or not said."""
+        """(the options, the number of ranks that they ask for); 0 where that is no number, or not given."""
         if self.launcher.startswith("accelerate"):
             return self._product("num_processes")
         if self.launcher == "horovodrun":
@@ -66,7 +66,7 @@ class Unwrapped:
         return self._product("nproc_per_node", "nnodes")
 
     def _product(self, *names: str) -> tuple[str, int]:
-        """Of those that are said, where the first is."""
+        """The product of those that are given, where the first one is."""
         said = {name: self.option(name).split(":")[-1] for name in names if self.has_option(name)}
         number = int(names[0] in said)
         for value in said.values():

@@ -1,4 +1,6 @@
-"""The launcher's side of the warm process (`warm`): asks it for ranks, replaces it when it has ended."""
+"""The launcher's side of the fork server: requests ranks from it, starts another when it has ended.
+
+Why it is not `multiprocessing.forkserver` stands in `fork_server`."""
 
 from __future__ import annotations
 
@@ -23,15 +25,15 @@ _PRELOAD_TIMEOUT_S = 120.0
 
 
 def has_spare_cpu(cpus: int, ranks: int) -> bool:
-    """Whether looking ahead takes no CPU time from ranks that are just starting. It gives way to them on each CPU, but
-    what it uses counts against the pod's limit, so a CPU has to be left.
+    """True where deferred imports take no CPU time from ranks that are just starting. They run at a low priority on
+    each CPU, but what they use counts against the pod's limit, so a CPU has to be left.
     """
     return cpus > ranks
 
 
 @dataclass(slots=True)
 class _ForkServer:
-    """The process that forks ranks, and our end of its control socket."""
+    """The server's process, and our end of its control socket."""
 
     child: ChildProcess
     control: socket.socket
@@ -42,51 +44,52 @@ class _ForkServer:
 class ForkClient:
     children: ChildWatcher
     environment: Mapping[str, str]
-    """The environment that the warm process imports in."""
+    """The environment that the server imports in."""
     preloads: Preloads
     mark_phase: Callable[[str, float], None]
-    """For the table of start-up phases: what happened, how many seconds ago."""
+    """(start-up phase, seconds since then) for the table of timings."""
     enabled: bool
     """Programs that are not Python have nothing to import."""
     _server: _ForkServer | None = None
 
     def start(self) -> None:
-        """Begin importing what the program will import, while everything else is still starting."""
+        """Begin importing the program's modules, while everything else is still starting."""
         if not self.enabled:
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         argv = [sys.executable, "-P", "-m", "cotenant_worker.ranks.fork_server", str(theirs.fileno())]
         argv += [",".join(self.preloads.required), ",".join(self.preloads.deferred)]
-        output = os.open(layout.state_dir() / "warm.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        child = self.children.spawn("warm", argv, self.environment, cwd="/", output=output, keep=[theirs.fileno()])
+        output = os.open(layout.state_dir() / "fork-server.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        keep = [theirs.fileno()]
+        child = self.children.spawn("fork-server", argv, self.environment, cwd="/", output=output, keep=keep)
         os.close(output)
         theirs.close()
         ours.setblocking(False)
         self._server = _ForkServer(child, ours)
 
     def preload_next(self) -> None:
-        """From now on the warm process may take CPU time to be ready for the next start."""
+        """Let the server take CPU time for deferred imports, to be ready for the next start."""
         if self._server is not None and self._server.ready:
-            with contextlib.suppress(OSError):  # it has ended: the next start finds that out
-                self._server.control.send(json.dumps({"ahead": True}).encode())
+            with contextlib.suppress(OSError):  # it has ended: the next start notices
+                self._server.control.send(json.dumps({"preload_next": True}).encode())
 
     async def fork(self, request: dict[str, Any], output: int) -> int | None:
-        """The pid of a rank forked from the warm process; None when there is none or it failed."""
-        warm = self._server
-        if warm is None:
+        """The pid of a forked rank; None where there is no server or it failed."""
+        server = self._server
+        if server is None:
             return None
-        if not warm.child.alive:
+        if not server.child.alive:
             self._restart()
             return None
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError, TimeoutError, ValueError):
             async with asyncio.timeout(_PRELOAD_TIMEOUT_S):
-                if not warm.ready:
-                    ready_at = float(json.loads(await loop.sock_recv(warm.control, 1 << 16))["ready"])
-                    warm.ready = True
+                if not server.ready:
+                    ready_at = float(json.loads(await loop.sock_recv(server.control, 1 << 16))["ready"])
+                    server.ready = True
                     self.mark_phase("imports done", time.time() - ready_at)
-                socket.send_fds(warm.control, [json.dumps(request).encode()], [output])
-                pid = int(json.loads(await loop.sock_recv(warm.control, 1 << 16))["pid"])
+                socket.send_fds(server.control, [json.dumps(request).encode()], [output])
+                pid = int(json.loads(await loop.sock_recv(server.control, 1 << 16))["pid"])
                 return pid or None
         self._restart()  # for the next start; this one does not wait again
         return None

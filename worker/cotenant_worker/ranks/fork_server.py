@@ -1,10 +1,18 @@
 """A process with the imports done, that forks ranks: `python -m … fork_server FD REQUIRED DEFERRED`, one per pod.
 
 Importing torch takes seconds; it happens here while Ray forms the cluster, once for all ranks of the pod, and a rank
-that was killed starts again in milliseconds. A rank is forked twice, so that it becomes a child of the launcher and
-not of this process. CUDA is not touched before the fork. Ranks wait for the modules FIRST (separated by commas).
-What a rank imports later anyway, LATER, is imported by a successor, which then takes over: when the launcher says so,
-or nobody has asked for a rank for some seconds. A rank that is asked for meanwhile waits: it would not be quicker.
+that was killed starts again in milliseconds. CUDA is not touched before the fork. Ranks wait for the modules REQUIRED
+(separated by commas). DEFERRED, which a rank imports later anyway, is imported by a replacement of this server, which
+then takes over: on request, or after some seconds without one. A rank that is requested meanwhile waits: it would not
+be quicker.
+
+Not `multiprocessing.forkserver`, which has `set_forkserver_preload` too, because a rank is no worker of its parent:
+- A rank has to be a child of process 1, which adopts it (it is forked twice), signals its session and gets its exit
+  status from `waitpid`; there it stays a child of the server, which passes a status on through a pipe.
+- It runs the user's program as `__main__`, with environment, working directory, stdout and stderr of its own; there
+  `__main__` is the parent's, and the child unpickles a target.
+- There a preload happens once, before the first fork; DEFERRED is for when no rank waits.
+- It brings `multiprocessing` with its resource tracker into process 1, which is up in a tenth of a second without.
 """
 
 from __future__ import annotations
@@ -25,23 +33,23 @@ from typing import Any
 from cotenant_worker.ranks.program import Program
 
 _IDLE_S = 3.0
-"""By then the ranks of a first start have imported LATER themselves, and leave the CPUs to others for a moment."""
+"""By then the ranks of a first start have imported DEFERRED themselves, and leave the CPUs to others for a moment."""
 
 
 _REPLACEMENT_TIMEOUT_S = 10.0
-"""For a successor, where a rank is asked for."""
+"""For a replacement, where a rank is requested."""
 
 
 class ReplacementServer:
-    """The modules that a successor imports, and the pipe between it and the server that started it."""
+    """The server that takes over with DEFERRED imported, and the pipe between it and the server that started it."""
 
     def __init__(self, later: list[str]) -> None:
         self.deferred = later
-        """Empty once a successor was started."""
+        """Empty once a replacement was started."""
         self.server_end = -1
-        """In the server: readable once the successor is ready, or gone."""
+        """In the server: readable once the replacement is ready, or gone."""
         self.replacement_end = -1
-        """In the successor, which holds it for life."""
+        """In the replacement, which holds it for life."""
         self._pid = 0
         self._started_at = 0.0
 
@@ -51,13 +59,13 @@ class ReplacementServer:
 
     @property
     def select_timeout_s(self) -> float | None:
-        """How long the server may sleep when nobody asks for anything."""
+        """Seconds that the server may sleep without a request; None: without end."""
         return _IDLE_S if self.deferred else _REPLACEMENT_TIMEOUT_S if self.starting else None
 
     def start(self) -> None:
-        """Returns at once in the server, and once LATER is imported in the successor. The second time does nothing."""
-        later, self.deferred = self.deferred, []
-        if not later:
+        """Fork the replacement. Returns at once in the server, and once DEFERRED is imported in the replacement."""
+        deferred, self.deferred = self.deferred, []
+        if not deferred:
             return
         self._started_at = time.monotonic()
         self.server_end, self.replacement_end = os.pipe()
@@ -68,11 +76,11 @@ class ReplacementServer:
             return
         os.close(self.server_end)
         self.server_end = -1
-        preload_at_low_priority(later)
+        preload_at_low_priority(deferred)
         os.write(self.replacement_end, b"1")
 
     def hand_over(self) -> None:
-        """In the server, when its end is readable. A server ends with the successor that serves in its place."""
+        """In the server, when its end is readable: stay as the parent of a replacement that serves, and end with it."""
         if os.read(self.server_end, 1):
             os.read(self.server_end, 1)
             os._exit(0)
@@ -88,26 +96,26 @@ class ReplacementServer:
 
 def serve(control: socket.socket, deferred: list[str]) -> dict[str, Any]:
     """Fork a rank per request. Returns only in a rank, with its request; the server itself ends with its launcher."""
-    succession = ReplacementServer(deferred)
+    replacement = ReplacementServer(deferred)
     while True:
-        waiting = [] if succession.starting else [control.fileno()]
-        waiting += [end for end in (succession.server_end,) if end >= 0]
-        found = select.select(waiting, [], [], succession.select_timeout_s)[0]
+        waiting = [] if replacement.starting else [control.fileno()]
+        waiting += [end for end in (replacement.server_end,) if end >= 0]
+        found = select.select(waiting, [], [], replacement.select_timeout_s)[0]
         if not found:
-            succession.start()
+            replacement.start()
             continue
-        if succession.server_end in found:
-            succession.hand_over()
+        if replacement.server_end in found:
+            replacement.hand_over()
             continue
         try:
             data, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 1, socket.MSG_DONTWAIT)
         except BlockingIOError:
-            continue  # the successor was quicker
+            continue  # the replacement was quicker
         if not data:
             os._exit(0)
         request: dict[str, Any] = json.loads(data)
-        if "ahead" in request:
-            succession.start()
+        if "preload_next" in request:
+            replacement.start()
             continue
         read_end, write_end = os.pipe()
         middle = os.fork()
@@ -119,7 +127,7 @@ def serve(control: socket.socket, deferred: list[str]) -> dict[str, Any]:
             os.close(read_end)
             os.close(write_end)
             control.close()
-            succession.close()
+            replacement.close()
             _become_rank(request, descriptors[0])
             return request
         os.close(write_end)
@@ -158,12 +166,12 @@ def _become_rank(request: dict[str, Any], output: int) -> None:
 
 
 def preload(modules: list[str]) -> None:
-    """Without the garbage collector, which would look through what is being imported again and again: a sixth of the
-    time that torch takes. One look at the end finds what there is, and ranks begin as after an ordinary import.
+    """Import without the garbage collector, which would look through what is being imported again and again: a sixth of
+    the time that torch takes. One look at the end finds what there is, and ranks begin as after an ordinary import.
     """
     gc.disable()
     for name in modules:
-        # What cannot be imported here fails again in the program, where the tenant sees it.
+        # A module that cannot be imported fails again in the program, where the tenant sees it.
         with contextlib.suppress(BaseException):
             importlib.import_module(name)
     gc.collect()
@@ -172,7 +180,7 @@ def preload(modules: list[str]) -> None:
 
 
 def preload_at_low_priority(modules: list[str]) -> None:
-    """`preload` with the CPU time that ranks leave. Not this thread is made nice, for it could not be undone without
+    """`preload` with the CPU time that ranks leave. Not this thread is made nice, for that could not be undone without
     privileges and ranks that are forked from here would inherit it, but one that ends with the imports.
     """
 

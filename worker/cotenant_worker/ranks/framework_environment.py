@@ -1,4 +1,4 @@
-"""The same world in the words of TensorFlow, JAX and Horovod. Pure; part of `environment`."""
+"""The variables of TensorFlow, JAX and Horovod for one rank of a group. Pure; part of `environment`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tensorflow(group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]
 
 
 def jax(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> dict[str, str]:
-    """Also for `keras.distribution.initialize()`, which passes Keras's own words on to JAX."""
+    """Also for `keras.distribution.initialize()`, which passes Keras's own variables on to JAX."""
     coordinator = f"{group.master_addr}:{group.coordinator_port}"
     env = {
         "JAX_COORDINATOR_ADDRESS": coordinator,
@@ -44,7 +44,7 @@ def jax(contract: Contract, group: WorkerGroup, assignment: RankAssignment) -> d
 
 
 def horovod(env: Mapping[str, str], group: WorkerGroup) -> dict[str, str]:
-    """Gloo is its controller: MPI is not here. A world of one needs no place to meet (`rendezvous`)."""
+    """Gloo is its controller: MPI is not here. A group of one needs no rendezvous."""
     where = {
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": group.master_addr,
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(group.coordinator_port),

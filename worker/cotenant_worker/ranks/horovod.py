@@ -1,6 +1,6 @@
-"""The process that Horovod's ranks need beside them: the place where they meet. Part of `ranks`.
+"""The process of `horovod_rendezvous` in rank 0's pod.
 
-It is fresh for every start of the ranks: what an earlier world left in it would mislead the next one.
+It is fresh for every start of the ranks: what an earlier generation left in it would mislead the next one.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from cotenant.contract import Contract
 from cotenant_worker.host import layout
@@ -24,27 +24,21 @@ class HorovodRendezvous:
     children: ChildWatcher
     enabled: bool
     """The program will look for Horovod's rendezvous."""
-    _running: list[ChildProcess] = field(default_factory=list)
+    _running: ChildProcess | None = None
 
     def start(self, group: WorkerGroup, base: Mapping[str, str]) -> None:
-        """This pod's part of what `world` needs; what ran before is killed."""
-        for child in self._running:
-            child.signal(signal.SIGKILL, group=True)
-        self._running = []
+        """Start the rendezvous of `group` where it belongs to this pod; kill the one before."""
+        if self._running is not None:
+            self._running.signal(signal.SIGKILL, group=True)
+            self._running = None
         if self.enabled and group.size > 1 and self.contract.node_rank == group.ranks[0].pod:
-            self._start_rendezvous(group, base)
+            with socket.create_server((group.master_addr, group.coordinator_port), backlog=256) as listener:
+                self._running = self._spawn(listener.fileno(), base)
 
-    def _start_rendezvous(self, world: WorkerGroup, base: Mapping[str, str]) -> None:
-        with socket.create_server((world.master_addr, world.coordinator_port), backlog=256) as listener:
-            number = listener.fileno()
-            self._spawn("rendezvous", "ranks.horovod_rendezvous", str(number), env=base, keep=[number])
-
-    def _spawn(
-        self, name: str, module: str, argument: str, *, env: Mapping[str, str], keep: Sequence[int] = ()
-    ) -> None:
-        argv = [sys.executable, "-P", "-m", f"cotenant_worker.{module}", argument]
-        output = os.open(layout.state_dir() / "companions.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    def _spawn(self, listener: int, base: Mapping[str, str]) -> ChildProcess:
+        argv = [sys.executable, "-P", "-m", "cotenant_worker.ranks.horovod_rendezvous", str(listener)]
+        output = os.open(layout.state_dir() / "horovod-rendezvous.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            self._running.append(self.children.spawn(name, argv, env, cwd="/", output=output, keep=keep))
+            return self.children.spawn("horovod-rendezvous", argv, base, cwd="/", output=output, keep=[listener])
         finally:
             os.close(output)

@@ -1,9 +1,9 @@
-"""Where Horovod's ranks meet: `python -m cotenant_worker.ranks.horovod_rendezvous FD`, a process in rank 0's pod.
+"""Rendezvous of Horovod's ranks: `python -m cotenant_worker.ranks.horovod_rendezvous FD`, a process in rank 0's pod.
 
 Horovod's Gloo controller wants a key-value store over HTTP: `PUT /scope/key` stores the body, `GET` gives it back or
-answers 404, upon which the client asks again, and `DELETE` takes one rank's key away when that rank has met everybody.
-The launcher starts a new one for every start of the ranks, so nothing of an earlier world is ever found, and hands it
-a socket that listens already: Horovod's client gives up after three tries. It knows no password: the job's
+answers 404, upon which the client retries, and `DELETE` takes a rank's key away when that rank has met all others.
+The launcher starts a new one for every start of the ranks, so nothing of an earlier generation is ever found, and hands
+it a socket that listens already: Horovod's client gives up after three tries. It has no password: the job's
 NetworkPolicy is what keeps others out.
 """
 

@@ -1,4 +1,4 @@
-"""How much of a GPU's memory each rank's framework may take, and how that is said to each framework.
+"""Limits of GPU memory per rank, and the variables by which each framework keeps to them.
 
 pool = quota - CUDA context - NCCL buffers, divided by the processes that the rank runs on the GPU;
 fraction = pool / what the container sees as the GPU's total. Worked example: 0.4 of an 80 GiB GPU is 32,768 MiB; less
@@ -50,7 +50,7 @@ class MemoryBudget:
 
 
 def context_mib(total: int) -> int:
-    """What one process is expected to take before its first tensor, on a GPU of `total` bytes."""
+    """MiB that one process takes before its first tensor, on a GPU of `total` bytes."""
     return _LARGE_CONTEXT_MIB if total >> 20 >= _LARGE_MIB * 0.95 else _CONTEXT_MIB
 
 
@@ -71,7 +71,7 @@ def memory_budget(grant: GpuGrant, total: int, *, processes: int = 1, context_mi
 
 
 def limit_variables(budgets: list[MemoryBudget]) -> dict[str, str]:
-    """Environment that limits JAX, TensorFlow and CuPy in every child process, and tells the hook about torch."""
+    """Environment that limits JAX, TensorFlow and CuPy in every child process, and the shim's limit for torch."""
     if not budgets:
         return {}
     least = min(each.fraction for each in budgets)

@@ -1,7 +1,7 @@
-"""What a contract asks a rank to run: another launcher unwrapped, Python recognised. Pure.
+"""The program of a rank, from its contract: another launcher unwrapped, Python recognised. Pure.
 
-A Python program can start inside a process that has its imports done already (`warm`); everything else is executed
-as it stands. A command that begins with another launcher names its program further back (`launchers`).
+A Python program can start inside a process that has its imports done already (`fork_server`); everything else is
+executed as it stands. A command that begins with another launcher names its program further back (`foreign_launchers`).
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ class Program:
     launcher: str = ""
     """The launcher that was taken off."""
     environment: tuple[tuple[str, str], ...] = ()
-    """What that launcher would have told the program beyond its place in the world."""
+    """Variables of that launcher beyond the place in the group."""
     unused_options: tuple[str, ...] = ()
     """Options of that launcher that change the program and that Cotenant does not carry out."""
     local_rank_option: str = ""
     """An option that every rank gets, with its LOCAL_RANK."""
     too_few_ranks: str = ""
-    """That the launcher was asked for more ranks than there are, in words."""
+    """A warning where the launcher was asked for more ranks than there are."""
 
     @property
     def warning(self) -> str:
-        """What the tenant should know of his command line; empty when it does all that it says."""
+        """For the tenant, where the command line has parts without effect; else empty."""
         unused = (
             f"{self.launcher}: {' '.join(self.unused_options)} has no effect here; say it in the program or in the job"
         )
         return "; ".join(text for text in (self.too_few_ranks, unused if self.unused_options else "") if text)
 
     def for_rank(self, local_rank: str) -> Program:
-        """With what that rank alone is told on its command line."""
+        """This program with the arguments of one rank."""
         if not self.local_rank_option:
             return self
         at = 1
@@ -52,7 +52,7 @@ class Program:
         return replace(self, argv=(*self.argv[:at], f"{self.local_rank_option}={local_rank}", *self.argv[at:]))
 
     def command(self, python: str) -> tuple[str, ...]:
-        """As a command line, for a start without a warm process."""
+        """As a command line, for a start without the fork server."""
         if self.kind == "exec":
             return self.argv
         if self.kind == "entrypoint":
@@ -61,7 +61,7 @@ class Program:
 
 
 def program_of(contract: Contract, python: str) -> Program:
-    """The program of one rank. `python` is our own interpreter: only that one has a warm process."""
+    """The program of one rank. `python` is our own interpreter: only that one has a fork server."""
     if contract.mode == "entrypoint":
         return Program("entrypoint", (contract.entrypoint,))
     behind = unwrap(contract.command)
@@ -76,7 +76,7 @@ def program_of(contract: Contract, python: str) -> Program:
 
 
 def too_few_ranks_warning(contract: Contract, behind: Unwrapped) -> str:
-    """What to say where the launcher was asked for more ranks than the job has; empty elsewhere."""
+    """A warning where the launcher was asked for more ranks than the job has; else empty."""
     if contract.workers_min or contract.mode == "rayTrain":
         return ""  # the job's own size changes
     words, ranks = behind.requested_ranks
@@ -107,7 +107,7 @@ def classify(argv: Sequence[str], python: str, launcher: str = "") -> Program:
 
 
 def source_file(program: Program, code: Path) -> Path | None:
-    """The program's own file, to see what it imports; None when it cannot be told without importing."""
+    """The program's own file, to see its imports; None where finding it would take an import."""
     if program.kind == "script":
         path = code / program.argv[0]
         return path if path.is_file() else None
@@ -126,23 +126,23 @@ _IMPORT_TORCH = ("accelerate", "lightning", "pytorch_lightning", "transformers",
 
 
 def wants_horovod(program: Program, source: str, framework: str) -> bool:
-    """Ranks will look for Horovod's rendezvous: by the job's word, its launcher's, or the program's imports."""
+    """True where ranks will look for Horovod's rendezvous: by the job's framework, its launcher, or its imports."""
     roots = {match.split(".")[0] for match in _IMPORT.findall(source)}
     return framework == "horovod" or program.launcher == "horovodrun" or "horovod" in roots
 
 
 @dataclass(frozen=True, slots=True)
 class Preloads:
-    """Modules that a warm process imports ahead."""
+    """Modules that the fork server imports."""
 
     required: tuple[str, ...] = ()
     """A rank is not forked before these are there: it would import them itself, as slowly."""
     deferred: tuple[str, ...] = ()
-    """When nobody waits: a first start should not, a restart finds them done."""
+    """Imported when no rank waits: a first start should not, a restart finds them done."""
 
 
 def preloads(source: str, framework: str) -> Preloads:
-    """What to import ahead, seen in the program's text."""
+    """Choose modules to import ahead, by the program's text."""
     roots = {match.split(".")[0] for match in _IMPORT.findall(source)}
     wanted = {name for name in _PRELOADABLE if name in roots}
     if framework in ("torch", "pytorch") or (roots & set(_IMPORT_TORCH[:-2])):

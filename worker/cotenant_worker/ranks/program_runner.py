@@ -1,4 +1,4 @@
-"""Runs a rank's program in this process as if Python had been started with it. Called by `warm`, or by itself cold.
+"""Execution of a rank's program in this process as if Python had been started with it: forked, or by itself.
 
 `python train.py`, `python -m package.train` and `module:function` all end here. A traceback shows the user's frames
 only; the exit code is the program's own.
@@ -25,7 +25,7 @@ from cotenant_worker.ranks.program import Program
 def run(program: Program) -> int:
     """The program's exit code. SystemExit passes through, so that the interpreter ends the usual way."""
     if not faulthandler.is_enabled():
-        faulthandler.enable(all_threads=False)  # a crash in native code says which line of Python led there
+        faulthandler.enable(all_threads=False)  # a crash in native code shows the line of Python that led there
     well: list[bool] = []
     atexit.register(lambda: _leave_group() if well else None)  # before the program's own, so that it runs after them
     try:
@@ -49,7 +49,7 @@ def run(program: Program) -> int:
 
 
 def _leave_group() -> None:
-    """What torch asks of a program that is done: without it gloo's threads may abort the process at its very end.
+    """Leave the process group of a program that is done: else gloo's threads may abort the process at its very end.
 
     Not after a failure: work that is still under way would be waited for, and its peers may be gone.
     """
@@ -133,7 +133,7 @@ def _print_exception(error: BaseException) -> None:
     error.__traceback__ = trace  # the interpreter's own printer, which hooks such as torch's call, looks here
     if "cotenant_shim" in sys.modules:
         sys.modules["cotenant_shim"].record(error, trace)
-    sys.last_value = error  # as the interpreter says it: what runs at the exit may want to know how it came to that
+    sys.last_value = error  # as the interpreter does: functions at the exit may read it
     if sys.excepthook is not sys.__excepthook__:
         sys.excepthook(type(error), error, trace)
     else:

@@ -1,4 +1,4 @@
-"""The rank processes of this pod: started warm or cold, watched, asked to leave, killed. Owned by the launcher."""
+"""The rank processes of this pod: forked or spawned, watched, asked to leave, killed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LocalRanks:
     emit: Callable[[RankExited], None]
     """Events for the conductor."""
     mark_phase: Callable[[str, float], None]
-    """For the table of start-up phases: what happened, how many seconds ago."""
+    """(start-up phase, seconds since then) for the table of timings."""
     train_driver_env: Mapping[str, str] = field(default_factory=dict)
     """Mode `rayTrain`: what the driver needs to reach Ray."""
     limits: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
@@ -84,12 +84,12 @@ class LocalRanks:
 
     @property
     def _code_directories(self) -> tuple[str, ...]:
-        """Where the job's code lies: a frame has a script's real directory, and a module's as it was found."""
+        """Directories of the job's code: a frame has a script's real directory, and a module's as it was found."""
         code = code_path(self.contract)
         return (code, os.path.realpath(code), str(layout.work_dir()))
 
     def _source_text(self) -> str:
-        """The program's own text; empty when it cannot be told without importing."""
+        """The program's own text; empty where finding it would take an import."""
         source = source_file(self.program, Path(code_path(self.contract)))
         return source.read_text(errors="replace") if source else ""
 
@@ -103,8 +103,8 @@ class LocalRanks:
         await self.kill(group.generation - 1)
         self._horovod.start(group, self._base_env)
         mine = group.of_pod(self.contract.node_rank)
-        for member in mine:
-            await self._start_one(group, member)
+        for assignment in mine:
+            await self._start_one(group, assignment)
         if has_spare_cpu(available_cpus(), len(mine)):
             self.fork_client.preload_next()
 
@@ -149,7 +149,7 @@ class LocalRanks:
         self._watchers.add(task)
         task.add_done_callback(self._watchers.discard)
 
-    def _failed_to_start(self, member: RankAssignment, generation: int, error: OSError) -> None:
+    def _failed_to_start(self, assignment: RankAssignment, generation: int, error: OSError) -> None:
         command = " ".join(self.program.argv)
         shown = command if len(command) <= 200 else f"{command[:200]} …"
         text = f"cannot run {shown!r}: {error.strerror or error}"
@@ -157,13 +157,13 @@ class LocalRanks:
             text += "; is it executable? A file of a ConfigMap is not: name its interpreter first, as in [bash, run.sh]"
         print(f"cotenant: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the tenant's log
         code = 127 if isinstance(error, FileNotFoundError) else 126
-        self._emit_exit(RankExit(member.rank, generation, code, None, time.monotonic(), tail=(text,)))
+        self._emit_exit(RankExit(assignment.rank, generation, code, None, time.monotonic(), tail=(text,)))
 
     async def _watch(self, run: RunningRank) -> None:
         status = await run.child.exit
         at = time.monotonic()
         if run.child.output is not None:
-            # Its children may hold the pipe open: the last words are worth a moment, not more.
+            # Its children may hold the pipe open: the last lines are worth a moment, not more.
             await asyncio.wait([run.child.output], timeout=0.2)
         run.child.signal(signal.SIGKILL, group=True)
         if self.running.get(run.assignment.rank) is run:

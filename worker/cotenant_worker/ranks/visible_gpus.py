@@ -15,7 +15,7 @@ from typing import Any
 
 
 class DriverError(RuntimeError):
-    """The CUDA driver library said no."""
+    """An error of the CUDA driver library."""
 
 
 def visible(cuda: Any) -> dict[str, int]:
@@ -55,7 +55,7 @@ def main() -> None:
         seen = visible(ctypes.CDLL("libcuda.so.1"))
     except (OSError, DriverError) as error:
         sys.exit(f"{error} (is the pod's runtimeClass the one of the NVIDIA runtime?)")
-    # A MIG slice says its UUID without its prefix: give each back under the name it was asked by.
+    # A MIG slice has its UUID without the prefix here: give each back under the name it was asked by.
     by_hex = {name.split("-", 1)[1]: total for name, total in seen.items()}
     named = {name: by_hex.get(name.split("-", 1)[-1]) for name in wanted} if wanted else seen
     print(json.dumps({name: total for name, total in named.items() if total is not None}))  # noqa: T201 - its answer

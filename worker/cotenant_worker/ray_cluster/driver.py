@@ -27,23 +27,23 @@ from cotenant_worker.supervision.failure_cause import why_lost
 from cotenant_worker.supervision.messages import MESSAGES, HeadMessage, Hello, Message, PodCommand, PodEvent, PodLost
 
 REATTACH_TIMEOUT_S = 60.0
-"""How long a pod whose node lives may be without its actor: a busy machine starts Ray's next worker slowly."""
+"""For the next actor of a pod whose node lives: a busy machine starts Ray's next worker slowly."""
 EVENTS_TIMEOUT_S = 60.0
 """An actor answers every five seconds; one that has not for this long is frozen, with its pod or alone."""
 ATTACH_TIMEOUT_S = 30.0
-"""For an actor's first word, once the pod's node is there: Ray has to start a process for it."""
+"""For an actor's first answer, once the pod's node is there: Ray has to start a process for it."""
 COMMAND_TIMEOUT_S = 10.0
 DELIVER_VERDICT_S = 15.0
-"""How long the driver stays for pods that have no actor when the verdict falls."""
+"""The driver stays so long for pods that have no actor when the verdict falls."""
 _NODE_POLL_S = 0.5
 _JOIN_POLL_S = 5.0
 """Longer than a start takes: asking Ray costs CPU that the start needs."""
 
 
 class RayPods:
-    """`Pods` over one Ray actor per pod, which only carries words: ranks do not notice when another takes its place.
+    """`Pods` over one Ray actor per pod, which only relays: ranks do not notice when another takes its place.
 
-    While a pod has no actor its commands wait, in order. One that the last actor took without confirming it is said
+    While a pod has no actor its commands wait, in order. One that the last actor took without confirming it is sent
     again; launchers carry it out once.
     """
 
@@ -72,7 +72,7 @@ class RayPods:
         try:
             await asyncio.wait_for(actor.command.remote(message), COMMAND_TIMEOUT_S)
         except TimeoutError:
-            ray.kill(actor)  # deaf: the next one will be told
+            ray.kill(actor)  # it does not answer: the next one gets the command
             raise
 
     async def events(self, pod: int) -> list[PodEvent]:
@@ -84,7 +84,7 @@ class RayPods:
         return found
 
     def hold_commands(self, pod: int) -> None:
-        """Its actor is dead or deaf: keep what is said until there is another."""
+        """Keep commands until there is another actor: this one is dead or does not answer."""
         ray.kill(self._actors[pod])  # a frozen one would hold the pod's resource
         self._undelivered.setdefault(pod, [])
 
@@ -106,7 +106,7 @@ class RayPods:
 
 
 async def follow_pod(pod: int, pods: RayPods, conductor: Conductor) -> None:
-    """One pod's events, for ever. A pod is lost with its launcher or its node; its actor alone is replaced."""
+    """Bring one pod's events to the conductor. A pod is lost with its launcher or its node; an actor is replaced."""
     launcher = why = ""
     while not (conductor.verdict.done() and pods.all_delivered(pod)):
         attached = asyncio.ensure_future(
@@ -163,7 +163,7 @@ async def _await_replacement(attached: asyncio.Future[str], pod: int) -> bool:
 
 
 def _node_alive(pod: int) -> bool:
-    """By Ray's word; what it cannot say now counts as alive."""
+    """True where Ray lists the pod's node as alive, and where Ray does not answer now."""
     try:
         return any(node["Alive"] and f"w{pod}" in node["Resources"] for node in ray.nodes())
     except RayError:
@@ -185,7 +185,7 @@ async def conduct(contract: Contract, dead_process: Callable[[], str]) -> None:
 
 
 async def _exit_with_node(dead_process: Callable[[], str]) -> None:
-    """A node that has lost one of its processes is no node any more."""
+    """End this process with the first process of the node that ends."""
     while not (why := dead_process()):  # noqa: ASYNC110 - Ray's processes can only be asked
         await asyncio.sleep(0.2)
     print(f"cotenant: {why}", flush=True)  # noqa: T201 - read by the launcher
@@ -193,9 +193,9 @@ async def _exit_with_node(dead_process: Callable[[], str]) -> None:
 
 
 def main(dead_process: Callable[[], str] = lambda: "") -> None:
-    """Conduct until there is a verdict. `gone` says which process of the node has ended, once one has."""
+    """Run the conductor until there is a verdict. `dead_process` names a process of the node that has ended."""
     contract = Contract.from_environment(os.environ)
-    # Ray may wait here for ever, in a call that holds the interpreter: for a first worker that died while it started.
+    # Ray may wait here without end, in a call that holds the interpreter: for a first worker that died in its start.
     faulthandler.dump_traceback_later(contract.rendezvous_timeout_s, exit=True)
     ray.init(
         address=f"{os.environ[names.ENV_POD_IP]}:{layout.RAY_PORT}",

@@ -1,6 +1,6 @@
 """Ray imported with less work, in the processes of a pod that are ours alone: its node, the driver, the actor.
 
-No code of the tenant runs in them, so what only other ways of using Ray need is imported when somebody asks for it, and
+No code of the tenant runs in them, so what only other ways of using Ray need is imported at its first use, and
 the garbage collector does not look through half-imported modules again and again. Together that is a third of what
 `import ray` costs, four times in a job of two pods.
 """
@@ -22,7 +22,7 @@ _GC_THRESHOLD = 50_000
 
 
 def install_lazy_imports() -> None:
-    """Call before the first import of Ray."""
+    """Make imports of Ray in this process lazy; before the first one."""
     gc.set_threshold(_GC_THRESHOLD, 20, 20)
     if not any(isinstance(finder, LazyFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, LazyFinder())

@@ -1,6 +1,6 @@
 """Ray's node with fewer processes: no dashboard, idle stand-ins for its agents, a worker that imports less.
 
-This replaces parts of Ray's inside, in the process that starts a node. `fits` looks first whether they are all there.
+Parts of Ray are replaced in the process that starts a node. `supports` looks first whether they are all there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GCS_TIMEOUT_S = 60.0
 
 
 def supports(node: Any, services: Any, params: Any, wanted: dict[str, Any]) -> bool:
-    """This Ray has every part that is used or replaced here; looked at before anything has started."""
+    """True where this Ray has every part that is used or replaced here; checked before anything starts."""
     core = raylet()
     source = inspect.getsource(services.start_raylet)
     return (
@@ -46,7 +46,7 @@ def supports(node: Any, services: Any, params: Any, wanted: dict[str, Any]) -> b
 
 
 def patch_ray(node: Any, services: Any, gcs: tuple[str, int], agents: tuple[str, ...], *, own_workers: bool) -> None:
-    """From now on this process starts Ray without the dashboard and without these agents, and waits long enough."""
+    """Make this process start Ray without the dashboard and without these agents, and wait long enough."""
     node.Node.start_api_server = lambda *_args, **_kwargs: None
     services.start_ray_process = lean_start_process(services.start_ray_process, gcs, agents, own_workers=own_workers)
     services.get_node = retry_get_node(services.get_node)
@@ -76,7 +76,7 @@ def lean_start_process(start: Any, gcs: tuple[str, int], agents: tuple[str, ...]
 
 
 def _with_own_worker(part: str) -> str:
-    """The raylet's flag that says how a worker is started, with our program in the place of Ray's."""
+    """The raylet's flag with the command of a worker, with our program in the place of Ray's."""
     words = [
         worker_main.__file__ if word.endswith(f"/{worker_main.RAY_WORKER}") else word for word in shlex.split(part)
     ]
@@ -84,7 +84,7 @@ def _with_own_worker(part: str) -> str:
 
 
 def _persist_no_ports(session: str, node: str, agents: tuple[str, ...]) -> None:
-    """The raylet waits until its agents have written down their ports; -1 is Ray's own word for "has none"."""
+    """Write down the ports that the raylet waits for; -1 is Ray's own value for an agent without one."""
     core = raylet()
     for port in (port for agent in agents for port in AGENTS[agent]):
         core.persist_port(session, node, getattr(core, f"{port}_PORT_NAME"), -1)

@@ -1,4 +1,4 @@
-"""How this pod's part of the job's Ray cluster is started: flags and environment. Pure; `raystart` reads the flags.
+"""Command and environment of this pod's Ray node. Pure; `node_main` parses the flags.
 
 Each flag is measured (docs/worker.md): no dashboard, no autoscaler, no log monitor, no memory monitor, fixed ports,
 token on, nice level 0, and a short reconnect so that a lost head is noticed. `--num-gpus 0` keeps Ray away from

@@ -28,7 +28,7 @@ _DASHBOARD_DEPS = "ray.dashboard.optional_deps"
 
 
 def parse_flags(flags: list[str]) -> argparse.Namespace:
-    """The flags of `raynode.node_flags`; an unknown one is an error, as it is for Ray."""
+    """Parse the flags of `start_command`; an unknown one is an error, as it is for Ray."""
     parser = argparse.ArgumentParser()
     for switch in ("head", "no-monitor", "block", "disable-usage-stats"):
         parser.add_argument(f"--{switch}", action="store_true")
@@ -98,7 +98,7 @@ def run_ray_start(flags: list[str]) -> None:
 
 
 def run_node(flags: list[str]) -> None:
-    """Until a process of Ray ends (exit code 1, the last line says which), or in rank 0's pod until the driver does."""
+    """Run until a process of Ray ends (exit code 1, the last line names it), or in rank 0's pod the driver."""
     install_lazy_imports()
     # Ray imports all that its dashboard could need, only to see whether it is there.
     sys.modules[_DASHBOARD_DEPS] = None  # type: ignore[assignment]
@@ -116,7 +116,7 @@ def run_node(flags: list[str]) -> None:
 
 
 def dead_process(node: Any) -> str:
-    """Which of the node's processes has ended, and how; empty while all live."""
+    """The process of the node that has ended, and its end; empty while all live."""
     dead = node.dead_processes()
     if not dead:
         return ""

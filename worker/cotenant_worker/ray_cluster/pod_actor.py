@@ -26,7 +26,7 @@ from cotenant_worker.supervision.messages import (
 _BATCH_S = 0.05
 _POLL_S = 5.0
 _DRIVER_SILENT_S = 25.0
-"""A driver asks for events again at once; one that has not for this long is frozen, or its network is gone."""
+"""A driver polls for events without a pause; one that has not for this long is frozen, or its network is gone."""
 
 
 class PodActor:
@@ -39,7 +39,7 @@ class PodActor:
         self._polled_at = 0.0
 
     async def attach(self) -> str:
-        """Which launcher this is: the one of a replacement pod is another."""
+        """Connect to the launcher and return its identity: the one of a replacement pod is another."""
         self._channel = await Channel.connect(layout.socket_path(), MESSAGES, 10.0)
         self._channel.send(Hello("actor"))
         self._polled_at = time.monotonic()
@@ -48,7 +48,7 @@ class PodActor:
         return f"{socket.st_ino}-{socket.st_ctime_ns}"
 
     async def _watch_driver(self) -> None:
-        """Connections to a frozen head stay open, so only its silence tells: the launcher then ends this pod."""
+        """Report a silent driver: connections to a frozen head stay open. The launcher then ends this pod."""
         left = _DRIVER_SILENT_S
         while left > 0:
             await asyncio.sleep(left)
@@ -62,7 +62,7 @@ class PodActor:
         self._events.put_nowait(PodLost("its launcher ended"))
 
     async def events(self) -> list[Message]:
-        """The next events; an empty list after some seconds of silence, which tells the driver that we live."""
+        """The next events; an empty list after some seconds of silence, as a sign of life."""
         batch: list[Message] = []
         self._polled_at = time.monotonic()
         with contextlib.suppress(TimeoutError):

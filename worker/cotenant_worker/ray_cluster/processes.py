@@ -1,4 +1,4 @@
-"""This pod's part of the job's Ray cluster, as processes: `ray start`, and the driver in rank 0's pod."""
+"""Ray as child processes of the launcher: this pod's node, and in rank 0's pod the driver."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class RayProcesses:
             self._driver = self._spawn("driver", driver, env)
             waits.append(self._driver.exit)
         elif self.is_head:
-            self._driver = self._node  # one process: `raystart`
+            self._driver = self._node  # one process: `node_main`
         if not self.is_head and not await self._wait_until_joined(waits):
             return self._join_timeout()
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -73,9 +73,9 @@ class RayProcesses:
         return self._finish_after(self._driver if driver_ended and self._driver is not None else self._node)
 
     async def _wait_until_joined(self, waits: Sequence[asyncio.Future[int]]) -> bool:
-        """Whether the node has ended or is used in time: the job's patience for the head to come, and again to join.
+        """True once the node has ended or is in use: the rendezvous timeout for the head to come, and again to join.
 
-        Ray, cut off in the middle of it, waits for one answer after another, each with a patience of its own.
+        Ray, cut off in the middle of it, waits for one answer after another, each with a timeout of its own.
         """
         await asyncio.wait(waits, timeout=2.0 * self.contract.rendezvous_timeout_s)
         return self.joined or any(each.done() for each in waits)
@@ -145,7 +145,7 @@ class RayProcesses:
         return with_limits(ray_environment(self.inherited, self.contract, home=str(home)), self.limits)
 
     async def drain(self, deadline_s: float) -> None:
-        """Mode `rayTrain`: SIGTERM makes `ray start` drain its node, which Ray Train tells its workers about."""
+        """Mode `rayTrain`: SIGTERM makes `ray start` drain its node; Ray Train passes that on to its workers."""
         if self._node is not None and self._node.alive:
             self._node.signal(signal.SIGTERM)
             await asyncio.wait([self._node.exit], timeout=deadline_s)
@@ -156,7 +156,7 @@ class RayProcesses:
 
 
 def failure_line(lines: Sequence[str]) -> str:
-    """What is the reason in the last lines of a log: a line of ours, else the exception that ends a traceback."""
+    """The reason in the last lines of a log: a line of ours, else the exception that ends a traceback."""
     for line in reversed(lines):
         if line.startswith("cotenant: "):
             return line.removeprefix("cotenant: ")

@@ -1,7 +1,4 @@
-"""What a start of Ray waits for: asked for every 20 ms, where Ray sleeps for whole seconds, and as long as the job has.
-
-The patience is the job's rendezvous timeout.
-"""
+"""Waits in the start of Ray: polled every 20 ms, where Ray sleeps for whole seconds, for the rendezvous timeout."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ def raylet() -> Any:
 
 
 def retry_get_node(get_node: Any) -> Any:
-    """Ray gives a raylet 30 s to become known; a busy machine needs more, and the job says how much it has."""
+    """Retry `get_node`: Ray gives a raylet 30 s to become known, a busy machine needs more."""
 
     def wait(*args: Any, **kwargs: Any) -> Any:
         end = time.monotonic() + _rendezvous_timeout_s()

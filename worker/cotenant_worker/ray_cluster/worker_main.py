@@ -1,6 +1,7 @@
-"""Ray's worker process of a job's node, which becomes the pod's actor: Ray's own program, after `import_less`.
+"""Ray's worker process of a job's node, which becomes the pod's actor: Ray's own program, after
+`install_lazy_imports`.
 
-Run by path, by the raylet, in the place of Ray's `default_worker.py`. `leanray` puts it there.
+Run by path, by the raylet, in the place of Ray's `default_worker.py`. `lean_node` puts it there.
 """
 
 import importlib.util

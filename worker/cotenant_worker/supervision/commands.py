@@ -1,4 +1,4 @@
-"""What the supervisor tells the pods to do."""
+"""Commands of the supervisor, which the conductor carries out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Ask the ranks to save and leave: the world changes its size."""
+    """Ask the ranks to save and leave: the group changes its size."""
 
     generation: int
 

@@ -1,6 +1,7 @@
-"""Carries the supervisor's commands to the pods and their events back to it. One per attempt, in rank 0's pod.
+"""The conductor of an attempt: brings events of the pods to the supervisor and carries its commands out.
 
-The driver runs it over Ray actors; a launcher whose world is one rank runs it over itself. What differs is `Pods`.
+One per attempt, in rank 0's pod: over Ray actors in the driver, over the launcher itself where the group is one rank.
+What differs is `Pods`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from cotenant_worker.supervision.worker_group import WorkerGroup
 
 _TICK_S = 0.1
 POD_SILENT_S = 6.0
-"""A pod that lives answers at least every five seconds (`actor`)."""
+"""A pod that lives answers at least every five seconds (`pod_actor`)."""
 _PORTS = range(24000, 30000)
 """Below the ephemeral range, so that no outgoing connection takes the port between our look and the rank's bind."""
 
@@ -77,13 +78,13 @@ class Conductor:
     verdict: asyncio.Future[Finish] = field(init=False)
     _heartbeats: dict[int, RankHeartbeat] = field(default_factory=dict)
     _last_contact: dict[int, float] = field(default_factory=dict)
-    """Pod → when its actor last answered; empty where the only pod is our own."""
+    """Pod → the time its actor last answered; empty where the only pod is our own."""
     _calls: dict[int, int] = field(default_factory=dict)
     _calls_per_s: float = 0.0
     _stop_reason: str = ""
     _reported_hang: int | None = None
     _started_at: float = 0.0
-    """When the ranks were last started."""
+    """Of the ranks' last start."""
     _reported_stall_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -91,7 +92,7 @@ class Conductor:
         self.verdict = asyncio.get_running_loop().create_future()
 
     async def run(self) -> Finish:
-        """Tick until there is a verdict, then tell every pod."""
+        """Tick until there is a verdict."""
         while not self.verdict.done():
             await self._execute(self.supervisor.tick(self.clock()))
             if self.supervisor.state is GroupState.RUNNING:
@@ -101,11 +102,11 @@ class Conductor:
         return self.verdict.result()
 
     def record_contact(self, pod: int) -> None:
-        """The pod's actor has answered, if only that there is nothing new."""
+        """Note that the pod's actor has answered, if only that there is nothing new."""
         self._last_contact[pod] = self.clock()
 
     async def handle(self, pod: int, event: PodEvent) -> None:
-        """One event of one pod's launcher."""
+        """Act on one event of one pod."""
         now = self.clock()
         supervisor = self.supervisor
         match event:
@@ -144,8 +145,8 @@ class Conductor:
         await self._execute(commands)
 
     async def _agree_on_stop(self) -> None:
-        """Every pod has told how far its ranks are: name the safe point at which all of them stop."""
-        expected = {member.rank for member in self.supervisor.ranks} - set(self.supervisor.exits)
+        """Name the safe point at which all ranks stop, once every pod has reported how far its ranks are."""
+        expected = {assignment.rank for assignment in self.supervisor.ranks} - set(self.supervisor.exits)
         if self._stop_reason and expected <= set(self._calls):
             self._stop_reason = ""
             at = common_stop_call(list(self._calls.values()), self._calls_per_s)
@@ -202,20 +203,20 @@ class Conductor:
         self.pods.send_to_head(ProgressWarning(key, text))
 
     def _clear_warnings(self) -> None:
-        """What went well in the end did not hang."""
+        """A job that went well in the end did not hang."""
         for key, told in (("hang", self._reported_hang is not None), ("stall", self._reported_stall_s > 0)):
             if told:
                 self._warn(key, "")
 
     def _current_generation(self) -> tuple[list[RankHeartbeat], list[int], set[int]]:
-        """What the ranks of this start said last, who they are, which of them have ended."""
+        """(last heartbeats, ranks, ranks that have ended) of the current generation."""
         supervisor = self.supervisor
         beats = [beat for beat in self._heartbeats.values() if beat.generation == supervisor.generation]
-        return beats, [member.rank for member in supervisor.ranks], set(supervisor.exits)
+        return beats, [assignment.rank for assignment in supervisor.ranks], set(supervisor.exits)
 
     def _pod_silent(self, ranks: Collection[int]) -> bool:
-        """A rank whose whole pod is silent is no program that hangs: Ray, or the driver's patience, says so soon."""
-        pods = {member.pod for member in self.supervisor.ranks if member.rank in ranks}
+        """A rank whose whole pod is silent is no program that hangs: Ray, or the driver, reports the loss soon."""
+        pods = {assignment.pod for assignment in self.supervisor.ranks if assignment.rank in ranks}
         return any(self.clock() - self._last_contact.get(pod, self.clock()) > POD_SILENT_S for pod in pods)
 
     async def _execute(self, commands: list[Command]) -> None:
@@ -258,13 +259,13 @@ class Conductor:
         await self._broadcast(StartRanks(group))
 
     async def _broadcast(self, message: PodCommand) -> None:
-        """To all pods at once; a pod that is gone is noticed by its own feed, not here."""
+        """Send to all pods at once; a pod that is gone is noticed by its own feed, not here."""
         sends: list[Awaitable[Any]] = [self.pods.send(pod, message) for pod in list(self.supervisor.addresses)]
         await asyncio.gather(*sends, return_exceptions=True)
 
 
 def free_ports(address: str, count: int) -> list[int]:
-    """Ports of `address` that nobody listens on, different every time."""
+    """Free TCP ports of `address`, different every time; OSError where there are not so many."""
     found: list[int] = []
     for port in random.SystemRandom().sample(_PORTS, 200):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:

@@ -1,11 +1,11 @@
-"""Finds a collective, or a meeting before the first one, that will not end; names who did not come to it. Pure.
+"""Detection of a collective, or of a rendezvous before the first one, that will not end, with the missing ranks. Pure.
 
-Every rank counts the collectives that it has entered. In a healthy world the counts differ for moments only. When the
-ranks that are ahead have stood still for long, those are missing who have entered fewer, and those who have entered as
-many but have not been heard of for as long: frozen in the middle of it.
+Every rank counts the collectives that it has entered. In a healthy group the counts differ for moments only. When the
+ranks that are ahead have stood still for long, those are missing that have entered fewer, and those that have entered
+as many but whose heartbeats have been away for as long: frozen in the middle of it.
 
 Before that, ranks wait for each other in `init_process_group`, or to form our own ring. While none has come there, all
-of them may be loading data and nobody waits; once some have, those are missing who have not.
+of them may be loading data and no rank waits; once some have, those are missing that have not.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from cotenant.contract import Contract
 
 WARN_AFTER_S = 30.0
-"""After this a hang is told as a warning."""
+"""After this a hang becomes a warning of the job."""
 _HANG_TIMEOUT_S = 600
-"""As long as torch lets NCCL wait: what trains under torchrun, one rank evaluating alone say, trains here."""
+"""As long as torch lets NCCL wait: what trains under torchrun, as with one rank that evaluates alone, trains here."""
 
 
 def hang_timeout_s(contract: Contract) -> float:
@@ -28,7 +28,7 @@ def hang_timeout_s(contract: Contract) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RankHeartbeat:
-    """What a rank's side thread says about once a second."""
+    """A rank's state, sent by its side thread twice a second; a message of its own."""
 
     rank: int
     generation: int
@@ -39,26 +39,26 @@ class RankHeartbeat:
     seen_at: float = 0.0
     moved_at: float = 0.0
     rendezvous_count: int = 0
-    """How often it has come to `init_process_group`."""
+    """Arrivals at `init_process_group`."""
     in_rendezvous: bool = False
     """It waits there."""
     rendezvoused: bool = False
-    """It has been there with all ranks of the job, so that each of them has begun to say beats."""
+    """It has been there with all ranks of the job, so that each of them has begun to send heartbeats."""
     loop_count: int = 0
-    """How often its loop has come round: steps, reports, calls of `should_stop`."""
+    """Turns of its loop: steps, reports, calls of `should_stop`."""
     looped_at: float = 0.0
     collective: str = ""
     """The collective of torch's that it is in, of whatever group."""
     uncounted: bool = False
-    """It does nothing that is counted: whether it gets on cannot be told."""
+    """It does nothing that is counted: its progress cannot be seen."""
 
     @property
     def progress(self) -> tuple[int, int, int, bool]:
-        """What changes when the rank gets on."""
+        """The part that changes when the rank gets on."""
         return (self.generation, self.sequence, self.rendezvous_count, self.in_rendezvous)
 
     def following(self, before: RankHeartbeat | None, now: float) -> RankHeartbeat:
-        """This one, seen now, with the times of what has not changed since `before`."""
+        """This heartbeat, seen `now`, with the times of what has not changed since `before`."""
         moved = before is None or before.progress != self.progress
         turned = before is None or before.loop_count != self.loop_count
         return replace(
@@ -72,7 +72,7 @@ class RankHeartbeat:
 @dataclass(frozen=True, slots=True)
 class Hang:
     sequence: int
-    """Of the collective; less than 0 for a meeting."""
+    """Of the collective; less than 0 for a rendezvous."""
     missing: tuple[int, ...]
     for_s: float
     message: str
@@ -81,7 +81,7 @@ class Hang:
 def find_hang(
     beats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int], now: float, timeout_s: float
 ) -> Hang | None:
-    """The collective that hangs, or None. `ranks` are all of this start, `ended` those that have left."""
+    """Find the collective that hangs. `ranks` are all of this generation, `ended` those that have left."""
     beats = [*beats, *_silent_ranks(beats, ranks, ended)]
     # One that fell silent before it counted its first stands at none, while others have gone on to theirs.
     counted = [beat for beat in beats if beat.sequence >= 0 or now - beat.seen_at >= timeout_s]
@@ -108,7 +108,7 @@ def find_hang(
 def _silent_ranks(
     beats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int]
 ) -> list[RankHeartbeat]:
-    """Ranks that froze between the meeting and their first beat, which others prove to have taken place."""
+    """Ranks that froze between the rendezvous and their first heartbeat: others prove that it took place."""
     if not any(beat.rendezvoused for beat in beats):
         return []
     silent = set(ranks) - {beat.rank for beat in beats} - set(ended)
@@ -119,7 +119,7 @@ def _silent_ranks(
 def find_missing_rendezvous(
     beats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int], now: float, timeout_s: float
 ) -> Hang | None:
-    """The ranks that others wait for to meet them, or None. `ranks` are all of this start."""
+    """Find the rendezvous that hangs. `ranks` are all of this generation."""
     known = {beat.rank: beat for beat in beats}
     inside = [beat for beat in beats if beat.in_rendezvous and beat.rank not in ended]
     frozen = {beat.rank for beat in inside if now - beat.seen_at >= timeout_s}
@@ -143,12 +143,12 @@ def find_missing_rendezvous(
 
 
 def rank_to_blame(hang: Hang, ended: Collection[int]) -> int:
-    """Who is named: one that has left will never come."""
+    """The rank that is named: one that has left will never come."""
     return next((rank for rank in hang.missing if rank in ended), hang.missing[0])
 
 
 def timeout_for(hang: Hang, ended: Collection[int], timeout_s: float) -> float:
-    """A meeting that a rank has left for good is not waited for: `TOLD_S` only, in case its end means more."""
+    """Seconds to wait: `WARN_AFTER_S` where a rank can no longer come to a rendezvous, in case its end means more."""
     hopeless = hang.sequence < 0 and any(rank in ended for rank in hang.missing)
     return min(WARN_AFTER_S, timeout_s) if hopeless else timeout_s
 

@@ -1,4 +1,4 @@
-"""What ranks, launchers, pods of parameter servers and the conductor send each other: one frozen dataclass per `op`.
+"""Messages between ranks, launchers, parameter servers and the conductor: one frozen dataclass per `op`.
 
 The shim speaks the same JSON lines from a tenant's interpreter, where nothing of this package can be imported; a test
 decodes all that it sends. Times `…_unix_s` are seconds since 1970; durations `…_s` are seconds.
@@ -42,7 +42,7 @@ class PhaseReached:
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """How far a rank is, with the metrics of that step."""
+    """Progress of a rank, with the metrics of that step."""
 
     rank: int
     step: int
@@ -88,7 +88,7 @@ class PreflightTimes:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveBackend:
-    """What the program's process group is made of: `nccl` or `gloo`."""
+    """Backend of the program's process group: `nccl` or `gloo`."""
 
     rank: int
     name: str
@@ -130,7 +130,7 @@ RankReport: TypeAlias = (
     | MemoryPeak
     | ProgressWarning
 )
-"""What rank 0's pod keeps on its `ProgressBoard`."""
+"""Kept on the `ProgressBoard` of rank 0's pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class PodReady:
 class RankExited:
     exit: RankExit
     age_s: float
-    """How long ago it ended: clocks of two pods differ, `exit.at` holds in its own."""
+    """Time since it ended: clocks of two pods differ, `exit.at` holds in its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class RankStopped:
 
 @dataclass(frozen=True, slots=True)
 class SafePoints:
-    """How far the ranks of a pod are that were asked to leave."""
+    """Progress of the ranks of a pod that were asked to leave."""
 
     calls: dict[int, int]
     """Rank → its calls of `should_stop`."""
@@ -210,7 +210,7 @@ PodEvent: TypeAlias = (
     | PodLost
     | Preempt
 )
-"""What the conductor acts on."""
+"""Events that the conductor acts on."""
 
 # -- the conductor to the launchers ----------------------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class StopAtCall:
 
 @dataclass(frozen=True, slots=True)
 class HeadSilent:
-    """Rank 0's pod has not been heard of."""
+    """No sign of life from rank 0's pod."""
 
     silent_s: float
 
@@ -252,7 +252,7 @@ class FinishAttempt:
 
 
 PodCommand: TypeAlias = StartRanks | KillRanks | Resize | Preempt | StopAtCall | HeadSilent | FinishAttempt
-"""What a launcher carries out."""
+"""Commands that a launcher carries out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ class Restarted:
 
 
 HeadMessage: TypeAlias = ForwardedReport | ProgressWarning | Restarted
-"""What the conductor sends to rank 0's pod only."""
+"""Sent to rank 0's pod only."""
 
 # -- between rank 0's pod and the pods of parameter servers ----------------------------------------------------------
 

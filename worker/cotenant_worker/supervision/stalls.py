@@ -1,9 +1,9 @@
-"""Finds that a whole world stands still: no rank steps, reports or reduces any more. Pure.
+"""Detection of a group that stands still: no rank steps, reports or reduces any more. Pure.
 
 `hangs` finds ranks that others wait for. Where all of them wait, for a lock, for data, for a collective of a framework
-that we do not count, or one turns for ever in a loop of its own, nobody is behind: but nothing gets on either. That may
-be right (an evaluation, a long write), so it is only said, unless the job says how long it may last. What is never
-right is that all are in collectives of torch's and none of them ends: one reduces while another broadcasts.
+that is not counted, or one turns in an endless loop, no rank is behind: but nothing gets on either. That may be right
+(an evaluation, a long write), so it is only a warning, unless the job limits it. What is never right is that all are in
+collectives of torch's and none of them ends: one reduces while another broadcasts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cotenant.contract import Contract
 from cotenant_worker.supervision.hangs import WARN_AFTER_S, RankHeartbeat
 
 FIRST_WARNING_S = 120.0
-"""When a standstill is said first; then each time that it has lasted twice as long."""
+"""The first warning of a stall; then one each time that it has lasted twice as long."""
 _SILENT_S = 10.0
 _UNCOUNTED_HINT = ". Steps of a plain loop in JAX are not seen: if it made some, let it report() them"
 
@@ -29,10 +29,10 @@ def stall_timeout_s(contract: Contract) -> float | None:
 @dataclass(frozen=True, slots=True)
 class Stall:
     rank: int
-    """The one that the rest is told about: the first that says nothing, else the first."""
+    """The rank that is named: the first that is silent, else the first."""
     for_s: float
     all_heard_from: bool
-    """Every rank is heard of. One that is not may train, in a way that nobody counts."""
+    """Every rank sends heartbeats that count something. One that does not may train unseen."""
     mismatched: bool
     """Every rank is in a collective of torch's, and none of them ends: they do not fit together."""
     message: str
@@ -47,9 +47,9 @@ def find_stall(
     timeout_s: float,
     mismatch_timeout_s: float = WARN_AFTER_S,
 ) -> Stall | None:
-    """The standstill of all ranks that live, `live`, or None. They began at `began_at`.
+    """Find the stall of all ranks in `live`, which started at `started_at`.
 
-    `patience_s` is for one that may be right, `waits_s` for ranks that wait for each other in collectives.
+    `timeout_s` is for one that may be right, `mismatch_timeout_s` for ranks that wait for each other in collectives.
     """
     live = sorted(live)
     known = {beat.rank: beat for beat in beats if beat.rank in live}

@@ -1,7 +1,8 @@
-"""Ranks of this pod, or its server, that somebody has stopped (SIGSTOP) and nobody lets go on. For the launcher.
+"""Ranks of this pod, or its parameter server, that were stopped (SIGSTOP) and are not continued.
 
-In a collective others notice that one does not come (`hangs`). A rank that is stopped after its last one, or that never
-meets anybody, would keep its GPUs for ever: the kernel knows that it cannot move. What merely takes long is not meant.
+In a collective the other ranks notice that one does not come (`hangs`). A rank that is stopped after its last one, or
+that never meets another, would keep its GPUs without end: the kernel knows that it cannot move. Slow ranks do not
+count.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ class StoppedRanks:
     _stopped_since: dict[tuple[int, int, int], float] = field(default_factory=dict)
 
     async def watch(self) -> None:
-        """For ever: say which rank has stood for `patience_s`, once."""
+        """Report every rank that has been stopped for `timeout_s`, once."""
         while True:
             await asyncio.sleep(_CHECK_INTERVAL_S)
             for rank, generation, for_s in self.check(time.monotonic()):
                 self.emit(RankStopped(rank, generation, for_s))
 
     def check(self, now: float) -> list[tuple[int, int, float]]:
-        """(rank, generation, seconds) of those whose patience is over now."""
+        """(rank, generation, seconds) of those that reach `timeout_s` now."""
         stopped = {run for run in self.ranks() if is_stopped(run[2])}
         self._stopped_since = {run: self._stopped_since.get(run, now) for run in stopped}
         over = [run for run, since in self._stopped_since.items() if now - since >= self.timeout_s]
         found = [(rank, generation, now - self._stopped_since[rank, generation, pid]) for rank, generation, pid in over]
         for run in over:
-            self._stopped_since[run] = float("inf")  # said
+            self._stopped_since[run] = float("inf")  # reported
         return sorted(found)

@@ -1,7 +1,7 @@
-"""What happens to a world of ranks: start, failure, restart, end. A pure state machine.
+"""The state machine of a group of ranks: start, failure, restart, end. Pure.
 
-Events come in with their time, commands come out. It runs in the driver of rank 0's pod, or inside the launcher when
-the world is one rank; neither knows the rules, both only carry commands out.
+Events come in with their time, commands come out; the conductor carries them out. As in torchelastic's agent a failure
+stops the whole group; unlike there, only ranks that were killed from outside are started again in place.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ class GroupState(StrEnum):
     FORMING = "forming"
     RUNNING = "running"
     SETTLING = "settling"
-    """A rank failed; others may still tell why."""
+    """A rank failed; the ends of others may still explain it."""
     STOPPING = "stopping"
     PREEMPTING = "preempting"
     DONE = "done"
 
 
 SETTLE_S = 0.5
-"""How long a first failure waits for a better explanation."""
+"""For a better explanation, after a first failure."""
 COLLATERAL_S = 20.0
-"""How long failures that only say "my peer went" wait for the peer: a lost pod takes Ray some seconds to notice."""
+"""For the peer, after failures that only blame one: a lost pod takes Ray some seconds to notice."""
 STOP_S = 10.0
 MAX_KILL_RESTARTS = 20
-"""Ranks killed from outside (SIGKILL without an out-of-memory kill) are restarted this often, at nobody's expense."""
+"""Restarts in place of ranks killed from outside (SIGKILL without an out-of-memory kill), at no cost to the job."""
 
 
 def leave_budget_s(contract: Contract) -> float:
-    """Seconds that ranks have when a pod is asked to go: five are kept for ourselves, less of a short grace period."""
+    """Seconds that ranks have once a pod is asked to go: five are kept for the launcher, less of a short grace."""
     return max(1.0, contract.grace_s - min(5.0, contract.grace_s / 4))
 
 
@@ -53,10 +53,10 @@ class Supervisor:
     exits: dict[int, RankExit] = field(default_factory=dict)
     lost_pods: dict[int, str] = field(default_factory=dict)
     ready_servers: set[int] = field(default_factory=set)
-    """Parameter servers that are there."""
+    """Parameter servers that have connected."""
     _deadline: float = 0.0
     _after_stop: Command | None = None
-    """What follows when the running generation has stopped."""
+    """Follows when the running generation has stopped."""
 
     # -- events -----------------------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ class Supervisor:
         self.lost_pods.pop(pod, None)
         if self.state is GroupState.FORMING:
             return self._start_when_complete(now)
-        if self.state is GroupState.RUNNING and pod not in {member.pod for member in self.ranks}:
+        if self.state is GroupState.RUNNING and pod not in {assignment.pod for assignment in self.ranks}:
             self._deadline = now + max(5.0, self.contract.grace_s - 5.0)
             return self._stop_then(
                 self._next_generation(f"pod {pod} joined; the world grows"), now, save=True, wait_s=self._deadline - now
@@ -75,7 +75,7 @@ class Supervisor:
     def pod_lost(self, pod: int, why: str, now: float) -> list[Command]:
         self.lost_pods[pod] = why
         if self.addresses.pop(pod, None) is None:
-            return []  # not there, or told twice: by its launcher's end and by its node's
+            return []  # not there, or reported twice: by its launcher's end and by its node's
         if self.state in (GroupState.DONE, GroupState.PREEMPTING):
             return []
         if self.state is GroupState.FORMING:
@@ -94,7 +94,7 @@ class Supervisor:
         return self._start_when_complete(now) if self.state is GroupState.FORMING else []
 
     def server_lost(self, server: int, why: str, now: float) -> list[Command]:
-        """What it held is gone: the ranks go on from the last checkpoint, in a new attempt."""
+        """Parameters are gone: the ranks go on from the last checkpoint, in a new attempt."""
         self.ready_servers.discard(server)
         if self.state in (GroupState.FORMING, GroupState.PREEMPTING, GroupState.DONE):
             return []
@@ -103,13 +103,13 @@ class Supervisor:
 
     def mark_ranks_gone(self, pod: int, now: float) -> None:
         """Ranks of a lost pod will not report their end."""
-        for member in self.ranks:
-            if member.pod == pod and member.rank not in self.exits:
-                self.exits[member.rank] = RankExit(member.rank, self.generation, None, None, now, stopped=True)
+        for assignment in self.ranks:
+            if assignment.pod == pod and assignment.rank not in self.exits:
+                self.exits[assignment.rank] = RankExit(assignment.rank, self.generation, None, None, now, stopped=True)
 
     def rank_exited(self, exit_: RankExit, now: float) -> list[Command]:
         if exit_.generation != self.generation or self.state is GroupState.DONE or exit_.rank in self.exits:
-            return []  # of an older start, or said twice: by a pod to its next actor
+            return []  # of an older generation, or sent twice: by a pod to its next actor
         self.exits[exit_.rank] = exit_
         if self.state in (GroupState.STOPPING, GroupState.PREEMPTING):
             return self._advance_stop(now)
@@ -123,7 +123,7 @@ class Supervisor:
         return self.tick(now)
 
     def rank_hung(self, rank: int, message: str, now: float) -> list[Command]:
-        """This rank keeps others waiting, or the whole job, and will not go on."""
+        """A rank keeps others waiting, or the whole job, and will not go on."""
         left = self.exits.get(rank)
         if left is None or left.code != 0:
             return self._fail("HungCollective", rank, message, now)
@@ -131,7 +131,7 @@ class Supervisor:
         return self._fail("ExitedEarly", rank, why, now)
 
     def group_stalled(self, rank: int, message: str, now: float) -> list[Command]:
-        """Nothing has got on for as long as the job allows."""
+        """The group has stood still for as long as the job allows."""
         return self._fail("Stalled", rank, message, now)
 
     def _fail(self, reason: str, rank: int, message: str, now: float) -> list[Command]:
@@ -160,13 +160,13 @@ class Supervisor:
     # -- rules ------------------------------------------------------------------------------------------------
 
     def _start_when_complete(self, now: float) -> list[Command]:
-        """The first start, once everybody has come."""
+        """Start the first generation once all pods and servers are there."""
         pods_ready = len(self.addresses) == len(self.contract.pods)
         complete = pods_ready and len(self.ready_servers) == len(self.contract.servers)
         return self._start(now, "") if complete else []
 
     def _causes_known(self) -> bool:
-        """Every rank has ended; but where all of them blame a peer, that may be a server, whose loss is told soon."""
+        """Every rank has ended; but where all of them blame a peer, the news of a lost server may be on its way."""
         blame_a_server = bool(self.contract.servers) and all(each.collateral for each in self.exits.values())
         return len(self.exits) == len(self.ranks) and not blame_a_server
 
@@ -184,11 +184,11 @@ class Supervisor:
         return self._finish(Finish(0, "Completed", f"{who} ended with 0"))
 
     def _restart_or_finish(self, cause: Cause, now: float) -> list[Command]:
-        """A generation failed by this cause: again in place, or the end."""
+        """Start again in place after this cause of a failure, or end the attempt."""
         if cause.killed and self.kill_restarts < MAX_KILL_RESTARTS:
             self.kill_restarts += 1
             return self._stop_then(self._next_generation(cause.message), now)
-        pod = next((member.pod for member in self.ranks if member.rank == cause.rank), None)
+        pod = next((assignment.pod for assignment in self.ranks if assignment.rank == cause.rank), None)
         again = f"; the ranks had been started again {self.kill_restarts} times, each time that one was killed"
         message = cause.message + (again if cause.killed else "")
         finish = Finish(cause.code, cause.reason, message, cause.rank, cause.signal, cause.tail, pod)
@@ -204,7 +204,7 @@ class Supervisor:
         return [order, *self._advance_stop(now)]
 
     def _advance_stop(self, now: float) -> list[Command]:
-        """The generation is being stopped: when nothing of it is left, go on."""
+        """Go on once nothing is left of the generation that is being stopped."""
         following = self._after_stop
         if following is None or (len(self.exits) < len(self.ranks) and now < self._deadline):
             return []

@@ -1,4 +1,4 @@
-"""All ranks of one start of a job: who they are, where they run, and where they meet. Values; made by `supervision`."""
+"""All ranks of one start of a job: where each runs, and where they meet. Values."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from cotenant.contract import Contract
 
 @dataclass(frozen=True, slots=True)
 class RankAssignment:
-    """One rank of a world: where it runs, and which grant of the contract it holds."""
+    """One rank of a group: where it runs, and which grant of the contract it holds."""
 
     rank: int
     pod: int
     ip: str
     local_rank: int
     grant: int
-    """The rank in the contract; differs from `rank` once an elastic world has shrunk."""
+    """The rank in the contract; differs from `rank` once an elastic group has shrunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class WorkerGroup:
         return len(self.ranks)
 
     def of_pod(self, pod: int) -> tuple[RankAssignment, ...]:
-        return tuple(member for member in self.ranks if member.pod == pod)
+        return tuple(assignment for assignment in self.ranks if assignment.pod == pod)
 
 
 def assign_ranks(contract: Contract, addresses: Mapping[int, str]) -> tuple[RankAssignment, ...]:
-    """Ranks of the pods that are there, in pod order, numbered without gaps.
+    """Assign ranks to the pods that are there, in pod order, numbered without gaps.
 
     A Ray Train program is one process, in rank 0's pod: Ray Train makes its workers itself.
     """

@@ -1,0 +1,40 @@
+"""Preparation of a pod before its ranks start: the collective, the command line, the limits of GPU memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cotenant import names
+from cotenant.contract import Contract
+from cotenant_worker.progress.progress_board import ProgressBoard
+from cotenant_worker.progress.termination import log_line
+from cotenant_worker.ranks.environment import choose_collective
+from cotenant_worker.ranks.memory_limits import memory_limits_of
+from cotenant_worker.ranks.rank_processes import LocalRanks
+from cotenant_worker.ray_cluster.processes import RayProcesses
+from cotenant_worker.supervision.commands import Finish
+
+
+def publish_choices(contract: Contract, board: ProgressBoard, command_warning: str) -> None:
+    """Show what was chosen for the job otherwise than it asks; `command_warning` is empty where its command fits."""
+    board.collective, warning = choose_collective(contract)
+    board.warn("collective", warning)
+    board.warn("command", command_warning)
+    if command_warning:
+        log_line(command_warning)
+
+
+async def apply_memory_limits(
+    contract: Contract, board: ProgressBoard, ranks: LocalRanks, ray: RayProcesses
+) -> Finish | None:
+    """Limit the GPU memory of ranks and, in mode `rayTrain`, of Ray; a verdict where the pod must not start."""
+    limits, problems = await asyncio.to_thread(memory_limits_of, contract)
+    for key, text in problems:
+        board.warn(key, text)
+        log_line(text)
+    if isinstance(limits, str):
+        return Finish(names.EXIT_QUOTA, "Quota", limits)
+    ranks.limits = limits
+    if contract.mode == "rayTrain":
+        ray.limits = min(limits.values(), key=lambda env: env.get("XLA_CLIENT_MEM_FRACTION", "1"), default={})
+    return None
