@@ -64,7 +64,9 @@ class Heard(SimpleNamespace):
 
     def __init__(self) -> None:
         super().__init__(
-            verdict=asyncio.get_running_loop().create_future(), events=[], record_contact=lambda _pod: None
+            verdict=asyncio.get_running_loop().create_future(),
+            events=[],
+            watchdog=SimpleNamespace(record_contact=lambda _pod: None),
         )
 
     async def handle(self, pod: int, event: Any) -> None:

@@ -60,7 +60,7 @@ async def test_a_standstill_is_said_and_ends_the_attempt_only_where_the_job_says
         turned = turns.get(now[0], turned)
         said = RankHeartbeat(0, 0, -1, loop_count=turned)
         await conductor.handle(0, said)
-        await conductor._check_stalls()
+        await conductor._execute(conductor.watchdog.check_stalls())
         ended = now[0] if KillRanks(0) in pods.commands else None
         now[0] += 1.0
     assert (pods.texts, ended) == (texts, ends_at)
@@ -77,8 +77,8 @@ async def test_collectives_that_do_not_fit_together_hang_for_as_long_as_any_othe
         for rank, waits in enumerate(("all_reduce", "broadcast")):
             said = RankHeartbeat(rank, 0, 5, "a.py:1", loop_count=1, collective=waits)
             await conductor.handle(rank, said)
-        await conductor._check_hangs()
-        await conductor._check_stalls()
+        await conductor._execute(conductor.watchdog.check_hangs())
+        await conductor._execute(conductor.watchdog.check_stalls())
         ended = now[0] if KillRanks(0) in pods.commands else None
         now[0] += 1.0
     assert ended == 600.0
@@ -92,13 +92,13 @@ async def test_a_pod_that_is_cut_off_is_not_a_program_that_stands_still() -> Non
     conductor = Conductor(job, pods, clock=lambda: now[0])
     for pod in (0, 1):
         await conductor.handle(pod, PodReady("127.0.0.1"))
-        conductor.record_contact(pod)
+        conductor.watchdog.record_contact(pod)
     now[0] = 10.0
-    conductor.record_contact(0)
-    await conductor._check_stalls()
+    conductor.watchdog.record_contact(0)
+    await conductor._execute(conductor.watchdog.check_stalls())
     assert KillRanks(0) not in pods.commands
-    conductor.record_contact(1)
-    await conductor._check_stalls()
+    conductor.watchdog.record_contact(1)
+    await conductor._execute(conductor.watchdog.check_stalls())
     assert KillRanks(0) in pods.commands
 
 
@@ -110,7 +110,7 @@ async def test_what_was_said_of_a_standstill_is_taken_back_when_the_job_complete
     await conductor.handle(0, PodReady("127.0.0.1"))
     for now[0] in (1.0, 131.0):
         await conductor.handle(0, RankHeartbeat(0, 0, -1))
-    await conductor._check_stalls()
+    await conductor._execute(conductor.watchdog.check_stalls())
     ended = RankExit(0, 0, code, None, now[0])
     await conductor.handle(0, RankExited(ended, age_s=0.0))
     await conductor._execute(conductor.supervisor.tick(140.0))
@@ -131,12 +131,12 @@ async def test_a_rank_whose_whole_pod_is_silent_does_not_hang(quiet_s: float, ha
     for pod in (0, 1):
         await conductor.handle(pod, PodReady("127.0.0.1"))
     now[0] = 30.0 - quiet_s
-    conductor.record_contact(1)
+    conductor.watchdog.record_contact(1)
     now[0] = 1.0
     await conductor.handle(1, RankHeartbeat(1, 0, 4))
     await conductor.handle(0, RankHeartbeat(0, 0, 5))
     now[0] = 30.0
     await conductor.handle(0, RankHeartbeat(0, 0, 5))
     told.clear()
-    await conductor._check_hangs()
+    await conductor._execute(conductor.watchdog.check_hangs())
     assert told == ([KillRanks(0), KillRanks(0)] if hangs else [])

@@ -130,7 +130,7 @@ async def follow_pod(pod: int, pods: RayPods, conductor: Conductor) -> None:
 async def _forward_events(pod: int, pods: RayPods, conductor: Conductor) -> None:
     while not conductor.verdict.done():
         events = await pods.events(pod)
-        conductor.record_contact(pod)
+        conductor.watchdog.record_contact(pod)
         for event in events:
             await conductor.handle(pod, event)
 

@@ -1,0 +1,119 @@
+"""The watch over a running group: hangs and stalls become warnings of the job, then failures. No I/O.
+
+Heartbeats of the ranks and answers of the pods come in with their times; `hangs` and `stalls` find what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from cotenant.contract import Contract
+from cotenant_worker.supervision.commands import Command
+from cotenant_worker.supervision.hangs import (
+    WARN_AFTER_S,
+    RankHeartbeat,
+    find_hang,
+    find_missing_rendezvous,
+    hang_timeout_s,
+    rank_to_blame,
+    timeout_for,
+)
+from cotenant_worker.supervision.stalls import FIRST_WARNING_S, find_stall, stall_timeout_s
+from cotenant_worker.supervision.supervisor import Supervisor
+
+POD_SILENT_S = 6.0
+"""A pod that lives answers at least every five seconds (`pod_actor`)."""
+
+
+@dataclass(slots=True)
+class Watchdog:
+    contract: Contract
+    supervisor: Supervisor
+    warn: Callable[[str, str], None]
+    """(key, text) of a warning of the job; an empty text takes it back."""
+    clock: Callable[[], float]
+    _heartbeats: dict[int, RankHeartbeat] = field(default_factory=dict)
+    _last_contact: dict[int, float] = field(default_factory=dict)
+    """Pod → the time its actor last answered; empty where the only pod is our own."""
+    _started_at: float = 0.0
+    """Of the ranks' last start."""
+    _reported_hang: int | None = None
+    _reported_stall_s: float = 0.0
+
+    def ranks_started(self) -> None:
+        self._heartbeats = {}
+        self._started_at = self.clock()
+
+    def record_heartbeat(self, heartbeat: RankHeartbeat) -> None:
+        self._heartbeats[heartbeat.rank] = heartbeat.following(self._heartbeats.get(heartbeat.rank), self.clock())
+
+    def record_contact(self, pod: int) -> None:
+        """Note that the pod's actor has answered, if only that there is nothing new."""
+        self._last_contact[pod] = self.clock()
+
+    def check_hangs(self) -> list[Command]:
+        """Warn of a collective or rendezvous that hangs; the supervisor's commands once it has hung too long."""
+        timeout_s = hang_timeout_s(self.contract)
+        heartbeats, ranks, ended = self._current_generation()
+        now, first_s = self.clock(), min(WARN_AFTER_S, timeout_s)
+        hang = find_hang(heartbeats, ranks, ended, now, first_s)
+        hang = hang or find_missing_rendezvous(heartbeats, ranks, ended, now, first_s)
+        if hang is None:
+            if self._reported_hang is not None:
+                self.warn("hang", "")
+            self._reported_hang = None
+            return []
+        if self._reported_hang != hang.sequence:
+            self._reported_hang = hang.sequence
+            self.warn("hang", hang.message)
+        if hang.for_s < timeout_for(hang, ended, timeout_s) or self._pod_silent(hang.missing):
+            return []
+        return self.supervisor.rank_hung(rank_to_blame(hang, ended), hang.message, now)
+
+    def check_stalls(self) -> list[Command]:
+        """Warn of a group that stands still; the supervisor's commands once it has for longer than the job allows."""
+        if self.contract.mode == "rayTrain":
+            return []  # its driver waits, while Ray Train's own workers step
+        timeout_s, hang_s = stall_timeout_s(self.contract), hang_timeout_s(self.contract)
+        first_s = FIRST_WARNING_S if timeout_s is None else min(FIRST_WARNING_S, timeout_s)
+        heartbeats, ranks, ended = self._current_generation()
+        live, now = set(ranks) - ended, self.clock()
+        stall = find_stall(
+            heartbeats,
+            live,
+            started_at=self._started_at,
+            now=now,
+            timeout_s=first_s,
+            mismatch_timeout_s=min(WARN_AFTER_S, hang_s),
+        )
+        if stall is None:
+            if self._reported_stall_s:
+                self.warn("stall", "")
+            self._reported_stall_s = 0.0
+            return []
+        if stall.all_heard_from and stall.for_s >= 2 * self._reported_stall_s and self._reported_hang is None:
+            self._reported_stall_s = stall.for_s
+            self.warn("stall", stall.message)
+        if stall.mismatched and stall.for_s >= hang_s:
+            return self.supervisor.rank_hung(stall.rank, stall.message, now)
+        if timeout_s is not None and stall.for_s >= timeout_s and not self._pod_silent(live):
+            return self.supervisor.group_stalled(stall.rank, stall.message, now)
+        return []
+
+    def clear_warnings(self) -> None:
+        """Take warnings back: a job that went well in the end did not hang."""
+        for key, warned in (("hang", self._reported_hang is not None), ("stall", self._reported_stall_s > 0)):
+            if warned:
+                self.warn(key, "")
+
+    def _current_generation(self) -> tuple[list[RankHeartbeat], list[int], set[int]]:
+        """(last heartbeats, ranks, ranks that have ended) of the current generation."""
+        supervisor = self.supervisor
+        found = [each for each in self._heartbeats.values() if each.generation == supervisor.generation]
+        return found, [assignment.rank for assignment in supervisor.ranks], set(supervisor.exits)
+
+    def _pod_silent(self, ranks: Collection[int]) -> bool:
+        """A rank whose whole pod is silent is no program that hangs: Ray, or the driver, reports the loss soon."""
+        pods = {assignment.pod for assignment in self.supervisor.ranks if assignment.rank in ranks}
+        return any(self.clock() - self._last_contact.get(pod, self.clock()) > POD_SILENT_S for pod in pods)
