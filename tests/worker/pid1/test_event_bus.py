@@ -24,8 +24,8 @@ from cotenant_worker.supervision.messages import (
     PodCommand,
     PodReady,
     RankExited,
-    StepReport,
 )
+from cotenant_worker.supervision.rank_reports import StepReport
 
 LEFT = RankExit(1, 0, 0, None, 7.0)
 

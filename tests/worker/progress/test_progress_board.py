@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cotenant_worker.progress.progress_board import ProgressBoard
-from cotenant_worker.supervision.messages import (
+from cotenant_worker.supervision.rank_reports import (
     CheckpointSaved,
     CheckpointStarted,
     CollectiveBackend,

@@ -16,7 +16,7 @@ import pytest
 from cotenant.contract import CheckpointSpec
 from cotenant_worker.progress import sinks
 from cotenant_worker.progress.progress_board import ProgressBoard
-from cotenant_worker.supervision.messages import StepReport
+from cotenant_worker.supervision.rank_reports import StepReport
 from tests.support.pod_sandbox import contract
 
 

@@ -11,15 +11,8 @@ import pytest
 from cotenant_worker.host import layout
 from cotenant_worker.messaging.json_lines import Channel
 from cotenant_worker.ray_cluster import pod_actor
-from cotenant_worker.supervision.messages import (
-    MESSAGES,
-    ForwardedReport,
-    HeadSilent,
-    Hello,
-    Message,
-    PodLost,
-    StepReport,
-)
+from cotenant_worker.supervision.messages import MESSAGES, ForwardedReport, HeadSilent, Hello, Message, PodLost
+from cotenant_worker.supervision.rank_reports import StepReport
 
 
 class Ear:

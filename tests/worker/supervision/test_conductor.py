@@ -1,142 +1,116 @@
-"""The conductor carries the supervisor's commands out, and watches for hangs and stalls. Times in seconds."""
+"""The conductor brings events to the supervisor and its commands to the pods."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cotenant_worker.supervision.conductor import Conductor
 from cotenant_worker.supervision.failure_cause import RankExit
-from cotenant_worker.supervision.hangs import RankHeartbeat
-from cotenant_worker.supervision.messages import KillRanks, PodReady, RankExited
+from cotenant_worker.supervision.messages import (
+    FinishAttempt,
+    ForwardedReport,
+    HeadMessage,
+    KillRanks,
+    PodCommand,
+    PodReady,
+    Preempt,
+    RankExited,
+    RankStopped,
+    Restarted,
+    SafePoints,
+    StartRanks,
+    StopAtCall,
+)
+from cotenant_worker.supervision.rank_reports import StepReport
 from tests.support.pod_sandbox import contract
 
 
-class Told:
-    """The pods of an attempt, as far as the conductor talks to them."""
+class Pods:
+    def __init__(self, unreachable: int | None = None) -> None:
+        self.commands: list[tuple[int, PodCommand]] = []
+        self.to_head: list[HeadMessage] = []
+        self._unreachable = unreachable
 
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.commands: list[Any] = []
+    async def send(self, pod: int, message: PodCommand) -> None:
+        if pod == self._unreachable:
+            raise ConnectionError
+        self.commands.append((pod, message))
 
-    async def send(self, pod: int, message: Any) -> None:
-        self.commands.append(message)
+    def send_to_head(self, message: HeadMessage) -> None:
+        self.to_head.append(message)
 
-    def send_to_head(self, message: Any) -> None:
-        self.texts.append(
-            message.text.partition(":")[0].removeprefix("the program has made no step, report or collective ")
-        )
-
-
-@pytest.mark.parametrize(
-    ("platform", "turns", "texts", "ends_at"),
-    [
-        ({}, {}, ["for 120 s", "for 240 s", "for 480 s"], None),
-        ({}, {300.0: 8}, ["for 120 s", "for 240 s", "", "for 120 s"], None),
-        ({"stallTimeoutSeconds": 300}, {}, ["for 120 s", "for 240 s"], 300.0),
-        ({"stallTimeoutSeconds": 60}, {}, ["for 60 s"], 60.0),
-        ({"mode": "rayTrain"}, {}, [], None),
-    ],
-    ids=[
-        "said ever more seldom",
-        "taken back and said again",
-        "ended at the timeout",
-        "a short timeout",
-        "a driver of Ray Train",
-    ],
-)
-async def test_a_standstill_is_said_and_ends_the_attempt_only_where_the_job_says_so(
-    platform: dict[str, Any], turns: dict[float, int], texts: list[str], ends_at: float | None
-) -> None:
-    now = [0.0]
-    pods = Told()
-    mode = platform.get("mode", "command")
-    conductor = Conductor(contract([1], command=("x",), mode=mode, platform=platform), pods, clock=lambda: now[0])
-    await conductor.handle(0, PodReady("127.0.0.1"))
-    turned, ended = 7, None
-    while now[0] <= 500 and ended is None:
-        turned = turns.get(now[0], turned)
-        said = RankHeartbeat(0, 0, -1, loop_count=turned)
-        await conductor.handle(0, said)
-        await conductor._execute(conductor.watchdog.check_stalls())
-        ended = now[0] if KillRanks(0) in pods.commands else None
-        now[0] += 1.0
-    assert (pods.texts, ended) == (texts, ends_at)
+    def taken(self) -> list[tuple[int, PodCommand]]:
+        found, self.commands = self.commands, []
+        return found
 
 
-async def test_collectives_that_do_not_fit_together_hang_for_as_long_as_any_other() -> None:
-    now = [0.0]
-    pods = Told()
-    conductor = Conductor(contract([1, 1], command=("x",)), pods, clock=lambda: now[0])
+async def running(pods: Pods, **fields: Any) -> Conductor:
+    """Two pods with a rank each, which have started."""
+    conductor = Conductor(contract([1, 1], command=("x",), **fields), pods, clock=lambda: 10.0)
     for pod in (0, 1):
         await conductor.handle(pod, PodReady("127.0.0.1"))
-    ended = None
-    while now[0] <= 1000 and ended is None:
-        for rank, waits in enumerate(("all_reduce", "broadcast")):
-            said = RankHeartbeat(rank, 0, 5, "a.py:1", loop_count=1, collective=waits)
-            await conductor.handle(rank, said)
-        await conductor._execute(conductor.watchdog.check_hangs())
-        await conductor._execute(conductor.watchdog.check_stalls())
-        ended = now[0] if KillRanks(0) in pods.commands else None
-        now[0] += 1.0
-    assert ended == 600.0
-    assert pods.texts[0] == "all 2 ranks have waited 30 s in collectives that do not fit together"
+    assert [(pod, type(command)) for pod, command in pods.taken()] == [
+        (pod, StartRanks) for pod in (0, 1) if pod != pods._unreachable
+    ]
+    return conductor
 
 
-async def test_a_pod_that_is_cut_off_is_not_a_program_that_stands_still() -> None:
-    now = [0.0]
-    pods = Told()
-    job = contract([1, 1], command=("x",), platform={"stallTimeoutSeconds": 5})
-    conductor = Conductor(job, pods, clock=lambda: now[0])
-    for pod in (0, 1):
-        await conductor.handle(pod, PodReady("127.0.0.1"))
-        conductor.watchdog.record_contact(pod)
-    now[0] = 10.0
-    conductor.watchdog.record_contact(0)
-    await conductor._execute(conductor.watchdog.check_stalls())
-    assert KillRanks(0) not in pods.commands
-    conductor.watchdog.record_contact(1)
-    await conductor._execute(conductor.watchdog.check_stalls())
-    assert KillRanks(0) in pods.commands
+async def test_every_pod_gets_the_start_once_all_are_there_and_a_pod_that_is_gone_keeps_no_other_from_it() -> None:
+    await running(Pods())
+    await running(Pods(unreachable=0))
 
 
-@pytest.mark.parametrize(("code", "last"), [(0, ""), (1, "since it started 130 s ago")])
-async def test_what_was_said_of_a_standstill_is_taken_back_when_the_job_completes(code: int, last: str) -> None:
-    now = [0.0]
-    pods = Told()
-    conductor = Conductor(contract([1], command=("x",)), pods, clock=lambda: now[0])
-    await conductor.handle(0, PodReady("127.0.0.1"))
-    for now[0] in (1.0, 131.0):
-        await conductor.handle(0, RankHeartbeat(0, 0, -1))
-    await conductor._execute(conductor.watchdog.check_stalls())
-    ended = RankExit(0, 0, code, None, now[0])
-    await conductor.handle(0, RankExited(ended, age_s=0.0))
-    await conductor._execute(conductor.supervisor.tick(140.0))
-    assert pods.texts[-1] == last
+async def test_ranks_agree_on_the_call_at_which_they_leave_once_every_pod_has_reported() -> None:
+    pods = Pods()
+    conductor = await running(pods)
+    await conductor.handle(1, Preempt())
+    assert pods.taken() == [(0, Preempt()), (1, Preempt())]
+    await conductor.handle(1, Preempt())
+    assert pods.taken() == []
+    await conductor.handle(0, SafePoints({0: 100}, calls_per_s=2.0))
+    assert pods.taken() == []
+    await conductor.handle(1, SafePoints({1: 103}, calls_per_s=20.0))
+    assert pods.taken() == [(0, StopAtCall(114)), (1, StopAtCall(114))]
+    await conductor.handle(0, SafePoints({0: 104}, calls_per_s=2.0))
+    assert pods.taken() == []
 
 
-@pytest.mark.parametrize(("quiet_s", "hangs"), [(1.0, True), (20.0, False)])
-async def test_a_rank_whose_whole_pod_is_silent_does_not_hang(quiet_s: float, hangs: bool) -> None:
-    now = [0.0]
-    job = contract([1, 1], command=("x",), platform={"hangTimeoutSeconds": 8})
-    told: list[Any] = []
+async def test_a_killed_rank_starts_again_and_the_head_shows_it() -> None:
+    pods = Pods()
+    conductor = await running(pods)
+    await conductor.handle(0, RankExited(RankExit(0, 0, None, 9, at=1.0), age_s=0.0))
+    await conductor._execute(conductor.supervisor.tick(11.0))
+    assert pods.taken() == [(0, KillRanks(0)), (1, KillRanks(0))]
+    await conductor.handle(1, RankExited(RankExit(1, 0, None, 9, at=1.0, stopped=True), age_s=0.0))
+    (first, command), _ = pods.taken()
+    assert isinstance(command, StartRanks)
+    assert (first, command.group.generation, command.group.restart_count) == (0, 1, 1)
+    assert [type(message) for message in pods.to_head] == [Restarted]
 
-    async def send(pod: int, message: Any) -> None:
-        told.append(message)
 
-    pods: Any = SimpleNamespace(send=send, send_to_head=lambda message: None)
-    conductor = Conductor(job, pods, clock=lambda: now[0])
-    for pod in (0, 1):
-        await conductor.handle(pod, PodReady("127.0.0.1"))
-    now[0] = 30.0 - quiet_s
-    conductor.watchdog.record_contact(1)
-    now[0] = 1.0
-    await conductor.handle(1, RankHeartbeat(1, 0, 4))
-    await conductor.handle(0, RankHeartbeat(0, 0, 5))
-    now[0] = 30.0
-    await conductor.handle(0, RankHeartbeat(0, 0, 5))
-    told.clear()
-    await conductor._execute(conductor.watchdog.check_hangs())
-    assert told == ([KillRanks(0), KillRanks(0)] if hangs else [])
+async def test_the_time_of_an_end_is_told_by_its_age_as_clocks_of_pods_differ() -> None:
+    conductor = await running(Pods())
+    await conductor.handle(1, RankExited(RankExit(1, 0, 0, None, at=7000.0), age_s=0.5))
+    assert conductor.supervisor.exits[1].at == 9.5
+
+
+@pytest.mark.parametrize(("generation", "hangs"), [(0, True), (1, False)])
+async def test_a_stopped_rank_counts_in_its_own_generation_only(generation: int, hangs: bool) -> None:
+    pods = Pods()
+    conductor = await running(pods)
+    await conductor.handle(1, RankStopped(1, generation, 60.0))
+    assert pods.taken() == ([(0, KillRanks(0)), (1, KillRanks(0))] if hangs else [])
+
+
+async def test_the_verdict_goes_to_every_pod_and_reports_to_the_head() -> None:
+    pods = Pods()
+    conductor = await running(pods)
+    report = ForwardedReport(StepReport(1, 5), 1.0)
+    await conductor.handle(1, report)
+    for rank in (0, 1):
+        await conductor.handle(rank, RankExited(RankExit(rank, 0, 0, None, at=1.0), age_s=0.0))
+    verdict = conductor.verdict.result()
+    assert (verdict.code, verdict.reason, pods.to_head) == (0, "Completed", [report])
+    assert pods.taken() == [(0, FinishAttempt(verdict)), (1, FinishAttempt(verdict))]

@@ -30,15 +30,14 @@ from cotenant_worker.supervision.messages import (
     PodEvent,
     PodReady,
     Preempt,
-    ProgressWarning,
     RankExited,
-    RankReport,
     RankStopped,
     Restarted,
     SafePoints,
     ServerLost,
     ServerReady,
 )
+from cotenant_worker.supervision.rank_reports import ProgressWarning, RankReport
 
 _DECISIVE = (PodReady, RankExited, RankStopped, Preempt, SafePoints, ServerReady, ServerLost)
 _REPORTS = get_args(RankReport)

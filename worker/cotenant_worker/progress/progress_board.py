@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from cotenant.contract import Progress
-from cotenant_worker.supervision.messages import (
+from cotenant_worker.supervision.rank_reports import (
     CheckpointSaved,
     CheckpointStarted,
     CollectiveBackend,

@@ -30,7 +30,6 @@ from cotenant_worker.supervision.messages import (
     PodLost,
     PodReady,
     Preempt,
-    ProgressWarning,
     RankExited,
     RankStopped,
     Resize,
@@ -41,6 +40,7 @@ from cotenant_worker.supervision.messages import (
     StartRanks,
     StopAtCall,
 )
+from cotenant_worker.supervision.rank_reports import ProgressWarning
 from cotenant_worker.supervision.supervisor import GroupState, Supervisor
 from cotenant_worker.supervision.watchdog import Watchdog
 from cotenant_worker.supervision.worker_group import WorkerGroup

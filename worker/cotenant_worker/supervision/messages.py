@@ -6,13 +6,25 @@ decodes all that it sends. Times `…_unix_s` are seconds since 1970; durations 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from cotenant_worker.messaging.codec import Codec
 from cotenant_worker.supervision.commands import Finish
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.hangs import RankHeartbeat
+from cotenant_worker.supervision.rank_reports import (
+    CheckpointSaved,
+    CheckpointStarted,
+    CollectiveBackend,
+    MemoryPeak,
+    PreflightTimes,
+    ProgressWarning,
+    RankReport,
+    ResultsReport,
+    StepReport,
+    VisibleGpus,
+)
 from cotenant_worker.supervision.worker_group import WorkerGroup
 
 # -- a process introduces itself to the launcher of its pod ----------------------------------------------------------
@@ -27,9 +39,6 @@ class Hello:
     pid: int = 0
 
 
-# -- a rank reports its progress -------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class PhaseReached:
     """A phase of the start-up is done: for the launcher's table of timings."""
@@ -38,99 +47,6 @@ class PhaseReached:
     first_step: bool = False
     """A rank has done its first step: it has imported all that a step needs."""
     rank: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """Progress of a rank, with the metrics of that step."""
-
-    rank: int
-    step: int
-    of: int = 0
-    """Steps of the whole run; 0 when not known."""
-    metrics: dict[str, float] = field(default_factory=dict)
-    counted: bool = False
-    """Counted by the shim; else reported by the program, which wins."""
-    at_unix_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ResultsReport:
-    """Final values for `status.results`."""
-
-    rank: int
-    values: dict[str, float | int | str | bool]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointStarted:
-    rank: int
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointSaved:
-    rank: int
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class PreflightTimes:
-    """The check before step 0: one all-reduce, and the same work alone."""
-
-    rank: int
-    all_reduce_ms: float
-    all_reduce_bytes: int
-    own_ms: float
-    device: str = ""
-    """`cuda` or `cpu`."""
-
-
-@dataclass(frozen=True, slots=True)
-class CollectiveBackend:
-    """Backend of the program's process group: `nccl` or `gloo`."""
-
-    rank: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class VisibleGpus:
-    """The GPUs that a rank's process sees."""
-
-    rank: int
-    uuids: tuple[str, ...]
-    grant: int | None = None
-    """The contract's rank that they were granted to, which differs once a group has shrunk; None: `rank`."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryPeak:
-    rank: int
-    peak_mib: int
-
-
-@dataclass(frozen=True, slots=True)
-class ProgressWarning:
-    """A warning in the job's progress: one per `key`; an empty text takes it back."""
-
-    key: str
-    text: str
-    rank: int = -1
-
-
-RankReport: TypeAlias = (
-    StepReport
-    | ResultsReport
-    | CheckpointStarted
-    | CheckpointSaved
-    | PreflightTimes
-    | CollectiveBackend
-    | VisibleGpus
-    | MemoryPeak
-    | ProgressWarning
-)
-"""Kept on the `ProgressBoard` of rank 0's pod."""
 
 
 @dataclass(frozen=True, slots=True)
