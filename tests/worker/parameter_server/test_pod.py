@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cotenant.contract import CheckpointSpec, Contract, PodGrant
-from cotenant_worker.host.processes import descendants
+from cotenant_worker.host.procfs import descendants
 from tests.support.pod_sandbox import contract, until
 from tests.worker.processes import PROGRAMS, Started, address_of_its_own, launched
 

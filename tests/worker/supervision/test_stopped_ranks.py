@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cotenant_worker.host.container import is_stopped
+from cotenant_worker.host.procfs import is_stopped
 from cotenant_worker.supervision.stopped_ranks import StoppedRanks
 from tests.support.pod_sandbox import until
 

@@ -37,14 +37,6 @@ def available_cpus() -> int:
     return count
 
 
-def is_stopped(pid: int) -> bool:
-    """Whether a process waits for SIGCONT (or for its debugger), with all of its threads."""
-    with contextlib.suppress(OSError):
-        # The name before the state is in parentheses and may hold some of its own.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
-    return False
-
-
 def oom_kills() -> int:
     """Count the kernel's kills for memory in this container's cgroup; 0 where that cannot be read."""
     for told in _OOM_KILLS:

@@ -16,8 +16,9 @@ import sys
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
+
+from cotenant_worker.host.procfs import descendants
 
 _TAIL_LINES: Final = 100
 """Enough for a traceback through a deep library; `traceback_excerpt` makes an excerpt of it."""
@@ -144,23 +145,6 @@ async def forward_output(descriptor: int, child: ChildProcess, prefix: str) -> N
         out.write((prefix.encode() + rest if prefix else b"") + b"\n")
         out.flush()
     transport.close()
-
-
-def descendants(root: int) -> list[int]:
-    """Every process below `root`, from /proc."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                text = (entry / "stat").read_text()
-                parents[int(entry.name)] = int(text[text.rindex(")") + 2 :].split()[1])
-    found: list[int] = []
-    frontier = [root]
-    while frontier:
-        above = set(frontier)
-        frontier = [pid for pid, parent in parents.items() if parent in above]
-        found += frontier
-    return found
 
 
 async def kill_descendants(deadline_s: float = 5.0) -> None:

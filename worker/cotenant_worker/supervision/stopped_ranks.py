@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from cotenant_worker.host.container import is_stopped
+from cotenant_worker.host.procfs import is_stopped
 from cotenant_worker.supervision.messages import RankStopped
 
 _CHECK_INTERVAL_S = 2.0

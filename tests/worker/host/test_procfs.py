@@ -1,0 +1,52 @@
+"""State and descendants of processes, from /proc."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cotenant_worker.host import procfs
+
+
+def process(root: Path, pid: int, parent: int, *, name: str = "python", state: str = "S") -> None:
+    (root / str(pid)).mkdir()
+    (root / str(pid) / "stat").write_text(f"{pid} ({name}) {state} {parent} 1 1 0 -1 4194560 0 0")
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(procfs, "_PROC", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("state", "stopped"), [("T", True), ("t", True), ("S", False), ("R", False), ("Z", False)])
+def test_a_stopped_process_is_one_that_waits_for_sigcont_whatever_its_name(
+    proc: Path, state: str, stopped: bool
+) -> None:
+    process(proc, 7, 1, name="a ) T (b", state=state)
+    assert procfs.is_stopped(7) is stopped
+
+
+def test_a_process_that_has_gone_is_not_stopped_and_has_no_stat(proc: Path) -> None:
+    (proc / "8").mkdir()
+    (proc / "9").mkdir()
+    (proc / "9" / "stat").write_text("")
+    assert [procfs.is_stopped(pid) for pid in (7, 8, 9)] == [False, False, False]
+    assert procfs.read_stat(7) is None
+
+
+def test_descendants_come_after_their_parents_and_others_do_not(proc: Path) -> None:
+    for pid, parent in ((1, 0), (2, 1), (5, 2), (3, 5), (4, 1), (6, 3)):
+        process(proc, pid, parent)
+    (proc / "self").mkdir()
+    (proc / "10").mkdir()
+    assert procfs.descendants(2) == [5, 3, 6]
+    assert procfs.descendants(6) == []
+
+
+def test_this_process_is_there() -> None:
+    stat = procfs.read_stat(os.getpid())
+    assert stat is not None
+    assert (stat.state, stat.parent) == ("R", os.getppid())
