@@ -1,7 +1,7 @@
 """Child processes of the launcher: spawned in sessions of their own, their output passed on, their ends collected.
 
 The launcher is PID 1 or a subreaper, so everything orphaned in the pod becomes its child: one SIGCHLD handler waits
-for all of them, and `Child.exit` resolves for those it knows.
+for all of them, and `ChildProcess.exit` resolves for those it knows.
 """
 
 from __future__ import annotations

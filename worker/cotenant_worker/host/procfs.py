@@ -1,6 +1,6 @@
 """Processes as the kernel shows them in /proc: state and parent. Linux, read only.
 
-Stdlib, for process 1: importing `psutil` would add 20 ms to its start, and both questions here are answered by one line
+Stdlib, for process 1: importing psutil would add 20 ms to its start, and both questions here are answered by one line
 of `/proc/PID/stat`.
 """
 

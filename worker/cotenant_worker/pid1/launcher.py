@@ -3,8 +3,7 @@ exit code. Stdlib only, so that it is up in a tenth of a second; whatever needs 
 
 `run` is the table of contents: what starts early, what is served, what waits for the memory limits, the verdict, the
 end. The conductor's commands arrive in `_execute`, from the actor or, where the group is one rank, from a conductor in
-this process. Beside torchelastic's agent: `_start_ranks` and `LocalRanks` are its `_start_workers`, `Conductor` is its
-`_invoke_run`, and the rendezvous is the contract's.
+this process. In torchelastic's terms `LocalRanks` starts and stops the workers and `Conductor` is the monitor loop.
 """
 
 from __future__ import annotations
@@ -105,7 +104,8 @@ class Launcher:
     async def run(self) -> int:
         """Run the pod from its first to its last process and return the exit code."""
         self.children.start()
-        self._handle_signals()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._on_sigterm)
         publish_choices(self.contract, self.board, self.ranks.program.warning)
         self._start_early()
         bus = await self.event_bus.open()
@@ -113,26 +113,19 @@ class Launcher:
         pages = await http_endpoint.serve(self.board, self.ip, labels)
         self._mark_phase("launcher")
         self.tasks.start(self._join())
-        self._start_watches()
+        self.tasks.start(self.preemption.sample_calls())
+        self.tasks.start(StoppedRanks(self.ranks.processes, self._emit, hang_timeout_s(self.contract)).watch())
+        self.tracking.start(self.tasks)
         finish = await self.verdict
         pages.close()
         bus.close()
         return await self._shut_down(finish)
-
-    def _handle_signals(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._on_sigterm)
 
     def _start_early(self) -> None:
         """Begin what takes seconds and depends on nothing: imports of the program, and Ray."""
         self.ranks.fork_client.start()
         if not self.single_rank and self.contract.mode != "rayTrain":
             self.tasks.start(self._run_ray())
-
-    def _start_watches(self) -> None:
-        self.tasks.start(self.preemption.sample_calls())
-        self.tasks.start(StoppedRanks(self.ranks.processes, self._emit, hang_timeout_s(self.contract)).watch())
-        self.tracking.start(self.tasks)
 
     async def _join(self) -> None:
         """Apply the memory limits, then report this pod as ready: from then on the conductor commands it."""

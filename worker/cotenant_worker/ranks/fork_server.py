@@ -6,7 +6,7 @@ that was killed starts again in milliseconds. CUDA is not touched before the for
 then takes over: on request, or after some seconds without one. A rank that is requested meanwhile waits: it would not
 be quicker.
 
-Not `multiprocessing.forkserver`, which has `set_forkserver_preload` too, because a rank is no worker of its parent:
+Not Python's `multiprocessing.forkserver`, which can preload modules too, because a rank is no worker of its parent:
 - A rank has to be a child of process 1, which adopts it (it is forked twice), signals its session and gets its exit
   status from `waitpid`; there it stays a child of the server, which passes a status on through a pipe.
 - It runs the user's program as `__main__`, with environment, working directory, stdout and stderr of its own; there

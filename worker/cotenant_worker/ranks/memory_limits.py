@@ -92,7 +92,7 @@ def limit_variables(budgets: list[MemoryBudget]) -> dict[str, str]:
 
 
 def with_limits(env: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
-    """A process's environment under `variables`; as it was where nothing is limited."""
+    """A process's environment under `limit_variables`; as it was where nothing is limited."""
     return {name: value for name, value in env.items() if not found or name not in _UNLIMITED_ALLOCATORS} | dict(found)
 
 

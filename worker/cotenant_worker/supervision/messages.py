@@ -1,4 +1,4 @@
-"""Messages between ranks, launchers, parameter servers and the conductor: one frozen dataclass per `op`.
+"""Messages between ranks, launchers, parameter servers and the conductor: one frozen dataclass each.
 
 The shim speaks the same JSON lines from a tenant's interpreter, where nothing of this package can be imported; a test
 decodes all that it sends. Times `…_unix_s` are seconds since 1970; durations `…_s` are seconds.
@@ -241,4 +241,4 @@ MESSAGES: Final[Codec[Message]] = Codec(
         "server-gone": ServerGone,
     }
 )
-"""Every `op` that goes over a socket of a job's pods."""
+"""All messages that go over a socket of a job's pods, by the field "op" of their JSON."""
