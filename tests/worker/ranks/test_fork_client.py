@@ -17,6 +17,7 @@ STORY = """
 import asyncio, json, os
 from cotenant_worker.host.processes import ChildWatcher
 from cotenant_worker.ranks.fork_client import ForkClient
+from cotenant_worker.ranks.fork_protocol import ForkRequest
 from cotenant_worker.ranks.program import Preloads
 
 async def story():
@@ -24,7 +25,7 @@ async def story():
     children.start()
     client = ForkClient(children, os.environ, Preloads(("colorsys",)), lambda what, _: marks.append(what), enabled=True)
     client.start()
-    request = {"env": dict(os.environ), "cwd": os.getcwd(), "kind": "script", "argv": ["program.py"]}
+    request = ForkRequest(dict(os.environ), os.getcwd(), "script", ("program.py",))
     output = os.open(os.devnull, os.O_WRONLY)
     found = [await client.fork(request, output)]
     server = next(iter(children._children.values()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cotenant_worker.ranks.fork_protocol import FORK_MESSAGES, Forked, ForkRequest, PreloadDone, PreloadNext
 from tests.support.pod_sandbox import until
 
 FIRST, LATER = "colorsys", "this"
@@ -28,21 +28,23 @@ class Server:
     def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, directory: Path) -> None:
         self.process, self.control, self.directory = process, control, directory
         self.control.settimeout(60)
-        assert json.loads(self.control.recv(1 << 16)).keys() == {"ready"}
+        assert isinstance(FORK_MESSAGES.decode(self.control.recv(1 << 16)), PreloadDone)
 
     def ahead(self) -> None:
         """Say that the ranks have stepped."""
-        self.control.send(b'{"preload_next": true}')
+        self.control.send(FORK_MESSAGES.encode(PreloadNext()))
 
     def rank(self, program: str = PROGRAM, meanwhile: Callable[[], object] = lambda: None) -> str:
         """What a rank prints that it forks now; it is asked for before `meanwhile`."""
         (self.directory / "program.py").write_text(program)
         read_end, write_end = os.pipe()
-        request = {"env": dict(os.environ), "cwd": str(self.directory), "kind": "script", "argv": ["program.py"]}
-        socket.send_fds(self.control, [json.dumps(request).encode()], [write_end])
+        request = ForkRequest(dict(os.environ), str(self.directory), "script", ("program.py",))
+        socket.send_fds(self.control, [FORK_MESSAGES.encode(request)], [write_end])
         os.close(write_end)
         meanwhile()
-        assert json.loads(self.control.recv(1 << 16))["pid"]
+        forked = FORK_MESSAGES.decode(self.control.recv(1 << 16))
+        assert isinstance(forked, Forked)
+        assert forked.pid
         with os.fdopen(read_end) as output:
             return output.read().splitlines()[-1]
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -14,11 +13,22 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from cotenant_worker.host import layout
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher
+from cotenant_worker.messaging.codec import MessageError
+from cotenant_worker.ranks.fork_protocol import (
+    DATAGRAM_LIMIT_BYTES,
+    FORK_MESSAGES,
+    Forked,
+    ForkRequest,
+    PreloadDone,
+    PreloadNext,
+)
 from cotenant_worker.ranks.program import Preloads
+
+M = TypeVar("M", PreloadDone, Forked)
 
 _PRELOAD_TIMEOUT_S = 120.0
 """For the imports of a program, before a rank is started without them."""
@@ -71,9 +81,9 @@ class ForkClient:
         """Let the server take CPU time for deferred imports, to be ready for the next start."""
         if self._server is not None and self._server.ready:
             with contextlib.suppress(OSError):  # it has ended: the next start notices
-                self._server.control.send(json.dumps({"preload_next": True}).encode())
+                self._server.control.send(FORK_MESSAGES.encode(PreloadNext()))
 
-    async def fork(self, request: dict[str, Any], output: int) -> int | None:
+    async def fork(self, request: ForkRequest, output: int) -> int | None:
         """The pid of a forked rank; None where there is no server or it failed."""
         server = self._server
         if server is None:
@@ -81,18 +91,24 @@ class ForkClient:
         if not server.child.alive:
             self._restart()
             return None
-        loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError, TimeoutError, ValueError):
             async with asyncio.timeout(_PRELOAD_TIMEOUT_S):
                 if not server.ready:
-                    ready_at = float(json.loads(await loop.sock_recv(server.control, 1 << 16))["ready"])
+                    done = await self._receive(server, PreloadDone)
                     server.ready = True
-                    self.mark_phase("imports done", time.time() - ready_at)
-                socket.send_fds(server.control, [json.dumps(request).encode()], [output])
-                pid = int(json.loads(await loop.sock_recv(server.control, 1 << 16))["pid"])
-                return pid or None
+                    self.mark_phase("imports done", time.time() - done.at_unix_s)
+                socket.send_fds(server.control, [FORK_MESSAGES.encode(request)], [output])
+                return (await self._receive(server, Forked)).pid or None
         self._restart()  # for the next start; this one does not wait again
         return None
+
+    async def _receive(self, server: _ForkServer, kind: type[M]) -> M:
+        """The next message; MessageError, which is a ValueError, where the server has ended or sends another."""
+        data = await asyncio.get_running_loop().sock_recv(server.control, DATAGRAM_LIMIT_BYTES)
+        message = FORK_MESSAGES.decode(data)
+        if not isinstance(message, kind):
+            raise MessageError(f"{type(message).__name__} instead of {kind.__name__}")
+        return message
 
     def _restart(self) -> None:
         self.kill()

@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import json
 import os
 import select
 import signal
@@ -28,8 +27,8 @@ import socket
 import sys
 import threading
 import time
-from typing import Any
 
+from cotenant_worker.ranks.fork_protocol import DATAGRAM_LIMIT_BYTES, FORK_MESSAGES, Forked, ForkRequest, PreloadDone
 from cotenant_worker.ranks.program import Program
 
 _IDLE_S = 3.0
@@ -94,7 +93,7 @@ class ReplacementServer:
         self.server_end = self.replacement_end = -1
 
 
-def serve(control: socket.socket, deferred: list[str]) -> dict[str, Any]:
+def serve(control: socket.socket, deferred: list[str]) -> ForkRequest:
     """Fork a rank per request. Returns only in a rank, with its request; the server itself ends with its launcher."""
     replacement = ReplacementServer(deferred)
     while True:
@@ -108,13 +107,13 @@ def serve(control: socket.socket, deferred: list[str]) -> dict[str, Any]:
             replacement.hand_over()
             continue
         try:
-            data, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 1, socket.MSG_DONTWAIT)
+            data, descriptors, _, _ = socket.recv_fds(control, DATAGRAM_LIMIT_BYTES, 1, socket.MSG_DONTWAIT)
         except BlockingIOError:
             continue  # the replacement was quicker
         if not data:
             os._exit(0)
-        request: dict[str, Any] = json.loads(data)
-        if "preload_next" in request:
+        request = FORK_MESSAGES.decode(data)
+        if not isinstance(request, ForkRequest):
             replacement.start()
             continue
         read_end, write_end = os.pipe()
@@ -135,10 +134,10 @@ def serve(control: socket.socket, deferred: list[str]) -> dict[str, Any]:
         pid = os.read(read_end, 32)
         os.close(read_end)
         os.waitpid(middle, 0)
-        control.send(json.dumps({"pid": int(pid or b"0")}).encode())
+        control.send(FORK_MESSAGES.encode(Forked(int(pid or b"0"))))
 
 
-def _become_rank(request: dict[str, Any], output: int) -> None:
+def _become_rank(request: ForkRequest, output: int) -> None:
     os.setsid()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -149,11 +148,11 @@ def _become_rank(request: dict[str, Any], output: int) -> None:
             os.close(descriptor)
     signal.set_wakeup_fd(-1)
     os.environ.clear()
-    os.environ.update(request["env"])
-    os.chdir(request["cwd"])
+    os.environ.update(request.env)
+    os.chdir(request.cwd)
     if "multiprocessing.process" in sys.modules:
         # Where a process begins, as it remembers from its import: children that are spawned look for the program there.
-        vars(sys.modules["multiprocessing.process"])["ORIGINAL_DIR"] = request["cwd"]
+        vars(sys.modules["multiprocessing.process"])["ORIGINAL_DIR"] = request.cwd
     if "numpy" in sys.modules:
         # Ranks must not share the random state that numpy drew when it was imported.
         with contextlib.suppress(Exception):
@@ -197,12 +196,12 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     preload([name for name in sys.argv[2].split(",") if name])
-    control.send(json.dumps({"ready": time.time()}).encode())
+    control.send(FORK_MESSAGES.encode(PreloadDone(time.time())))
     request = serve(control, [name for name in sys.argv[3].split(",") if name])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     from cotenant_worker.ranks.program_runner import run
 
-    sys.exit(run(Program(request["kind"], tuple(request["argv"]))))
+    sys.exit(run(Program(request.kind, request.argv)))
 
 
 if __name__ == "__main__":

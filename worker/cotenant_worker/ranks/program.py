@@ -10,15 +10,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from cotenant.contract import Contract
 from cotenant_worker.ranks.foreign_launchers import PYTHON, SAFE_SWITCHES, Unwrapped, accelerate_options, unwrap
 
+ProgramKind: TypeAlias = Literal["script", "module", "entrypoint", "exec"]
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    kind: Literal["script", "module", "entrypoint", "exec"]
+    kind: ProgramKind
     argv: tuple[str, ...]
     """`script`: path, then arguments; `module` and `entrypoint`: the name, then arguments; `exec`: as typed."""
     launcher: str = ""

@@ -25,6 +25,7 @@ from cotenant_worker.ranks.environment import (
 )
 from cotenant_worker.ranks.error_files import environment_for_errors, error_of
 from cotenant_worker.ranks.fork_client import ForkClient, has_spare_cpu
+from cotenant_worker.ranks.fork_protocol import ForkRequest
 from cotenant_worker.ranks.horovod import HorovodRendezvous
 from cotenant_worker.ranks.memory_limits import with_limits
 from cotenant_worker.ranks.program import Program, preloads, program_of, source_file, wants_horovod
@@ -122,7 +123,7 @@ class LocalRanks:
         name = f"rank {assignment.rank}"
         cwd = str(self.working_directory)
         program = self.program.for_rank(env.get("LOCAL_RANK", "0"))
-        request = {"env": env, "cwd": cwd, "kind": program.kind, "argv": program.argv}
+        request = ForkRequest(env, cwd, program.kind, program.argv)
         pid = await self.fork_client.fork(request, write_end)
         try:
             child = (

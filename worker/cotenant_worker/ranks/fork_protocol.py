@@ -1,0 +1,51 @@
+"""Messages between the launcher and its fork server: one datagram each over a socket pair, in JSON.
+
+No stream as elsewhere: with a `ForkRequest` travels the descriptor of the rank's output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from cotenant_worker.messaging.codec import Codec
+from cotenant_worker.ranks.program import ProgramKind
+
+DATAGRAM_LIMIT_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PreloadDone:
+    """From the server: the required modules are imported."""
+
+    at_unix_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ForkRequest:
+    """To the server: fork a rank. Its stdout and stderr are the descriptor that comes along."""
+
+    env: dict[str, str]
+    cwd: str
+    kind: ProgramKind
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """From the server."""
+
+    pid: int
+    """0 where the fork failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreloadNext:
+    """To the server: deferred imports may take CPU time from now on."""
+
+
+ForkMessage: TypeAlias = PreloadDone | ForkRequest | Forked | PreloadNext
+
+FORK_MESSAGES: Final[Codec[ForkMessage]] = Codec(
+    {"preload-done": PreloadDone, "fork": ForkRequest, "forked": Forked, "preload-next": PreloadNext}
+)
