@@ -2,10 +2,7 @@
 
 from cotenant_worker.progress.http_endpoint import metrics_page
 from cotenant_worker.progress.progress_board import ProgressBoard
-from cotenant_worker.supervision.messages import (
-    MemoryPeak,
-    StepReport,
-)
+from cotenant_worker.supervision.rank_reports import MemoryPeak, StepReport
 
 
 def report(board: ProgressBoard, rank: int, step: int, at: float, **metrics: float) -> None:
