@@ -1,41 +1,17 @@
 """The life of a world of ranks, as a table of events and commands; time is given."""
 
-import signal
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from cotenant_worker.messaging.shared_counters import common_stop_call
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
-from cotenant_worker.supervision.failure_cause import Cause, RankExit, first_cause, own_code, why_lost
-from cotenant_worker.supervision.hangs import (
-    RankHeartbeat,
-    find_hang,
-    find_missing_rendezvous,
-    rank_to_blame,
-    timeout_for,
-)
+from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.supervisor import GroupState, Supervisor
 from cotenant_worker.supervision.worker_group import RankAssignment
 from tests.support.pod_sandbox import contract
 
 PEER = ("RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:3333",)
-MET = "I0000 00:00:1795310370.346921 88 coordination_service_agent.cc:245] Coordination agent has connected."
-JAX_LOST = (
-    "F1122 client.h:80] Terminating process because the JAX distributed service detected fatal errors.",
-    "    @     0x7faae5d0c93b  xla::CoordinationServiceAgent::SetError()",
-    "Fatal Python error: Aborted",
-    "",
-    "Thread 0x00007faaf1a73b80 (most recent call first):",
-    '  File "/usr/lib/python3/dist-packages/jax/_src/array.py", line 300 in __float__',
-    '  File "train.py", line 38 in <module>',
-)
-JAX_WAITED = (
-    *JAX_LOST[:5],
-    '  File "/usr/lib/python3/dist-packages/jax/_src/distributed.py", line 199 in shutdown',
-    '  File "/usr/lib/python3/dist-packages/jax/_src/api.py", line 2582 in clean_up',
-)
 MINE = ("ValueError: the learning rate is negative",)
 
 
@@ -222,12 +198,6 @@ def test_preemption_does_not_wait_beyond_the_grace_period() -> None:
     assert finish.code == 143
 
 
-def test_a_rank_that_waited_in_vain_at_its_end_is_told_with_where_another_was() -> None:
-    exits = [ended(0, signal=6, tail=JAX_LOST), ended(1, signal=6, at=0.9, tail=JAX_WAITED)]
-    said = first_cause(exits).message
-    assert said.startswith("rank 1 came to its end while rank 0 was still at train.py:38, and waited there in jax.")
-
-
 def test_preemption_before_the_start_ends_at_once() -> None:
     supervisor = Supervisor(contract([1, 1]), 0.0)
     [finish] = supervisor.preempt(1.0)
@@ -243,224 +213,6 @@ def test_a_hang_is_a_failure_of_the_rank_that_did_not_come() -> None:
     assert finish == Finish(1, "HungCollective", "collective 7 hangs", 0, pod=0)
 
 
-@pytest.mark.parametrize(
-    ("exits", "want"),
-    [
-        pytest.param(
-            [ended(0, 1, tail=PEER), ended(1, 3, at=1.2, tail=MINE)], ("UserError", 1, 3), id="not who blames"
-        ),
-        pytest.param([ended(0, 1, tail=MINE), ended(1, signal=11, at=1.3)], ("UserError", 1, 139), id="signals first"),
-        pytest.param([ended(0, 1, tail=MINE), ended(1, 2, at=0.9, tail=MINE)], ("UserError", 1, 2), id="the earliest"),
-        pytest.param(
-            [ended(0, 1, tail=PEER), ended(1, 0, at=0.5)], ("ExitedEarly", 1, 1), id="who left with 0 too early"
-        ),
-        pytest.param(
-            [ended(0, 1, tail=PEER), ended(1, 0, at=1.5)], ("ExitedEarly", 1, 1), id="even when that is told later"
-        ),
-        pytest.param(
-            [ended(0, 1, tail=PEER), ended(1, 1, at=1.2, tail=(MET, *MINE))],
-            ("UserError", 1, 1),
-            id="who said that all went well is no victim",
-        ),
-        pytest.param(
-            [ended(0, signal=6, tail=JAX_LOST), ended(1, signal=6, at=0.9, tail=JAX_WAITED)],
-            ("ExitedEarly", 1, 1),
-            id="whom JAX let wait at its end, in vain",
-        ),
-        pytest.param(
-            [ended(0, signal=9), ended(1, signal=6, at=0.9, tail=JAX_WAITED)],
-            ("UserError", 0, 137),
-            id="not who waited for one that was killed",
-        ),
-        pytest.param(
-            [ended(0, None, signal=9, oom=True)], ("OutOfMemory", 0, 137), id="the kernel's out-of-memory kill"
-        ),
-        pytest.param(
-            [ended(0, 1, oom=True, tail=("RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.",))],
-            ("OutOfMemory", 0, 1),
-            id="the kernel's kill of a child",
-        ),
-        pytest.param(
-            [ended(0, 1, oom=True, tail=("AssertionError: child ended with -9",))],
-            ("OutOfMemory", 0, 1),
-            id="the kernel's kill of a child whose code is told",
-        ),
-        pytest.param([ended(0, 1, oom=True, tail=MINE)], ("UserError", 0, 1), id="a kill that the program survived"),
-        pytest.param(
-            [ended(0, 1, tail=("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",))],
-            ("OutOfGPUMemory", 0, 1),
-            id="its share of GPU memory",
-        ),
-        pytest.param(
-            [ended(0, 83, tail=("cotenant: the GPU memory limit could not be set: x",))], ("Quota", 0, 83), id="limit"
-        ),
-        pytest.param(
-            [ended(0, 83, tail=("mine",))], ("UserError", 0, 79), id="a user's code that would look like ours"
-        ),
-        pytest.param([ended(0, 1, tail=PEER), ended(1, 1, at=1.1, tail=PEER)], ("UserError", 0, 1), id="all blame"),
-    ],
-)
-def test_the_verdict_names_the_first_cause(exits: list[RankExit], want: tuple[str, int, int]) -> None:
-    cause: Cause = first_cause(exits)
-    assert (cause.reason, cause.rank, cause.code) == want
-
-
-def test_where_gpu_memory_ran_out_is_said() -> None:
-    tail = ("Traceback (most recent call last):", '  File "train.py", line 8, in step', "    loss.backward()")
-    cause = first_cause([ended(1, 1, tail=(*tail, "torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB"))])
-    assert cause.message.endswith("torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB (train.py:8, in step)")
-
-
-def test_an_out_of_memory_kill_is_not_taken_for_a_kill_from_outside() -> None:
-    assert not first_cause([ended(0, None, signal=signal.SIGKILL, oom=True)]).killed
-    assert first_cause([ended(0, None, signal=signal.SIGKILL)]).killed
-
-
-def test_no_exit_code_of_a_program_means_something_of_ours() -> None:
-    assert [own_code(code) for code in (0, 1, 42, 79, 80, 84, 85, 137, 143)] == [0, 1, 42, 79, 79, 79, 85, 137, 79]
-
-
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [
-        pytest.param(
-            "The actor died unexpectedly before finishing this task.\n\tclass_name: PodActor\n\tactor_id: ab\n"
-            "The actor is dead because its node has died. Node Id: 12ab\n\tthe actor's node was terminated",
-            "its node has died",
-            id="a clause of Ray's",
-        ),
-        pytest.param("The actor is temporarily unavailable\nmore", "The actor is temporarily unavailable", id="a line"),
-        pytest.param("", "Ray does not say why", id="nothing"),
-    ],
-)
-def test_what_ray_says_about_a_lost_pod_becomes_a_clause(text: str, want: str) -> None:
-    assert why_lost(text) == want
-
-
-def beat(rank: int, sequence: int, *, moved: float = 0.0, seen: float = 100.0, where: str = "") -> RankHeartbeat:
-    return RankHeartbeat(rank, 0, sequence, where, seen, moved)
-
-
-@pytest.mark.parametrize(
-    ("beats", "left", "want"),
-    [
-        pytest.param([beat(0, 5), beat(1, 5)], (), None, id="all in the same collective: nobody is missing"),
-        pytest.param([beat(0, 5, moved=90), beat(1, 4)], (), None, id="not long enough"),
-        pytest.param([beat(0, -1), beat(1, -1)], (), None, id="collectives that cannot be counted"),
-        pytest.param(
-            [beat(0, 5), beat(1, 4, where="train.py:12 in load")],
-            (),
-            "1 rank(s) have waited 100 s in collective 5 for 1 that did not come:"
-            " rank 1 stands at train.py:12 in load after collective 4",
-            id="who did not come, and where it stands",
-        ),
-        pytest.param(
-            [beat(0, 5), beat(1, 4, seen=40)],
-            (),
-            "1 rank(s) have waited 100 s in collective 5 for 1 that did not come:"
-            " rank 1 has not been heard of for 60 s (last at collective 4)",
-            id="who is frozen",
-        ),
-        pytest.param(
-            [beat(0, 5), beat(1, 5, seen=40)],
-            (),
-            "1 rank(s) have waited 100 s in collective 5 for 1 that did not come:"
-            " rank 1 has not been heard of for 60 s (last at collective 5)",
-            id="who is frozen inside the collective",
-        ),
-        pytest.param(
-            [beat(0, 2), beat(1, -1, seen=40)],
-            (),
-            "1 rank(s) have waited 100 s in collective 2 for 1 that did not come:"
-            " rank 1 has not been heard of for 60 s (not since it started)",
-            id="who froze before it counted its first",
-        ),
-        pytest.param([beat(0, 2), beat(1, -1)], (), None, id="one that counts none and lives is not waited for"),
-        pytest.param([beat(0, 5, seen=40), beat(1, 5, seen=40)], (), None, id="all silent: it is not the ranks"),
-        pytest.param(
-            [beat(0, 5), beat(1, 4)],
-            (1,),
-            "1 rank(s) have waited 100 s in collective 5 for 1 that did not come: rank 1 has ended after collective 4",
-            id="who has left",
-        ),
-        pytest.param([beat(0, 5), beat(1, 4)], (0,), None, id="the ones ahead have left: nobody waits"),
-        pytest.param(
-            [replace(beat(0, 1), rendezvoused=True)],
-            (),
-            "1 rank(s) have waited 100 s in collective 1 for 1 that did not come:"
-            " rank 1 has not been heard of for 100 s (not since it started)",
-            id="who froze before its first beat",
-        ),
-        pytest.param([beat(0, 1)], (), None, id="one that says no beats, in a job whose ranks never met"),
-        pytest.param([replace(beat(0, 1), rendezvoused=True)], (1,), None, id="one that left before its first beat"),
-    ],
-)
-def test_a_hanging_collective_names_who_is_missing(
-    beats: list[RankHeartbeat], left: tuple[int, ...], want: str | None
-) -> None:
-    found = find_hang(beats, range(2), left, 100.0, 30.0)
-    assert (found.message if found else None) == want
-
-
-def meeting(
-    rank: int, entered: int = 1, *, inside: bool = True, seen: float = 99.0, moved: float = 60.0
-) -> RankHeartbeat:
-    return RankHeartbeat(rank, 0, -1 if inside else 7, "train.py:9 in main", seen, moved, entered, inside)
-
-
-WAITED = (
-    "rank(s) have waited 40 s in init_process_group, jax.distributed.initialize or a first all_reduce for 1 that did"
-    " not come"
-)
-
-
-@pytest.mark.parametrize(
-    ("beats", "left", "want"),
-    [
-        pytest.param([], (), None, id="all are loading: nobody waits"),
-        pytest.param([meeting(0), meeting(1, moved=80)], (), None, id="the last came not long ago"),
-        pytest.param([meeting(0), meeting(1), meeting(2)], (), None, id="all are there: torch is at work"),
-        pytest.param([meeting(rank, inside=False) for rank in range(3)], (), None, id="all have been there"),
-        pytest.param(
-            [meeting(0), meeting(2)],
-            (),
-            f"2 {WAITED}: rank 1 has not reached it since it started",
-            id="one never came",
-        ),
-        pytest.param(
-            [meeting(0), meeting(2)], (1,), f"2 {WAITED}: rank 1 has ended before it", id="one ended with 0 before"
-        ),
-        pytest.param(
-            [meeting(0), meeting(1), meeting(2, seen=61.0)],
-            (),
-            f"2 {WAITED}: rank 2 has not been heard of for 39 s",
-            id="one froze inside",
-        ),
-        pytest.param(
-            [meeting(0, 2), meeting(1, 1, inside=False), meeting(2, 2)],
-            (),
-            f"2 {WAITED}: rank 1 stands at train.py:9 in main",
-            id="one did not come to the second meeting",
-        ),
-    ],
-)
-def test_a_meeting_before_the_first_collective_names_who_is_missing(
-    beats: list[RankHeartbeat], left: tuple[int, ...], want: str | None
-) -> None:
-    found = find_missing_rendezvous(beats, range(3), left, 100.0, 30.0)
-    assert (found.message if found else None) == want
-
-
-def test_a_rank_that_has_left_is_named_and_not_waited_for_as_long_as_one_that_may_come() -> None:
-    absent = find_missing_rendezvous([meeting(0)], range(3), (2,), 100.0, 30.0)
-    assert absent
-    assert (absent.missing, rank_to_blame(absent, (2,)), timeout_for(absent, (2,), 600.0)) == ((1, 2), 2, 30.0)
-    assert (rank_to_blame(absent, ()), timeout_for(absent, (), 600.0)) == (1, 600.0)
-    behind = find_hang([beat(0, 5), beat(1, 4)], range(2), (1,), 100.0, 30.0)
-    assert behind
-    assert timeout_for(behind, (1,), 600.0) == 600.0, "rank 0 may be alone in a group of its own"
-
-
 def test_a_rank_that_left_with_0_before_the_others_met_it_left_too_early() -> None:
     supervisor = running()
     supervisor.rank_exited(ended(1), 1.0)
@@ -469,8 +221,3 @@ def test_a_rank_that_left_with_0_before_the_others_met_it_left_too_early() -> No
     assert isinstance(finish, Finish)
     assert (finish.reason, finish.rank, finish.pod) == ("ExitedEarly", 1, 1)
     assert finish.message.startswith("rank 1 ended with 0 although others wait for it: rank 1 has ended before it. Ev")
-
-
-def test_all_ranks_stop_at_a_safe_point_that_none_can_have_passed() -> None:
-    assert common_stop_call([10, 11], rate=0.1) == 12
-    assert common_stop_call([1000, 1001], rate=200.0) == 1102

@@ -1,0 +1,139 @@
+"""The first cause of a failed generation, and what it is called."""
+
+import signal
+from typing import Any
+
+import pytest
+
+from cotenant_worker.supervision.failure_cause import Cause, RankExit, first_cause, own_code, why_lost
+
+PEER = ("RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:3333",)
+
+
+MET = "I0000 00:00:1795310370.346921 88 coordination_service_agent.cc:245] Coordination agent has connected."
+
+
+JAX_LOST = (
+    "F1122 client.h:80] Terminating process because the JAX distributed service detected fatal errors.",
+    "    @     0x7faae5d0c93b  xla::CoordinationServiceAgent::SetError()",
+    "Fatal Python error: Aborted",
+    "",
+    "Thread 0x00007faaf1a73b80 (most recent call first):",
+    '  File "/usr/lib/python3/dist-packages/jax/_src/array.py", line 300 in __float__',
+    '  File "train.py", line 38 in <module>',
+)
+
+
+JAX_WAITED = (
+    *JAX_LOST[:5],
+    '  File "/usr/lib/python3/dist-packages/jax/_src/distributed.py", line 199 in shutdown',
+    '  File "/usr/lib/python3/dist-packages/jax/_src/api.py", line 2582 in clean_up',
+)
+
+
+MINE = ("ValueError: the learning rate is negative",)
+
+
+def ended(rank: int, code: int | None = 0, *, at: float = 1.0, generation: int = 0, **fields: Any) -> RankExit:
+    number = fields.pop("signal", None)
+    return RankExit(rank, generation, None if number else code, number, at, **fields)
+
+
+def test_a_rank_that_waited_in_vain_at_its_end_is_told_with_where_another_was() -> None:
+    exits = [ended(0, signal=6, tail=JAX_LOST), ended(1, signal=6, at=0.9, tail=JAX_WAITED)]
+    said = first_cause(exits).message
+    assert said.startswith("rank 1 came to its end while rank 0 was still at train.py:38, and waited there in jax.")
+
+
+@pytest.mark.parametrize(
+    ("exits", "want"),
+    [
+        pytest.param(
+            [ended(0, 1, tail=PEER), ended(1, 3, at=1.2, tail=MINE)], ("UserError", 1, 3), id="not who blames"
+        ),
+        pytest.param([ended(0, 1, tail=MINE), ended(1, signal=11, at=1.3)], ("UserError", 1, 139), id="signals first"),
+        pytest.param([ended(0, 1, tail=MINE), ended(1, 2, at=0.9, tail=MINE)], ("UserError", 1, 2), id="the earliest"),
+        pytest.param(
+            [ended(0, 1, tail=PEER), ended(1, 0, at=0.5)], ("ExitedEarly", 1, 1), id="who left with 0 too early"
+        ),
+        pytest.param(
+            [ended(0, 1, tail=PEER), ended(1, 0, at=1.5)], ("ExitedEarly", 1, 1), id="even when that is told later"
+        ),
+        pytest.param(
+            [ended(0, 1, tail=PEER), ended(1, 1, at=1.2, tail=(MET, *MINE))],
+            ("UserError", 1, 1),
+            id="who said that all went well is no victim",
+        ),
+        pytest.param(
+            [ended(0, signal=6, tail=JAX_LOST), ended(1, signal=6, at=0.9, tail=JAX_WAITED)],
+            ("ExitedEarly", 1, 1),
+            id="whom JAX let wait at its end, in vain",
+        ),
+        pytest.param(
+            [ended(0, signal=9), ended(1, signal=6, at=0.9, tail=JAX_WAITED)],
+            ("UserError", 0, 137),
+            id="not who waited for one that was killed",
+        ),
+        pytest.param(
+            [ended(0, None, signal=9, oom=True)], ("OutOfMemory", 0, 137), id="the kernel's out-of-memory kill"
+        ),
+        pytest.param(
+            [ended(0, 1, oom=True, tail=("RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.",))],
+            ("OutOfMemory", 0, 1),
+            id="the kernel's kill of a child",
+        ),
+        pytest.param(
+            [ended(0, 1, oom=True, tail=("AssertionError: child ended with -9",))],
+            ("OutOfMemory", 0, 1),
+            id="the kernel's kill of a child whose code is told",
+        ),
+        pytest.param([ended(0, 1, oom=True, tail=MINE)], ("UserError", 0, 1), id="a kill that the program survived"),
+        pytest.param(
+            [ended(0, 1, tail=("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",))],
+            ("OutOfGPUMemory", 0, 1),
+            id="its share of GPU memory",
+        ),
+        pytest.param(
+            [ended(0, 83, tail=("cotenant: the GPU memory limit could not be set: x",))], ("Quota", 0, 83), id="limit"
+        ),
+        pytest.param(
+            [ended(0, 83, tail=("mine",))], ("UserError", 0, 79), id="a user's code that would look like ours"
+        ),
+        pytest.param([ended(0, 1, tail=PEER), ended(1, 1, at=1.1, tail=PEER)], ("UserError", 0, 1), id="all blame"),
+    ],
+)
+def test_the_verdict_names_the_first_cause(exits: list[RankExit], want: tuple[str, int, int]) -> None:
+    cause: Cause = first_cause(exits)
+    assert (cause.reason, cause.rank, cause.code) == want
+
+
+def test_where_gpu_memory_ran_out_is_said() -> None:
+    tail = ("Traceback (most recent call last):", '  File "train.py", line 8, in step', "    loss.backward()")
+    cause = first_cause([ended(1, 1, tail=(*tail, "torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB"))])
+    assert cause.message.endswith("torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB (train.py:8, in step)")
+
+
+def test_an_out_of_memory_kill_is_not_taken_for_a_kill_from_outside() -> None:
+    assert not first_cause([ended(0, None, signal=signal.SIGKILL, oom=True)]).killed
+    assert first_cause([ended(0, None, signal=signal.SIGKILL)]).killed
+
+
+def test_no_exit_code_of_a_program_means_something_of_ours() -> None:
+    assert [own_code(code) for code in (0, 1, 42, 79, 80, 84, 85, 137, 143)] == [0, 1, 42, 79, 79, 79, 85, 137, 79]
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param(
+            "The actor died unexpectedly before finishing this task.\n\tclass_name: PodActor\n\tactor_id: ab\n"
+            "The actor is dead because its node has died. Node Id: 12ab\n\tthe actor's node was terminated",
+            "its node has died",
+            id="a clause of Ray's",
+        ),
+        pytest.param("The actor is temporarily unavailable\nmore", "The actor is temporarily unavailable", id="a line"),
+        pytest.param("", "Ray does not say why", id="nothing"),
+    ],
+)
+def test_what_ray_says_about_a_lost_pod_becomes_a_clause(text: str, want: str) -> None:
+    assert why_lost(text) == want
