@@ -29,9 +29,9 @@ def user_name() -> str:
 def available_cpus() -> int:
     """Whole CPUs that this container may use."""
     count = len(os.sched_getaffinity(0))
-    for told in _CPU_LIMITS:
+    for files in _CPU_LIMITS:
         with contextlib.suppress(OSError, ValueError):
-            quota, period = " ".join((_CGROUP / file).read_text() for file in told).split()
+            quota, period = " ".join((_CGROUP / file).read_text() for file in files).split()
             if quota not in ("max", "-1"):
                 count = min(count, max(1, int(quota) // int(period)))
     return count
@@ -39,9 +39,9 @@ def available_cpus() -> int:
 
 def oom_kills() -> int:
     """Count the kernel's kills for memory in this container's cgroup; 0 where that cannot be read."""
-    for told in _OOM_KILLS:
+    for file in _OOM_KILLS:
         with contextlib.suppress(OSError, ValueError):
-            for line in (_CGROUP / told).read_text().splitlines():
+            for line in (_CGROUP / file).read_text().splitlines():
                 if line.startswith("oom_kill "):
                     return int(line.split()[1])
     return 0

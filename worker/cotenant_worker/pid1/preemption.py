@@ -80,18 +80,18 @@ class Preemption:
 
     def as_preempted(self, finish: Finish) -> Finish:
         """Return the verdict of a pod that was asked to leave: what is saved, and which ranks had to be killed."""
-        said = [finish.message, _checkpoint_line(last_saved(self.contract, self.board))]
+        parts = [finish.message, _checkpoint_line(last_saved(self.contract, self.board))]
         if self.killed_ranks:
             who = (
                 f"rank {self.killed_ranks[0]}"
                 if len(self.killed_ranks) == 1
                 else f"ranks {', '.join(map(str, self.killed_ranks))}"
             )
-            said.append(
+            parts.append(
                 f"{who} did not leave within {leave_budget_s(self.contract):.0f} s and had to be killed: a program is"
                 " expected to heed SIGTERM or should_stop()"
             )
-        return replace(finish, code=names.EXIT_PREEMPTED, reason="Preempted", message="; ".join(said))
+        return replace(finish, code=names.EXIT_PREEMPTED, reason="Preempted", message="; ".join(parts))
 
 
 def _checkpoint_line(step: int | None) -> str:

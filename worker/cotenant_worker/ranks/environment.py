@@ -59,9 +59,9 @@ def shares_pod_gpus(contract: Contract, pod: PodGrant) -> bool:
 
     By default so for commands that begin with torchrun, where LOCAL_RANK chooses right.
     """
-    said = contract.platform.get("gpuVisibility")
-    if said:
-        return bool(said == "Pod")
+    chosen = contract.platform.get("gpuVisibility")
+    if chosen:
+        return bool(chosen == "Pod")
     one_each = all(len(rank.gpus) == 1 for rank in pod.ranks) and len(pod_uuids(pod)) == len(pod.ranks)
     return one_each and unwrap(contract.command).shows_all_gpus
 

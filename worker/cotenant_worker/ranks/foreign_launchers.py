@@ -33,14 +33,14 @@ class Unwrapped:
     def option(self, option: str) -> str:
         """The value of an option (its name with underscores, without dashes); empty where it is not given."""
         found = ""
-        for word, following in zip(self.options, [*self.options[1:], ""], strict=False):
-            name, equals, value = word.partition("=")
-            if word.startswith("-") and option_name(name) == option:
+        for argument, following in zip(self.options, [*self.options[1:], ""], strict=False):
+            name, equals, value = argument.partition("=")
+            if argument.startswith("-") and option_name(name) == option:
                 found = value if equals else following
         return found
 
     def has_option(self, name: str) -> bool:
-        return any(word.startswith("-") and option_name(word) == name for word in self.options)
+        return any(argument.startswith("-") and option_name(argument) == name for argument in self.options)
 
     @property
     def shows_all_gpus(self) -> bool:
@@ -67,15 +67,15 @@ class Unwrapped:
 
     def _product(self, *names: str) -> tuple[str, int]:
         """The product of those that are given, where the first one is."""
-        said = {name: self.option(name).split(":")[-1] for name in names if self.has_option(name)}
-        number = int(names[0] in said)
-        for value in said.values():
+        given = {name: self.option(name).split(":")[-1] for name in names if self.has_option(name)}
+        number = int(names[0] in given)
+        for value in given.values():
             number *= int(value) if value.isdecimal() else 0
-        return " ".join(f"{name}={value}" for name, value in said.items()), number
+        return " ".join(f"{name}={value}" for name, value in given.items()), number
 
 
-def option_name(word: str) -> str:
-    return word.partition("=")[0].lstrip("-").replace("-", "_")
+def option_name(argument: str) -> str:
+    return argument.partition("=")[0].lstrip("-").replace("-", "_")
 
 
 def unwrap(command: Sequence[str]) -> Unwrapped:
@@ -99,29 +99,29 @@ def unwrap(command: Sequence[str]) -> Unwrapped:
     return Unwrapped(program, name, options) if program else Unwrapped(argv)
 
 
-def _after_torchrun(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _after_torchrun(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(the program, the options before it). Every option is known, and whether it has a value."""
     index = 0
-    while index < len(words) and words[index].startswith("-"):
-        lone = "=" in words[index] or option_name(words[index]) in _TORCHRUN_FLAGS
+    while index < len(arguments) and arguments[index].startswith("-"):
+        lone = "=" in arguments[index] or option_name(arguments[index]) in _TORCHRUN_FLAGS
         index += 1 if lone else 2
-    options, program = words[:index], words[index:]
-    names = {option_name(word) for word in options if word.startswith("-")}
+    options, program = arguments[:index], arguments[index:]
+    names = {option_name(argument) for argument in options if argument.startswith("-")}
     if not program or "no_python" in names:
         return program, options
     return ("python", *(("-m",) if names & {"m", "module"} else ()), *program), options
 
 
-def _after_options(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _after_options(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Launchers with options too many to know: the program begins at a script, a module, or an interpreter."""
-    for index, word in enumerate(words):
-        if PYTHON.match(Path(word).name):
-            return words[index:], words[:index]
-        if word.endswith(".py"):
-            return ("python", *words[index:]), words[:index]
-        if word in ("-m", "--module") and index + 1 < len(words):
-            return ("python", "-m", *words[index + 1 :]), words[:index]
-    return words, ()
+    for index, argument in enumerate(arguments):
+        if PYTHON.match(Path(argument).name):
+            return arguments[index:], arguments[:index]
+        if argument.endswith(".py"):
+            return ("python", *arguments[index:]), arguments[:index]
+        if argument in ("-m", "--module") and index + 1 < len(arguments):
+            return ("python", "-m", *arguments[index + 1 :]), arguments[:index]
+    return arguments, ()
 
 
 _ACCELERATE_VARIABLES = {
@@ -135,17 +135,17 @@ _ACCELERATE_PLACEMENT = re.compile(
 """Where ranks run and who starts them: not the program's business here."""
 
 
-def accelerate_options(words: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+def accelerate_options(arguments: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     """(variables of the program, options that would change it and are not carried out)."""
     environment: list[tuple[str, str]] = []
     unused: list[str] = []
-    for index, word in enumerate(words):
-        if not word.startswith("-"):
+    for index, argument in enumerate(arguments):
+        if not argument.startswith("-"):
             continue
-        name = option_name(word)
+        name = option_name(argument)
         if name in _ACCELERATE_VARIABLES:
-            value = word.partition("=")[2] or (words[index + 1] if index + 1 < len(words) else "")
+            value = argument.partition("=")[2] or (arguments[index + 1] if index + 1 < len(arguments) else "")
             environment.append((_ACCELERATE_VARIABLES[name], value))
         elif not _ACCELERATE_PLACEMENT.match(name):
-            unused.append(word)
+            unused.append(argument)
     return tuple(environment), tuple(unused)

@@ -81,11 +81,11 @@ def too_few_ranks_warning(contract: Contract, behind: Unwrapped) -> str:
     """A warning where the launcher was asked for more ranks than the job has; else empty."""
     if contract.workers_min or contract.mode == "rayTrain":
         return ""  # the job's own size changes
-    words, ranks = behind.requested_ranks
+    options, ranks = behind.requested_ranks
     world = contract.world_size
     several = max((len(rank.gpus) for pod in contract.pods for rank in pod.ranks), default=0)
     if ranks > world:
-        return f"{behind.launcher}: {words} asks for {ranks} ranks, this job has {world}: spec.workers says how many"
+        return f"{behind.launcher}: {options} asks for {ranks} ranks, this job has {world}: spec.workers says how many"
     if behind.option("nproc_per_node") in ("gpu", "auto") and several > 1:
         return (
             f"{behind.launcher}: one rank has {several} GPUs: for a rank on each, say it as spec.workers, gpu.count: 1"

@@ -77,10 +77,11 @@ def lean_start_process(start: Any, gcs: tuple[str, int], agents: tuple[str, ...]
 
 def _with_own_worker(part: str) -> str:
     """The raylet's flag with the command of a worker, with our program in the place of Ray's."""
-    words = [
-        worker_main.__file__ if word.endswith(f"/{worker_main.RAY_WORKER}") else word for word in shlex.split(part)
+    arguments = [
+        worker_main.__file__ if argument.endswith(f"/{worker_main.RAY_WORKER}") else argument
+        for argument in shlex.split(part)
     ]
-    return words[0] + " " + subprocess.list2cmdline(words[1:])
+    return arguments[0] + " " + subprocess.list2cmdline(arguments[1:])
 
 
 def _persist_no_ports(session: str, node: str, agents: tuple[str, ...]) -> None:

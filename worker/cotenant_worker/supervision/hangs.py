@@ -79,66 +79,68 @@ class Hang:
 
 
 def find_hang(
-    beats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int], now: float, timeout_s: float
+    heartbeats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int], now: float, timeout_s: float
 ) -> Hang | None:
     """Find the collective that hangs. `ranks` are all of this generation, `ended` those that have left."""
-    beats = [*beats, *_silent_ranks(beats, ranks, ended)]
+    heartbeats = [*heartbeats, *_silent_ranks(heartbeats, ranks, ended)]
     # One that fell silent before it counted its first stands at none, while others have gone on to theirs.
-    counted = [beat for beat in beats if beat.sequence >= 0 or now - beat.seen_at >= timeout_s]
-    waiting_at = max((beat.sequence for beat in counted), default=0)
-    frozen = {beat.rank for beat in counted if beat.rank not in ended and now - beat.seen_at >= timeout_s}
-    behind = [beat for beat in counted if beat.sequence < waiting_at or beat.rank in frozen]
-    ahead = [beat for beat in counted if beat not in behind and beat.rank not in ended]
+    counted = [heartbeat for heartbeat in heartbeats if heartbeat.sequence >= 0 or now - heartbeat.seen_at >= timeout_s]
+    waiting_at = max((heartbeat.sequence for heartbeat in counted), default=0)
+    frozen = {
+        heartbeat.rank for heartbeat in counted if heartbeat.rank not in ended and now - heartbeat.seen_at >= timeout_s
+    }
+    behind = [heartbeat for heartbeat in counted if heartbeat.sequence < waiting_at or heartbeat.rank in frozen]
+    ahead = [heartbeat for heartbeat in counted if heartbeat not in behind and heartbeat.rank not in ended]
     if not ahead or not behind:
         return None
-    for_s = now - max(beat.moved_at for beat in (*ahead, *behind))
+    for_s = now - max(heartbeat.moved_at for heartbeat in (*ahead, *behind))
     if for_s < timeout_s:
         return None
-    missing = sorted(behind, key=lambda beat: (beat.sequence, beat.rank))
-    words = "; ".join(_describe(beat, ended, now) for beat in missing[:4])
+    missing = sorted(behind, key=lambda heartbeat: (heartbeat.sequence, heartbeat.rank))
+    described = "; ".join(_describe(heartbeat, ended, now) for heartbeat in missing[:4])
     return Hang(
         waiting_at,
-        tuple(beat.rank for beat in missing),
+        tuple(heartbeat.rank for heartbeat in missing),
         for_s,
         f"{len(ahead)} rank(s) have waited {for_s:.0f} s in collective {waiting_at} for {len(missing)} that did not"
-        f" come: {words}",
+        f" come: {described}",
     )
 
 
 def _silent_ranks(
-    beats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int]
+    heartbeats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int]
 ) -> list[RankHeartbeat]:
     """Ranks that froze between the rendezvous and their first heartbeat: others prove that it took place."""
-    if not any(beat.rendezvoused for beat in beats):
+    if not any(heartbeat.rendezvoused for heartbeat in heartbeats):
         return []
-    silent = set(ranks) - {beat.rank for beat in beats} - set(ended)
-    since = min(beat.moved_at for beat in beats)
-    return [RankHeartbeat(rank, beats[0].generation, -1, seen_at=since, moved_at=since) for rank in sorted(silent)]
+    silent = set(ranks) - {heartbeat.rank for heartbeat in heartbeats} - set(ended)
+    since = min(heartbeat.moved_at for heartbeat in heartbeats)
+    return [RankHeartbeat(rank, heartbeats[0].generation, -1, seen_at=since, moved_at=since) for rank in sorted(silent)]
 
 
 def find_missing_rendezvous(
-    beats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int], now: float, timeout_s: float
+    heartbeats: Sequence[RankHeartbeat], ranks: Collection[int], ended: Collection[int], now: float, timeout_s: float
 ) -> Hang | None:
     """Find the rendezvous that hangs. `ranks` are all of this generation."""
-    known = {beat.rank: beat for beat in beats}
-    inside = [beat for beat in beats if beat.in_rendezvous and beat.rank not in ended]
-    frozen = {beat.rank for beat in inside if now - beat.seen_at >= timeout_s}
-    waiting = [beat for beat in inside if beat.rank not in frozen]
+    known = {heartbeat.rank: heartbeat for heartbeat in heartbeats}
+    inside = [heartbeat for heartbeat in heartbeats if heartbeat.in_rendezvous and heartbeat.rank not in ended]
+    frozen = {heartbeat.rank for heartbeat in inside if now - heartbeat.seen_at >= timeout_s}
+    waiting = [heartbeat for heartbeat in inside if heartbeat.rank not in frozen]
     if not waiting:
         return None
-    meeting = max(beat.rendezvous_count for beat in waiting)
+    meeting = max(heartbeat.rendezvous_count for heartbeat in waiting)
     late = {rank for rank in ranks if rank not in known or known[rank].rendezvous_count < meeting}
     missing = sorted(late | frozen)
-    for_s = now - max(beat.moved_at for beat in inside)
+    for_s = now - max(heartbeat.moved_at for heartbeat in inside)
     if not missing or for_s < timeout_s:
         return None
-    words = "; ".join(_describe_absent(rank, known.get(rank), ended, now) for rank in missing[:4])
+    described = "; ".join(_describe_absent(rank, known.get(rank), ended, now) for rank in missing[:4])
     return Hang(
         -meeting,
         tuple(missing),
         for_s,
         f"{len(waiting)} rank(s) have waited {for_s:.0f} s in init_process_group, jax.distributed.initialize or a"
-        f" first all_reduce for {len(missing)} that did not come: {words}",
+        f" first all_reduce for {len(missing)} that did not come: {described}",
     )
 
 
@@ -153,22 +155,22 @@ def timeout_for(hang: Hang, ended: Collection[int], timeout_s: float) -> float:
     return min(WARN_AFTER_S, timeout_s) if hopeless else timeout_s
 
 
-def _describe_absent(rank: int, beat: RankHeartbeat | None, ended: Collection[int], now: float) -> str:
+def _describe_absent(rank: int, heartbeat: RankHeartbeat | None, ended: Collection[int], now: float) -> str:
     if rank in ended:
         return f"rank {rank} has ended before it"
-    if beat is None:
+    if heartbeat is None:
         return f"rank {rank} has not reached it since it started"
-    if now - beat.seen_at > 10:
-        return f"rank {rank} has not been heard of for {now - beat.seen_at:.0f} s"
-    return f"rank {rank} stands" + (f" at {beat.location}" if beat.location else " elsewhere")
+    if now - heartbeat.seen_at > 10:
+        return f"rank {rank} has not been heard of for {now - heartbeat.seen_at:.0f} s"
+    return f"rank {rank} stands" + (f" at {heartbeat.location}" if heartbeat.location else " elsewhere")
 
 
-def _describe(beat: RankHeartbeat, ended: Collection[int], now: float) -> str:
-    if beat.rank in ended:
-        return f"rank {beat.rank} has ended after collective {beat.sequence}"
-    silent = now - beat.seen_at
+def _describe(heartbeat: RankHeartbeat, ended: Collection[int], now: float) -> str:
+    if heartbeat.rank in ended:
+        return f"rank {heartbeat.rank} has ended after collective {heartbeat.sequence}"
+    silent = now - heartbeat.seen_at
     if silent > 10:
-        last = f"last at collective {beat.sequence}" if beat.sequence >= 0 else "not since it started"
-        return f"rank {beat.rank} has not been heard of for {silent:.0f} s ({last})"
-    place = f" at {beat.location}" if beat.location else ""
-    return f"rank {beat.rank} stands{place} after collective {beat.sequence}"
+        last = f"last at collective {heartbeat.sequence}" if heartbeat.sequence >= 0 else "not since it started"
+        return f"rank {heartbeat.rank} has not been heard of for {silent:.0f} s ({last})"
+    place = f" at {heartbeat.location}" if heartbeat.location else ""
+    return f"rank {heartbeat.rank} stands{place} after collective {heartbeat.sequence}"

@@ -39,7 +39,7 @@ class Stall:
 
 
 def find_stall(
-    beats: Sequence[RankHeartbeat],
+    heartbeats: Sequence[RankHeartbeat],
     live: Collection[int],
     *,
     started_at: float,
@@ -52,19 +52,19 @@ def find_stall(
     `timeout_s` is for one that may be right, `mismatch_timeout_s` for ranks that wait for each other in collectives.
     """
     live = sorted(live)
-    known = {beat.rank: beat for beat in beats if beat.rank in live}
+    known = {heartbeat.rank: heartbeat for heartbeat in heartbeats if heartbeat.rank in live}
     waiting = len(known) == len(live) and all(
-        beat.collective and now - beat.seen_at <= _SILENT_S for beat in known.values()
+        heartbeat.collective and now - heartbeat.seen_at <= _SILENT_S for heartbeat in known.values()
     )
-    for_s = now - max([started_at, *(max(beat.moved_at, beat.looped_at) for beat in known.values())])
+    for_s = now - max([started_at, *(max(heartbeat.moved_at, heartbeat.looped_at) for heartbeat in known.values())])
     if not live or for_s < (min(mismatch_timeout_s, timeout_s) if waiting else timeout_s):
         return None
     silent = [rank for rank in live if rank not in known or known[rank].uncounted]
     places = "; ".join(_describe_rank(rank, known.get(rank), now) for rank in live[:4])
     more = f" and {len(live) - 4} more" if len(live) > 4 else ""
-    said = _describe_mismatch(live, for_s) if waiting else _describe_standstill(live, known, for_s)
-    unseen = _UNCOUNTED_HINT if any(beat.uncounted for beat in known.values()) else ""
-    return Stall((silent or live)[0], for_s, not silent, waiting, f"{said}: {places}{more}{unseen}")
+    standstill = _describe_mismatch(live, for_s) if waiting else _describe_standstill(live, known, for_s)
+    unseen = _UNCOUNTED_HINT if any(heartbeat.uncounted for heartbeat in known.values()) else ""
+    return Stall((silent or live)[0], for_s, not silent, waiting, f"{standstill}: {places}{more}{unseen}")
 
 
 def _describe_mismatch(live: Sequence[int], for_s: float) -> str:
@@ -72,17 +72,17 @@ def _describe_mismatch(live: Sequence[int], for_s: float) -> str:
 
 
 def _describe_standstill(live: Sequence[int], known: Mapping[int, RankHeartbeat], for_s: float) -> str:
-    ever = any(beat.loop_count > 0 or beat.sequence > 0 for beat in known.values())
+    ever = any(heartbeat.loop_count > 0 or heartbeat.sequence > 0 for heartbeat in known.values())
     since = f"for {for_s:.0f} s" if ever else f"since it started {for_s:.0f} s ago"
     if len(live) == 1:
         return f"the program has made no step, report or collective {since}"
     return f"no rank has made a step, a report or a collective {since}"
 
 
-def _describe_rank(rank: int, beat: RankHeartbeat | None, now: float) -> str:
-    if beat is None:
+def _describe_rank(rank: int, heartbeat: RankHeartbeat | None, now: float) -> str:
+    if heartbeat is None:
         return f"rank {rank} has not been heard of"
-    if now - beat.seen_at > _SILENT_S:
-        return f"rank {rank} has not been heard of for {now - beat.seen_at:.0f} s"
-    does = f"is in {beat.collective}" if beat.collective else "stands"
-    return f"rank {rank} {does}" + (f" at {beat.location}" if beat.location else " in a library")
+    if now - heartbeat.seen_at > _SILENT_S:
+        return f"rank {rank} has not been heard of for {now - heartbeat.seen_at:.0f} s"
+    does = f"is in {heartbeat.collective}" if heartbeat.collective else "stands"
+    return f"rank {rank} {does}" + (f" at {heartbeat.location}" if heartbeat.location else " in a library")
