@@ -142,7 +142,7 @@ def make_snapshot(
 class ToyCluster:
     """A cluster that does what plans say, one step at a time: what is evicted leaves in the next step, resizes too.
 
-    Time is a number; nothing sleeps. `cycle` decides once and carries the plan out, `quiet` repeats that until a plan
+    Time is a number; nothing sleeps. `cycle` decides once and carries the plan out, `settle` repeats that until a plan
     has no actions and nobody is leaving any more.
     """
 

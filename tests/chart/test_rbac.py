@@ -38,7 +38,7 @@ def granted(role: dict[str, Any]) -> set[Right]:
 
 
 def calls_in(path: Path) -> Iterator[tuple[ast.Call, str]]:
-    """Calls of a verb on something that is called kube: `self._kube.patch(…)`, `kube.create(…)`."""
+    """Calls of a verb on something that is called kube, whether it is an attribute of something or a name."""
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue

@@ -142,7 +142,7 @@ def test_the_wheel_says_who_it_is(wheel: zipfile.ZipFile) -> None:
 
 @pytest.mark.parametrize("root", ["operator", "worker", "local"])
 def test_a_source_root_is_not_a_package(root: str) -> None:
-    """`operator/__init__.py` would shadow the standard library for every program that starts in the checkout."""
+    """An `__init__.py` in operator would shadow the standard library for every program that starts in the checkout."""
     assert not (ROOT / root / "__init__.py").exists()
 
 

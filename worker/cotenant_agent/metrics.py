@@ -102,7 +102,7 @@ def sample_age_s(agent: Agent, started: float, now: float) -> float:
 
 
 def serve(agent: Agent, address: tuple[str, int]) -> ThreadingHTTPServer:
-    """Start the server in a thread of its own and return it; `shutdown()` ends it."""
+    """Start the server in a thread of its own and return it; it ends by its own shutdown."""
     registry = CollectorRegistry()
     registry.register(NodeViewCollector(agent))
     started = time.time()

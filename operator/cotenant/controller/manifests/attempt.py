@@ -40,7 +40,7 @@ class Program:
     volumes: tuple[Mapping[str, Any], ...] = ()
     mounts: tuple[Mapping[str, Any], ...] = ()
     code: Mapping[str, Any] | None = None
-    """Mounted read-only at names.CODE_PATH: `source`, a volume source, and perhaps `subPath`."""
+    """Mounted read-only at names.CODE_PATH: a volume source under the key source, and perhaps `subPath`."""
     workers_min: int = 0
     servers: ServerRequest | None = None
     platform: Mapping[str, Any] = field(default_factory=dict)

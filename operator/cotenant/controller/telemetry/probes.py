@@ -13,7 +13,7 @@ Check = Callable[[], str]
 
 
 async def serve(host: str, port: int, *, alive: Check, ready: Check, metrics: Metrics) -> web.AppRunner:
-    """Serve until `cleanup` of the returned runner."""
+    """Serve until the returned runner is cleaned up."""
 
     def answer(check: Check) -> Callable[[web.Request], object]:
         async def respond(_: web.Request) -> web.Response:

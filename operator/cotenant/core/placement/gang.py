@@ -180,7 +180,7 @@ def _assign(
 def _assign_node(
     fit_cache: FitCache, request: PlacementRequest, fits: tuple[ShapeFit, ShapeFit], row: int, workers: int
 ) -> NodeAssignment:
-    """GPUs of one node for `workers` of the gang: NVLink peers together, then by the scorer's preference. `views`: of
+    """GPUs of one node for `workers` of the gang: NVLink peers together, then by the scorer's preference. `fits`: of
     one worker, and of so many."""
     single, together = fits
     wanted = together.gpu_scores(row).tolist()

@@ -1,6 +1,6 @@
 """The seam between choosing and scoring: placement filters and chooses, a scorer only ranks.
 
-A cycle calls `placer.prepare(ledger, demands)` once and keeps the scorer for the whole cycle. `Scorer.score` is called
+A cycle calls `Placer.prepare` once and keeps the scorer for the whole cycle. `Scorer.score` is called
 with one row of each state that a node is in, and later only for states that are new: nodes in the same state (equal
 rows of `Ledger.packed`) share one score. So it must be a pure function of its arguments and of what `prepare` saw,
 and a row's score may depend on the content of that row only, not on its number or name.

@@ -8,9 +8,9 @@ prices of the learned mix (`dual_prices`), as long as the node has CPU for it. A
     value(node) = min_q [ Σ_gpu best_q(residual) + q · cpu ]   +   Σ_m w_m · n_m(node)
     score       = value(after) − value(before)
 
-`best_q(r)`: the most valuable shares that fit a residual r when each costs its price less q per milli-CPU; the minimum
+best_q(r): the most valuable shares that fit a residual r when each costs its price less q per milli-CPU; the minimum
 over q is the Lagrangian bound of packing GPUs and CPU of the node together, so a GPU without CPU beside it has no
-value, and CPU is dear exactly where it is the shorter of the two. `n_m`: workers of shape m that the node takes by
+value, and CPU is dear exactly where it is the shorter of the two. n_m(node): workers of shape m that the node takes by
 itself.
 Ties: least compute left, then least CPU left; never a name.
 """
