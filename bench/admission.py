@@ -1,8 +1,8 @@
 """Rate of admission, end to end on a real API server, and the number of writes that the operator needs for it.
 
 A thousand TrainingJobs of one worker are created at once. The operator runs as a process of its own, the kube-scheduler
-binds its pods, `tests.support.pod_writer` plays the kubelets. The yardstick is the rate of plain creates of the same server, measured
-in the same run.
+binds its pods, `tests.support.pod_writer` plays the kubelets. The yardstick is the rate of plain creates of the same
+server, measured in the same run.
 
     python bench/admission.py [--jobs 1000] [--kubeconfig FILE] [--json FILE]
 """

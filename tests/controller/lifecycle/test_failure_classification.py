@@ -15,6 +15,7 @@ from cotenant.controller.lifecycle.failure_classification import (
     AttemptOutcome,
     Undecided,
     classify,
+    pod_lost,
 )
 from cotenant.controller.lifecycle.retries import exit_message
 from tests.controller.builders import T0, exited, pod, server
@@ -108,6 +109,45 @@ CASES = [
         AttemptOutcome.EXTERNAL_DISRUPTION,
     ),
     Case(
+        "a code of the job's own explains a pod that was asked to leave before",
+        (pod(0, end=exited(names.EXIT_PREEMPTED, at=T0)), pod(1, end=exited(7, at=T0 + 3))),
+        AttemptOutcome.FAILED,
+        culprit=1,
+    ),
+    Case(
+        "a code of the job's own explains a Ray that died before",
+        (pod(0, end=exited(names.EXIT_RAY_DIED, at=T0)), pod(1, end=exited(7, at=T0 + 3))),
+        AttemptOutcome.FAILED,
+        culprit=1,
+    ),
+    Case(
+        "a code of the job's own explains a pod that its node evicted before",
+        (pod(0, end=Exit(code=-1, reason="Evicted", at=T0)), pod(1, end=exited(7, at=T0 + 3))),
+        AttemptOutcome.FAILED,
+        culprit=1,
+    ),
+    Case(
+        "a pod that its node evicted explains the peers that lost it",
+        (pod(0, end=exited(PEER_LOST, at=T0)), pod(1, end=Exit(code=-1, reason="Evicted", at=T0 + 3))),
+        AttemptOutcome.PLATFORM_FAULT,
+        culprit=1,
+    ),
+    Case(
+        "of two that ended at once the lower node rank",
+        (pod(1, end=exited(2, at=T0)), pod(0, end=exited(1, at=T0))),
+        AttemptOutcome.FAILED,
+    ),
+    Case(
+        "drained, and killed by a signal that no shell has a number for",
+        (pod(0, end=exited(128), disruption=DRAINED),),
+        AttemptOutcome.EXTERNAL_DISRUPTION,
+    ),
+    Case(
+        "drained, and ended by itself with the largest code of its own",
+        (pod(0, end=exited(127), disruption=DRAINED),),
+        AttemptOutcome.FAILED,
+    ),
+    Case(
         "rank 0 that succeeded does not hide another that failed",
         (pod(0, end=exited(0)), pod(1, end=exited(1))),
         AttemptOutcome.FAILED,
@@ -182,3 +222,45 @@ def test_a_server_has_memory_of_its_own_to_ask_for() -> None:
     ending = classify({0: pod(0, end=exited(PEER_LOST)), 1: killed}, 2, T0)
     assert isinstance(ending, AttemptEnd)
     assert ending.exit.message.endswith("ask for more in spec.runtime.parameterServer.resources.memory")
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        (Exit(code=-1, reason="Evicted", at=T0), "was ended by the platform (Evicted)"),
+        (exited(7), "ended with 7 and left no message"),
+        (Exit(code=7, reason="Error", at=T0, runtime_message="no such file"), "ended with 7: no such file"),
+        (Exit(code=7, reason="Error", at=T0, runtime_message="x" * 501), f"ended with 7: {'x' * 500}"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else f"{value.code} {value.reason}",
+)
+def test_an_exit_without_words_of_the_launcher_is_described(end: Exit, message: str) -> None:
+    ending = classify({0: pod(0, end=end)}, 1, T0)
+    assert isinstance(ending, AttemptEnd)
+    assert ending.exit.message == f"pod train-1-0 {message}"
+
+
+@pytest.mark.parametrize(
+    ("disruption", "outcome", "reason", "message"),
+    [
+        (None, AttemptOutcome.EXTERNAL_DISRUPTION, "PodLost", "was deleted by somebody while the job was running"),
+        (DRAINED, AttemptOutcome.EXTERNAL_DISRUPTION, "Drained", "was evicted, as `kubectl drain` does"),
+        (KUBELET, AttemptOutcome.PLATFORM_FAULT, "EndedByKubelet", "was ended by the kubelet: low on memory"),
+    ],
+    ids=["no reason", "drained", "by the kubelet"],
+)
+def test_a_pod_that_is_not_there_any_more_is_charged_to_whoever_took_it(
+    disruption: Disruption | None, outcome: AttemptOutcome, reason: str, message: str
+) -> None:
+    end = pod_lost("train-1-0", "n1", disruption, T0)
+    assert (end.outcome, end.exit.code, end.exit.reason, end.exit.node) == (outcome, -1, reason, "n1")
+    assert end.exit.message == f"pod train-1-0 on node n1 {message}"
+    assert end.message_is_complete
+
+
+def test_a_pod_that_was_lost_before_it_had_a_node_names_none() -> None:
+    end = pod_lost("train-1-0", "", None, T0)
+    assert (end.exit.node, end.exit.message) == (
+        None,
+        "pod train-1-0 was deleted by somebody while the job was running",
+    )

@@ -3,7 +3,7 @@
 import pytest
 
 from cotenant.contract import Progress
-from cotenant.controller.lifecycle.progress import summary
+from cotenant.controller.lifecycle.progress import coarse, summary
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,13 @@ from cotenant.controller.lifecycle.progress import summary
 def test_the_table_says_how_far_and_how_long(step: int, of: int, rate: float, text: str, remaining: int | None) -> None:
     said = summary(Progress(state="training", step=step, of=of, rate=rate))
     assert (said.summary, said.remaining_seconds) == (text, remaining)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(1, 1), (59, 59), (60, 60), (61, 60), (69, 60), (299, 290), (300, 300), (359, 300), (3600, 3600)],
+)
+def test_remaining_time_is_shown_by_tens_of_seconds_from_a_minute_on_and_by_minutes_from_five(
+    seconds: int, shown: int
+) -> None:
+    assert coarse(seconds) == shown

@@ -72,3 +72,57 @@ def test_a_job_that_waits_for_the_same_reason_keeps_the_time_since_when() -> Non
     other = status_transitions.waiting(second, told("", Reason.BUDGET_SPENT)["red/train"], T0 + 90)
     since = [one.pending.since.timestamp() for one in (first, second, other) if one.pending and one.pending.since]
     assert since == [T0, T0, T0 + 90]
+
+
+def reasons(status: TrainingJobStatus) -> dict[str, str]:
+    return {condition.type: condition.reason for condition in status.conditions}
+
+
+def test_the_condition_admitted_keeps_its_reason_while_the_job_holds_gpus_and_others_follow_the_phase() -> None:
+    starting = admitted(Phase.STARTING, ("n1", 1))
+    blocked = status_transitions.explained(starting, reason="PodsBlocked", message="no quota", now=T0 + 5)
+    assert reasons(blocked) == {"Admitted": "Admitted", "Running": "PodsBlocked"}
+    assert [one.message for one in blocked.conditions] == ["admitted", "no quota"]
+    assert [one.last_transition_time.timestamp() for one in blocked.conditions] == [T0, T0]
+
+
+def test_the_condition_admitted_has_the_reason_of_its_end_and_of_the_next_admission() -> None:
+    left = status_transitions.released(admitted(Phase.EVICTING, ("n1", 1)), milli=400, over_at=T0 + 60, now=T0 + 60)
+    assert reasons(left)["Admitted"] == "Preempted"
+    again = status_transitions.admitted(left, placement_on(("n1", 1)), Isolation.NONE, "again", T0 + 90)
+    assert reasons(again)["Admitted"] == "Admitted"
+    assert again.conditions[0].last_transition_time.timestamp() == T0 + 90
+
+
+def test_a_job_that_was_released_has_left_its_eviction_behind_it() -> None:
+    evicting = admitted(Phase.EVICTING, ("n1", 1))
+    assert evicting.eviction is not None
+    assert not evicting.eviction.done
+    left = status_transitions.released(evicting, milli=400, over_at=T0 + 60, now=T0 + 60)
+    assert left.eviction is not None
+    assert left.eviction.done
+
+
+@pytest.mark.parametrize("servers", [0, 2])
+def test_a_placement_says_how_many_servers_the_attempt_has(servers: int) -> None:
+    status = admitted(Phase.STARTING, ("n1", 1), servers=servers)
+    assert status.placement is not None
+    assert (status.placement.servers or 0) == servers
+    bare = status_transitions.admitted(TrainingJobStatus(), placement_on(("n1", 1)), Isolation.NONE, "", T0)
+    grown = status_transitions.resized(
+        admitted(Phase.RUNNING, ("n1", 1)),
+        placement_on(("n1", 2)),
+        isolation=Isolation.NONE,
+        message="",
+        milli=0,
+        now=T0,
+    )
+    assert [one.placement.servers or 0 for one in (bare, grown) if one.placement] == [0, 0]
+
+
+def test_excluded_nodes_are_kept_until_their_time_and_the_newest_reason_counts() -> None:
+    first = status_transitions.excluded(TrainingJobStatus(), {"n2": "late", "n1": "late"}, T0 + 10, T0)
+    assert [(one.node, one.reason) for one in first] == [("n1", "late"), ("n2", "late")]
+    second = status_transitions.excluded(TrainingJobStatus(excluded_nodes=first), {"n2": "dead"}, T0 + 20, T0 + 9)
+    assert [(one.node, one.reason) for one in second] == [("n1", "late"), ("n2", "dead")]
+    assert status_transitions.excluded(TrainingJobStatus(excluded_nodes=first), {}, T0 + 20, T0 + 10) == ()

@@ -53,7 +53,7 @@ class Metrics:
 
 
 def _resource_of(path: str) -> str:
-    """Resource of a path: of `/api/v1/namespaces/a/pods/p` "pods", of `…/trainingjobs/j/status` "trainingjobs/status"."""
+    """Resource of a path: "pods" of `/api/v1/namespaces/a/pods/p`, "trainingjobs/status" of a job's status."""
     parts = path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:]
     if len(rest) > 2 and rest[0] == "namespaces":
