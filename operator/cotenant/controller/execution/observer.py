@@ -22,7 +22,7 @@ class Observer:
     def observe(self, record: JobRecord, now: float) -> Observation:
         """The job as it stands at `now`; when it was last seen to move is remembered."""
         memory, agents = self.memories[record.id], self.cache.nodes
-        pods = self.cache.pods.of_job(record.uid)
+        pods = self.cache.pods_of(record.uid)
         memory.activity = activity_of(record, memory, agents.gpu_nodes, now)
         sample = memory.progress_of(record.status.attempts)
         return Observation(

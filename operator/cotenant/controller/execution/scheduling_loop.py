@@ -127,7 +127,7 @@ class SchedulingLoop:
         record = self.cache.job(job)
         # 1. A job that is gone, or is another one of the same name: its pods go too.
         if record is None:
-            pods = self.cache.pods.of_job(job.uid).values()
+            pods = self.cache.pods_of(job.uid).values()
             if any(not pod.deleting for pod in pods):
                 self._start_write(job, self.executor.delete_orphans(job))
                 return

@@ -69,6 +69,10 @@ class ObjectCache:
         record = self.jobs.get(job.key)
         return record if record is not None and record.id == job else None
 
+    def pods_of(self, job_uid: str) -> Mapping[str, PodRecord]:
+        """Name → pod of ours, whatever the attempt."""
+        return self.pods.of_job(job_uid)
+
     def put(self, resource: Resource, document: Document, deleted: bool = False) -> None:
         """Take one object in, as it was observed. What is older than what is known is dropped."""
         metadata = document["metadata"]
