@@ -49,7 +49,7 @@ OURS = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
 
 
 @dataclass
-class World:
+class Tenant:
     """A tenant `namespace` with a queue of the same name, on played nodes."""
 
     kube: RestKube
@@ -181,7 +181,7 @@ def training_job(name: str, namespace: str, **spec: Any) -> Document:
 
 
 @asynccontextmanager
-async def played(
+async def simulated_tenant(
     cluster: Cluster,
     namespace: str,
     logs: Path,
@@ -190,35 +190,35 @@ async def played(
     gpus: int,
     run_s: Callable[[Document], float],
     **writer: Any,
-) -> AsyncIterator[World]:
+) -> AsyncIterator[Tenant]:
     """CRDs, one tenant, played nodes and no others; whatever happens, all that was made and started is ended."""
     hardware = Hardware(nodes=nodes, gpus=gpus, prefix=namespace)
     async with (
         RestKube(lambda: load_configuration(str(cluster.kubeconfig))) as kube,
         contextlib.AsyncExitStack() as afterwards,  # each of these is done, whatever became of those before
     ):
-        world = World(kube, str(cluster.kubeconfig), namespace, logs)
+        tenant = Tenant(kube, str(cluster.kubeconfig), namespace, logs)
         afterwards.push_async_callback(kube.delete, QUEUES, namespace)
         for name in hardware.names():
             afterwards.push_async_callback(kube.delete, NODES, name)
             afterwards.push_async_callback(kube.delete, GPU_NODES, name)
-        afterwards.push_async_callback(_end_pods, world)
+        afterwards.push_async_callback(_end_pods, tenant)
         await prepare(kube, namespace, nodes * gpus)
         await forget_gpu_nodes(kube)
         await afterwards.enter_async_context(PodWriter(kube=kube, hardware=hardware, run_s=run_s, **writer))
-        afterwards.push_async_callback(_delete_jobs, world)
-        afterwards.push_async_callback(world.stop_all)
-        yield world
+        afterwards.push_async_callback(_delete_jobs, tenant)
+        afterwards.push_async_callback(tenant.stop_all)
+        yield tenant
 
 
-async def _delete_jobs(world: World) -> None:
-    for job in await world.jobs():
-        await world.kube.delete(TRAINING_JOBS, job["metadata"]["name"], world.namespace)
+async def _delete_jobs(tenant: Tenant) -> None:
+    for job in await tenant.jobs():
+        await tenant.kube.delete(TRAINING_JOBS, job["metadata"]["name"], tenant.namespace)
 
 
-async def _end_pods(world: World) -> None:
-    for pod in await world.pods():
-        await world.kube.delete(PODS, pod["metadata"]["name"], world.namespace, grace_s=0)
+async def _end_pods(tenant: Tenant) -> None:
+    for pod in await tenant.pods():
+        await tenant.kube.delete(PODS, pod["metadata"]["name"], tenant.namespace, grace_s=0)
 
 
 async def forget_gpu_nodes(kube: RestKube) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.controller.operator_process.replicas import played
+from tests.controller.operator_process.replicas import simulated_tenant
 from tests.controller.operator_process.traffic import GPUS, JOBS, NODES, all_succeeded, come_and_go, no_pods_of, watch
 
 if TYPE_CHECKING:
@@ -28,27 +28,27 @@ LINES = 200
 
 async def test_nothing_is_lost_or_doubled_and_the_log_stays_readable(api_server: Cluster, tmp_path: Path) -> None:
     drawn = random.Random(7)
-    async with played(
+    async with simulated_tenant(
         api_server, "faulty", tmp_path, nodes=NODES, gpus=GPUS, run_s=lambda pod: drawn.uniform(0.5, 3.0)
-    ) as world:
-        operator = await world.start_ready()
-        await world.wait(world.leader, what="the operator leads")
+    ) as tenant:
+        operator = await tenant.start_ready()
+        await tenant.wait(tenant.leader, what="the operator leads")
         api_server.api_faults(**FAULTS)
         try:
-            watching = asyncio.create_task(watch(world))
-            deleted = await come_and_go(world, drawn)
+            watching = asyncio.create_task(watch(tenant))
+            deleted = await come_and_go(tenant, drawn)
             kept = {f"job-{index}" for index in range(JOBS)} - deleted
-            await world.wait(lambda: all_succeeded(world, kept), seconds=300, what="every job that was kept succeeds")
-            await world.wait(lambda: no_pods_of(world, deleted), what="no pod of a deleted job is left")
+            await tenant.wait(lambda: all_succeeded(tenant, kept), seconds=300, what="every job that was kept succeeds")
+            await tenant.wait(lambda: no_pods_of(tenant, deleted), what="no pod of a deleted job is left")
             watching.cancel()
             problems = await asyncio.gather(watching, return_exceptions=True)
         finally:
             api_server.api_faults()
         assert [one for one in problems if not isinstance(one, asyncio.CancelledError)] == []
-        jobs = {job["metadata"]["name"]: job["status"] for job in await world.jobs()}
+        jobs = {job["metadata"]["name"]: job["status"] for job in await tenant.jobs()}
         assert set(jobs) == kept
         assert {name: status["attempts"] for name, status in jobs.items()} == dict.fromkeys(kept, 1)
-        assert world.replicas[operator].returncode is None, "the operator lives through it"
+        assert tenant.replicas[operator].returncode is None, "the operator lives through it"
         log = (tmp_path / f"{operator}.log").read_text()
         assert "Traceback" not in log
         assert len(re.findall(r" (?:WARNING|ERROR|CRITICAL) ", log)) < LINES, log[-3000:]

@@ -21,7 +21,7 @@ from cotenant.controller.client.kube import (
     Document,
     Outcome,
 )
-from tests.controller.operator_process.replicas import World, played, training_job
+from tests.controller.operator_process.replicas import Tenant, simulated_tenant, training_job
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -46,17 +46,17 @@ def code(pod: Document) -> int:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def running(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+async def running(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tenant]:
     """One operator, two nodes of four GPUs, a queue of eight."""
     logs = tmp_path_factory.mktemp("lives")
-    async with played(api_server, "lives", logs, nodes=2, gpus=4, run_s=seconds, exit_code=code) as world:
-        await world.start_ready()
-        await world.wait(world.leader, what="the operator leads")
-        yield world
+    async with simulated_tenant(api_server, "lives", logs, nodes=2, gpus=4, run_s=seconds, exit_code=code) as tenant:
+        await tenant.start_ready()
+        await tenant.wait(tenant.leader, what="the operator leads")
+        yield tenant
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def world(running: World) -> AsyncIterator[World]:
+async def tenant(running: Tenant) -> AsyncIterator[Tenant]:
     """The same, with no job left over from the test before."""
     yield running
     await running.clear()
@@ -68,23 +68,23 @@ def served(servers: int, **chosen: Any) -> dict[str, Any]:
     return {"entrypoint": "train:main", "strategy": "ParameterServer", "parameterServer": asked}
 
 
-async def pods_of(world: World, job: str) -> list[str]:
-    pods = await world.pods()
+async def pods_of(tenant: Tenant, job: str) -> list[str]:
+    pods = await tenant.pods()
     return sorted(pod["metadata"]["name"] for pod in pods if pod["metadata"]["labels"][names.LABEL_JOB] == job)
 
 
-async def no_pods_of(world: World, job: str) -> bool:
-    return await pods_of(world, job) == []
+async def no_pods_of(tenant: Tenant, job: str) -> bool:
+    return await pods_of(tenant, job) == []
 
 
-async def edit(world: World, name: str, spec: dict[str, Any]) -> None:
-    reply = await world.kube.patch(TRAINING_JOBS, name, {"spec": spec}, namespace=world.namespace)
+async def edit(tenant: Tenant, name: str, spec: dict[str, Any]) -> None:
+    reply = await tenant.kube.patch(TRAINING_JOBS, name, {"spec": spec}, namespace=tenant.namespace)
     assert reply.done, reply.message
 
 
-async def test_a_job_runs_to_its_end_and_says_so(world: World) -> None:
-    await world.submit("short-1", workers=2)
-    status = await world.wait_phase("short-1", "Succeeded")
+async def test_a_job_runs_to_its_end_and_says_so(tenant: Tenant) -> None:
+    await tenant.submit("short-1", workers=2)
+    status = await tenant.wait_phase("short-1", "Succeeded")
     assert (status["results"], status["attempts"], status["reason"], "placement" in status) == (
         {"accuracy": 0.97},
         1,
@@ -109,43 +109,43 @@ async def test_a_job_runs_to_its_end_and_says_so(world: World) -> None:
     ids=["one rank", "two ranks in one pod", "two pods", "one rank and a parameter server"],
 )
 async def test_a_job_has_around_it_what_it_needs_and_owns_all_of_it(
-    world: World, name: str, spec: dict[str, Any], kinds: set[str]
+    tenant: Tenant, name: str, spec: dict[str, Any], kinds: set[str]
 ) -> None:
-    made = await world.submit(name, **spec)
-    await world.wait_phase(name, "Running")
+    made = await tenant.submit(name, **spec)
+    await tenant.wait_phase(name, "Running")
     resources = {"NetworkPolicy": NETWORK_POLICIES, "Pod": PODS, "Secret": SECRETS, "Service": SERVICES}
     owners = {
         (kind, owner["uid"])
         for kind, resource in resources.items()
-        for item in (await world.kube.list(resource, world.namespace, labels=f"{names.LABEL_JOB}={name}")).items
+        for item in (await tenant.kube.list(resource, tenant.namespace, labels=f"{names.LABEL_JOB}={name}")).items
         for owner in item["metadata"]["ownerReferences"]
     }
     assert owners == {(kind, made["metadata"]["uid"]) for kind in kinds}
 
 
-async def test_events_tell_the_tenant_the_story(world: World) -> None:
-    made = await world.submit("short-2")
-    await world.wait_phase("short-2", "Succeeded")
+async def test_events_tell_the_tenant_the_story(tenant: Tenant) -> None:
+    made = await tenant.submit("short-2")
+    await tenant.wait_phase("short-2", "Succeeded")
 
-    async def told() -> list[str]:
-        events = (await world.kube.list(EVENTS, world.namespace)).items
+    async def reported() -> list[str]:
+        events = (await tenant.kube.list(EVENTS, tenant.namespace)).items
         ours = [one for one in events if one.get("regarding", {}).get("uid") == made["metadata"]["uid"]]
         reasons = [one["reason"] for one in sorted(ours, key=lambda one: str(one["eventTime"]))]
         return reasons if "Completed" in reasons else []
 
-    reasons = await world.wait(told, what="the events are written")
+    reasons = await tenant.wait(reported, what="the events are written")
     assert (reasons[0], reasons[-1]) == ("Admitted", "Completed")
 
 
-async def test_a_job_that_does_not_fit_is_told_so_and_runs_when_there_is_room(world: World) -> None:
-    await world.submit("long-2", workers=8)
-    await world.wait_phase("long-2", "Running")
-    await world.submit("short-3")
-    status = await world.wait_phase("short-3", "Pending")
+async def test_a_job_that_does_not_fit_is_told_so_and_runs_when_there_is_room(tenant: Tenant) -> None:
+    await tenant.submit("long-2", workers=8)
+    await tenant.wait_phase("long-2", "Running")
+    await tenant.submit("short-3")
+    status = await tenant.wait_phase("short-3", "Pending")
     assert status["pending"]["reason"] in {"WaitingForQuota", "WaitingForGPUs"}
     assert status["pending"]["message"].startswith("Needs 1 GPU")
-    await world.kube.delete(TRAINING_JOBS, "long-2", world.namespace)
-    await world.wait_phase("short-3", "Succeeded")
+    await tenant.kube.delete(TRAINING_JOBS, "long-2", tenant.namespace)
+    await tenant.wait_phase("short-3", "Succeeded")
 
 
 @pytest.mark.parametrize(
@@ -158,89 +158,89 @@ async def test_a_job_that_does_not_fit_is_told_so_and_runs_when_there_is_room(wo
     ids=["a hundred GPUs", "a queue that does not exist", "a class that does not exist"],
 )
 async def test_what_cannot_start_is_told_why_and_nothing_of_it_is_made(
-    world: World, name: str, spec: dict[str, Any], reason: str
+    tenant: Tenant, name: str, spec: dict[str, Any], reason: str
 ) -> None:
-    await world.submit(name, **spec)
+    await tenant.submit(name, **spec)
 
-    async def told() -> dict[str, Any]:
-        return dict((await world.status(name)).get("pending") or {})
+    async def reported() -> dict[str, Any]:
+        return dict((await tenant.status(name)).get("pending") or {})
 
-    pending = await world.wait(told, what=f"{name} is told why")
-    service = await world.kube.get(SERVICES, name, world.namespace)
-    assert (pending["reason"], await pods_of(world, name), service.outcome) == (reason, [], Outcome.MISSING)
+    pending = await tenant.wait(reported, what=f"{name} has a reason")
+    service = await tenant.kube.get(SERVICES, name, tenant.namespace)
+    assert (pending["reason"], await pods_of(tenant, name), service.outcome) == (reason, [], Outcome.MISSING)
 
 
-async def test_a_priority_class_that_does_not_exist_is_named_with_its_field(world: World) -> None:
-    await world.submit("classy", priorityClassName="nobodys")
-    status = await world.wait_phase("classy", "Invalid")
+async def test_a_priority_class_that_does_not_exist_is_named_with_its_field(tenant: Tenant) -> None:
+    await tenant.submit("classy", priorityClassName="nobodys")
+    status = await tenant.wait_phase("classy", "Invalid")
     assert status["message"] == "spec.priorityClassName: there is no PriorityClass 'nobodys' in this cluster"
     assert {one["type"]: one["status"] for one in status["conditions"]}["Invalid"] == "True"
 
 
-async def test_applying_twice_changes_nothing(world: World) -> None:
-    await world.submit("long-3")
-    before = await world.wait_phase("long-3", "Running")
-    again = await world.kube.create(TRAINING_JOBS, training_job("long-3", world.namespace), world.namespace)
-    await edit(world, "long-3", {"workers": 1})
-    await world.submit("short-4")
-    await world.wait_phase("short-4", "Succeeded")
-    after = await world.status("long-3")
-    assert (again.outcome, after["placement"], await pods_of(world, "long-3")) == (
+async def test_applying_twice_changes_nothing(tenant: Tenant) -> None:
+    await tenant.submit("long-3")
+    before = await tenant.wait_phase("long-3", "Running")
+    again = await tenant.kube.create(TRAINING_JOBS, training_job("long-3", tenant.namespace), tenant.namespace)
+    await edit(tenant, "long-3", {"workers": 1})
+    await tenant.submit("short-4")
+    await tenant.wait_phase("short-4", "Succeeded")
+    after = await tenant.status("long-3")
+    assert (again.outcome, after["placement"], await pods_of(tenant, "long-3")) == (
         Outcome.EXISTS,
         before["placement"],
         ["long-3-1-0"],
     )
 
 
-async def test_a_running_job_cannot_be_edited_into_another_and_goes_on(world: World) -> None:
-    await world.submit("long-4")
-    before = await world.wait_phase("long-4", "Running")
-    refused = await world.kube.patch(TRAINING_JOBS, "long-4", {"spec": {"workers": 4}}, namespace=world.namespace)
-    await edit(world, "long-4", {"priority": 7, "retries": 3})
-    await world.submit("short-5")
-    await world.wait_phase("short-5", "Succeeded")
-    after = await world.status("long-4")
+async def test_a_running_job_cannot_be_edited_into_another_and_goes_on(tenant: Tenant) -> None:
+    await tenant.submit("long-4")
+    before = await tenant.wait_phase("long-4", "Running")
+    refused = await tenant.kube.patch(TRAINING_JOBS, "long-4", {"spec": {"workers": 4}}, namespace=tenant.namespace)
+    await edit(tenant, "long-4", {"priority": 7, "retries": 3})
+    await tenant.submit("short-5")
+    await tenant.wait_phase("short-5", "Succeeded")
+    after = await tenant.status("long-4")
     assert (refused.outcome, "workers cannot change" in refused.message) == (Outcome.REFUSED, True)
     assert (after["phase"], after["placement"]) == ("Running", before["placement"])
 
 
-async def test_a_job_that_is_deleted_while_it_starts_leaves_nothing(world: World) -> None:
+async def test_a_job_that_is_deleted_while_it_starts_leaves_nothing(tenant: Tenant) -> None:
     async def admitted() -> bool:
-        return "placement" in await world.status("long-5")
+        return "placement" in await tenant.status("long-5")
 
-    await world.submit("long-5", workers=8)
-    await world.wait(admitted, what="long-5 is admitted")
-    await world.kube.delete(TRAINING_JOBS, "long-5", world.namespace)
-    await world.wait(world.empty, what="its pods are gone")
-    await world.submit("short-6", workers=8)
-    await world.wait_phase("short-6", "Succeeded")
+    await tenant.submit("long-5", workers=8)
+    await tenant.wait(admitted, what="long-5 is admitted")
+    await tenant.kube.delete(TRAINING_JOBS, "long-5", tenant.namespace)
+    await tenant.wait(tenant.empty, what="its pods are gone")
+    await tenant.submit("short-6", workers=8)
+    await tenant.wait_phase("short-6", "Succeeded")
 
 
-async def test_a_job_of_the_same_name_starts_anew_after_the_first_is_gone(world: World) -> None:
-    first = await world.submit("long-6", workers=8)
-    await world.wait_phase("long-6", "Running")
-    await world.kube.delete(TRAINING_JOBS, "long-6", world.namespace)
-    second = await world.submit("long-6", workers=8)
-    await world.wait_phase("long-6", "Running")
-    uids = {pod["metadata"]["labels"][names.LABEL_JOB_UID] for pod in await world.pods()}
+async def test_a_job_of_the_same_name_starts_anew_after_the_first_is_gone(tenant: Tenant) -> None:
+    first = await tenant.submit("long-6", workers=8)
+    await tenant.wait_phase("long-6", "Running")
+    await tenant.kube.delete(TRAINING_JOBS, "long-6", tenant.namespace)
+    second = await tenant.submit("long-6", workers=8)
+    await tenant.wait_phase("long-6", "Running")
+    uids = {pod["metadata"]["labels"][names.LABEL_JOB_UID] for pod in await tenant.pods()}
     assert (uids, first["metadata"]["uid"] in uids) == ({second["metadata"]["uid"]}, False)
 
 
-async def test_suspend_gives_the_gpus_back_and_resume_takes_them_again(world: World) -> None:
-    await world.submit("long-7", workers=8)
-    await world.wait_phase("long-7", "Running")
-    await edit(world, "long-7", {"suspend": True})
-    suspended = await world.wait_phase("long-7", "Suspended")
-    await world.submit("short-7", workers=8)
-    await world.wait_phase("short-7", "Succeeded")
-    await edit(world, "long-7", {"suspend": False})
-    resumed = await world.wait_phase("long-7", "Running")
+async def test_suspend_gives_the_gpus_back_and_resume_takes_them_again(tenant: Tenant) -> None:
+    await tenant.submit("long-7", workers=8)
+    await tenant.wait_phase("long-7", "Running")
+    await edit(tenant, "long-7", {"suspend": True})
+    suspended = await tenant.wait_phase("long-7", "Suspended")
+    await tenant.submit("short-7", workers=8)
+    await tenant.wait_phase("short-7", "Succeeded")
+    await edit(tenant, "long-7", {"suspend": False})
+    resumed = await tenant.wait_phase("long-7", "Running")
     assert ("placement" in suspended, resumed["attempts"], resumed["failures"]) == (False, 2, 0)
 
 
-async def test_retries_are_used_up_and_then_it_has_failed(world: World) -> None:
-    await world.submit("fails-1", retries=1)
-    status = await world.wait_phase("fails-1", "Failed")
+async def test_retries_are_used_up_and_then_it_has_failed(tenant: Tenant) -> None:
+    await tenant.submit("fails-1", retries=1)
+    status = await tenant.wait_phase("fails-1", "Failed")
     assert (status["attempts"], status["failures"], status["reason"], status["lastExit"]["code"]) == (
         2,
         2,
@@ -249,85 +249,85 @@ async def test_retries_are_used_up_and_then_it_has_failed(world: World) -> None:
     )
 
 
-async def test_max_runtime_ends_a_job(world: World) -> None:
-    await world.submit("long-8", maxRuntime="2s")
-    status = await world.wait_phase("long-8", "Failed")
+async def test_max_runtime_ends_a_job(tenant: Tenant) -> None:
+    await tenant.submit("long-8", maxRuntime="2s")
+    status = await tenant.wait_phase("long-8", "Failed")
     assert status["reason"] == "MaxRuntimeExceeded"
-    await world.wait(lambda: no_pods_of(world, "long-8"), what="its pods are ended")
+    await tenant.wait(lambda: no_pods_of(tenant, "long-8"), what="its pods are ended")
 
 
-async def test_a_finished_job_is_removed_after_its_time(world: World) -> None:
+async def test_a_finished_job_is_removed_after_its_time(tenant: Tenant) -> None:
     async def gone() -> bool:
-        return await world.job("short-8") is None
+        return await tenant.job("short-8") is None
 
-    await world.submit("short-8", ttlAfterFinished="1s")
-    await world.wait(gone, what="short-8 is removed")
+    await tenant.submit("short-8", ttlAfterFinished="1s")
+    await tenant.wait(gone, what="short-8 is removed")
 
 
-async def test_a_pod_that_somebody_deletes_costs_the_job_an_attempt_but_no_retry(world: World) -> None:
+async def test_a_pod_that_somebody_deletes_costs_the_job_an_attempt_but_no_retry(tenant: Tenant) -> None:
     async def again() -> dict[str, Any]:
-        status = await world.status("long-9")
+        status = await tenant.status("long-9")
         return status if status.get("phase") == "Running" and status["attempts"] == 2 else {}
 
-    await world.submit("long-9", workers=6)
-    await world.wait_phase("long-9", "Running")
-    victim = (await pods_of(world, "long-9"))[1]
-    await world.kube.delete(PODS, victim, world.namespace)
-    status = await world.wait(again, what="long-9 runs again")
-    assert (status["failures"], await pods_of(world, "long-9")) == (0, ["long-9-2-0", "long-9-2-1"])
+    await tenant.submit("long-9", workers=6)
+    await tenant.wait_phase("long-9", "Running")
+    victim = (await pods_of(tenant, "long-9"))[1]
+    await tenant.kube.delete(PODS, victim, tenant.namespace)
+    status = await tenant.wait(again, what="long-9 runs again")
+    assert (status["failures"], await pods_of(tenant, "long-9")) == (0, ["long-9-2-0", "long-9-2-1"])
 
 
-async def test_servers_come_and_go_with_their_attempt_and_hold_no_gpu(world: World) -> None:
-    await world.submit("long-served-1", workers=6, runtime=served(2))
-    status = await world.wait_phase("long-served-1", "Running")
-    pods = await pods_of(world, "long-served-1")
+async def test_servers_come_and_go_with_their_attempt_and_hold_no_gpu(tenant: Tenant) -> None:
+    await tenant.submit("long-served-1", workers=6, runtime=served(2))
+    status = await tenant.wait_phase("long-served-1", "Running")
+    pods = await pods_of(tenant, "long-served-1")
     assert pods == [f"long-served-1-1-{name}" for name in ("0", "1", "s0", "s1")]
     assert (status["placement"]["servers"], status["placement"]["workers"]) == (2, 6)
-    await world.submit("short-served-1", workers=2, runtime=served(1))  # the last two GPUs
-    await world.wait_phase("short-served-1", "Succeeded")
-    await world.wait(lambda: only_ended(world, "short-served-1"), what="the server of a job that is done is ended")
-    await edit(world, "long-served-1", {"suspend": True})
-    await world.wait_phase("long-served-1", "Suspended")
-    assert await pods_of(world, "long-served-1") == []
+    await tenant.submit("short-served-1", workers=2, runtime=served(1))  # the last two GPUs
+    await tenant.wait_phase("short-served-1", "Succeeded")
+    await tenant.wait(lambda: only_ended(tenant, "short-served-1"), what="the server of a job that is done is ended")
+    await edit(tenant, "long-served-1", {"suspend": True})
+    await tenant.wait_phase("long-served-1", "Suspended")
+    assert await pods_of(tenant, "long-served-1") == []
 
 
-async def only_ended(world: World, job: str) -> bool:
-    pods = [pod for pod in await world.pods() if pod["metadata"]["labels"][names.LABEL_JOB] == job]
+async def only_ended(tenant: Tenant, job: str) -> bool:
+    pods = [pod for pod in await tenant.pods() if pod["metadata"]["labels"][names.LABEL_JOB] == job]
     return all(pod["status"]["phase"] == "Succeeded" for pod in pods)
 
 
-async def test_a_lost_server_costs_the_job_an_attempt_but_no_retry(world: World) -> None:
+async def test_a_lost_server_costs_the_job_an_attempt_but_no_retry(tenant: Tenant) -> None:
     async def again() -> dict[str, Any]:
-        status = await world.status("long-served-2")
+        status = await tenant.status("long-served-2")
         return status if status.get("phase") == "Running" and status["attempts"] == 2 else {}
 
-    await world.submit("long-served-2", runtime=served(2))
-    await world.wait_phase("long-served-2", "Running")
-    await world.kube.delete(PODS, "long-served-2-1-s1", world.namespace)
-    status = await world.wait(again, what="long-served-2 runs again")
+    await tenant.submit("long-served-2", runtime=served(2))
+    await tenant.wait_phase("long-served-2", "Running")
+    await tenant.kube.delete(PODS, "long-served-2-1-s1", tenant.namespace)
+    status = await tenant.wait(again, what="long-served-2 runs again")
     assert (status["failures"], status["lastExit"]["reason"]) == (0, "PodDeleted")
-    assert await pods_of(world, "long-served-2") == [f"long-served-2-2-{name}" for name in ("0", "s0", "s1")]
+    assert await pods_of(tenant, "long-served-2") == [f"long-served-2-2-{name}" for name in ("0", "s0", "s1")]
 
 
-async def test_a_server_that_no_node_can_take_is_named_at_the_job_with_the_schedulers_words(world: World) -> None:
-    async def told() -> dict[str, Any]:
-        status = await world.status("long-served-3")
+async def test_a_server_that_no_node_can_take_is_named_at_the_job_with_the_schedulers_words(tenant: Tenant) -> None:
+    async def reported() -> dict[str, Any]:
+        status = await tenant.status("long-served-3")
         return status if status.get("reason") == "Unschedulable" else {}
 
-    await world.submit("long-served-3", runtime=served(1, nodeSelector={"pool": "absent"}))
-    status = await world.wait(told, what="the job says why it does not start")
+    await tenant.submit("long-served-3", runtime=served(1, nodeSelector={"pool": "absent"}))
+    status = await tenant.wait(reported, what="the job says why it does not start")
     assert status["phase"] == "Starting"
     said = "server pod long-served-3-1-s0 does not start: Unschedulable: 0/"
     assert status["message"].startswith(said), status["message"]
     assert "node(s) didn't match Pod's node affinity/selector" in status["message"]
 
 
-async def test_a_higher_priority_takes_the_place_and_the_lower_comes_back(world: World) -> None:
-    await world.submit("long-10", workers=8)
-    await world.wait_phase("long-10", "Running")
-    await world.submit("short-9", workers=8, priority=100)
-    await world.wait_phase("short-9", "Succeeded")
-    status = await world.wait_phase("long-10", "Running")
+async def test_a_higher_priority_takes_the_place_and_the_lower_comes_back(tenant: Tenant) -> None:
+    await tenant.submit("long-10", workers=8)
+    await tenant.wait_phase("long-10", "Running")
+    await tenant.submit("short-9", workers=8, priority=100)
+    await tenant.wait_phase("short-9", "Succeeded")
+    status = await tenant.wait_phase("long-10", "Running")
     assert (status["eviction"]["kind"], status["eviction"]["done"], status["attempts"], status["failures"]) == (
         "Preempted",
         True,
@@ -336,41 +336,41 @@ async def test_a_higher_priority_takes_the_place_and_the_lower_comes_back(world:
     )
 
 
-async def test_the_status_of_a_queue_says_what_is_held(world: World) -> None:
+async def test_the_status_of_a_queue_says_what_is_held(tenant: Tenant) -> None:
     async def held() -> dict[str, Any]:
-        found = await world.kube.get(QUEUES, world.namespace)
+        found = await tenant.kube.get(QUEUES, tenant.namespace)
         status = dict(found.document.get("status") or {})
         return status if status.get("used") == "6" else {}
 
-    await world.submit("long-11", workers=6)
-    await world.wait_phase("long-11", "Running")
-    status = await world.wait(held, what="the queue says that 6 GPUs are used")
-    assert (status["borrowed"], status["running"], status["namespaces"]) == ("0", 1, [world.namespace])
+    await tenant.submit("long-11", workers=6)
+    await tenant.wait_phase("long-11", "Running")
+    status = await tenant.wait(held, what="the queue says that 6 GPUs are used")
+    assert (status["borrowed"], status["running"], status["namespaces"]) == ("0", 1, [tenant.namespace])
 
 
-async def test_a_foreign_service_in_the_way_is_named_and_left_alone(world: World) -> None:
+async def test_a_foreign_service_in_the_way_is_named_and_left_alone(tenant: Tenant) -> None:
     body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "long-12"}, "spec": {"ports": [{"port": 1}]}}
-    await world.kube.create(SERVICES, body, world.namespace)
+    await tenant.kube.create(SERVICES, body, tenant.namespace)
     try:
-        await world.submit("long-12", workers=6)
-        status = await world.wait_phase("long-12", "Failed")
-        found = await world.kube.get(SERVICES, "long-12", world.namespace)
+        await tenant.submit("long-12", workers=6)
+        status = await tenant.wait_phase("long-12", "Failed")
+        found = await tenant.kube.get(SERVICES, "long-12", tenant.namespace)
         assert "services/long-12 exists and does not belong to this job" in status["message"]
         assert found.done
     finally:
-        await world.kube.delete(SERVICES, "long-12", world.namespace)
+        await tenant.kube.delete(SERVICES, "long-12", tenant.namespace)
 
 
-async def test_a_restart_of_the_operator_is_not_noticed_by_running_jobs(world: World) -> None:
-    await world.submit("long-13", workers=2)
-    before = await world.wait_phase("long-13", "Running")
-    leader = await world.leader()
-    await world.start_ready()
-    world.replicas[leader].terminate()
+async def test_a_restart_of_the_operator_is_not_noticed_by_running_jobs(tenant: Tenant) -> None:
+    await tenant.submit("long-13", workers=2)
+    before = await tenant.wait_phase("long-13", "Running")
+    leader = await tenant.leader()
+    await tenant.start_ready()
+    tenant.replicas[leader].terminate()
     async with asyncio.timeout(30):
-        assert await world.replicas[leader].wait() == 0
-    assert await world.holder() != leader, "it gives the Lease back before it ends: nobody waits for it to expire"
-    await world.submit("short-10")
-    await world.wait_phase("short-10", "Succeeded")
-    after = await world.status("long-13")
+        assert await tenant.replicas[leader].wait() == 0
+    assert await tenant.holder() != leader, "it gives the Lease back before it ends: nobody waits for it to expire"
+    await tenant.submit("short-10")
+    await tenant.wait_phase("short-10", "Succeeded")
+    after = await tenant.status("long-13")
     assert (after["phase"], after["attempts"], after["placement"]) == ("Running", 1, before["placement"])

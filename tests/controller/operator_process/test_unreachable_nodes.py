@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from cotenant import names
 from cotenant.controller.client.kube import NODES, PODS, QUEUES
-from tests.controller.operator_process.replicas import World, played
+from tests.controller.operator_process.replicas import Tenant, simulated_tenant
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -22,42 +22,44 @@ NAMESPACE = "nodes-go"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+async def tenant(api_server: Cluster, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tenant]:
     logs = tmp_path_factory.mktemp("nodes-go")
-    async with played(api_server, NAMESPACE, logs, nodes=2, gpus=4, run_s=lambda pod: 10_000.0) as world:
-        await world.start_ready()
-        await world.wait(world.leader, what="the operator leads")
-        yield world
+    async with simulated_tenant(api_server, NAMESPACE, logs, nodes=2, gpus=4, run_s=lambda pod: 10_000.0) as tenant:
+        await tenant.start_ready()
+        await tenant.wait(tenant.leader, what="the operator leads")
+        yield tenant
         for log in logs.glob("*.log"):
             assert not re.findall(r"Traceback| (?:ERROR|CRITICAL) ", log.read_text())
 
 
-async def test_gpus_of_a_deleted_node_count_against_the_quota_until_their_pods_are_gone(world: World) -> None:
+async def test_gpus_of_a_deleted_node_count_against_the_quota_until_their_pods_are_gone(tenant: Tenant) -> None:
     limited = {"namespaces": [NAMESPACE], "quotas": [{"guaranteed": 4, "limit": 4}]}
     body = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": "limited"}, "spec": limited}
-    assert (await world.kube.create(QUEUES, body)).done
+    assert (await tenant.kube.create(QUEUES, body)).done
     try:
-        await world.submit("loses", workers=4, queue="limited")
-        (part,) = (await world.wait_phase("loses", "Running"))["placement"]["nodes"]
+        await tenant.submit("loses", workers=4, queue="limited")
+        (part,) = (await tenant.wait_phase("loses", "Running"))["placement"]["nodes"]
         slow = {"metadata": {"finalizers": ["cotenant.dev/slow-kubelet"]}}
-        assert (await world.kube.patch(PODS, "loses-1-0", slow, namespace=NAMESPACE)).done
-        await world.kube.delete(NODES, part["node"])
-        status = await world.wait_phase("loses", "Evicting")
+        assert (await tenant.kube.patch(PODS, "loses-1-0", slow, namespace=NAMESPACE)).done
+        await tenant.kube.delete(NODES, part["node"])
+        status = await tenant.wait_phase("loses", "Evicting")
         # Only now: it would have taken the place of the other by its priority.
-        await world.submit("waits", workers=4, queue="limited", priority=1)
+        await tenant.submit("waits", workers=4, queue="limited", priority=1)
         assert (status["eviction"]["kind"], status["failures"]) == ("NodeLost", 0)
         assert part["node"] in status["eviction"]["message"]
 
-        async def told() -> bool:
-            pending = (await world.status("waits")).get("pending") or {}
+        async def reported() -> bool:
+            pending = (await tenant.status("waits")).get("pending") or {}
             return pending.get("reason") == "WaitingForEviction"
 
-        await world.wait(told, what="the other is told that room is being made")
-        assert (await world.status("waits"))["attempts"] == 0
-        assert (await world.kube.patch(PODS, "loses-1-0", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)).done
-        status = await world.wait_phase("waits", "Running")
+        await tenant.wait(reported, what="the verdict of the other is that room is being made")
+        assert (await tenant.status("waits"))["attempts"] == 0
+        assert (
+            await tenant.kube.patch(PODS, "loses-1-0", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
+        ).done
+        status = await tenant.wait_phase("waits", "Running")
         assert status["placement"]["nodes"][0]["node"] != part["node"]
-        assert (await world.status("loses"))["failures"] == 0
+        assert (await tenant.status("loses"))["failures"] == 0
     finally:
-        await world.kube.patch(PODS, "loses-1-0", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
-        await world.kube.delete(QUEUES, "limited")
+        await tenant.kube.patch(PODS, "loses-1-0", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
+        await tenant.kube.delete(QUEUES, "limited")

@@ -10,7 +10,7 @@ from typing import Any
 
 from cotenant import names
 from cotenant.controller.client.kube import TRAINING_JOBS, Document
-from tests.controller.operator_process.replicas import World
+from tests.controller.operator_process.replicas import Tenant
 
 JOBS, NODES, GPUS = 30, 2, 4
 MEMORY_MIB = 80 * 1024
@@ -23,30 +23,30 @@ SHAPES: tuple[dict[str, Any], ...] = (
 )
 
 
-async def come_and_go(world: World, drawn: random.Random) -> set[str]:
+async def come_and_go(tenant: Tenant, drawn: random.Random) -> set[str]:
     """Jobs of all shapes arrive; every sixth is deleted soon after, wherever it is by then."""
     deleted = set()
     for index in range(JOBS):
         name = f"job-{index}"
-        await world.submit(name, **SHAPES[index % len(SHAPES)])
+        await tenant.submit(name, **SHAPES[index % len(SHAPES)])
         await asyncio.sleep(drawn.uniform(0.0, 1.5))
         if index % 6 == 5:
-            await world.kube.delete(TRAINING_JOBS, name, world.namespace)
+            await tenant.kube.delete(TRAINING_JOBS, name, tenant.namespace)
             deleted.add(name)
     return deleted
 
 
-async def watch(world: World) -> None:
+async def watch(tenant: Tenant) -> None:
     """At every moment: no GPU holds more than it has, and no job has live pods of two attempts."""
     while True:
-        pods = [pod for pod in await world.pods() if pod["status"].get("phase") in {"Pending", "Running"}]
+        pods = [pod for pod in await tenant.pods() if pod["status"].get("phase") in {"Pending", "Running"}]
         _assert_within(_held_by_pods(pods), "pods")
         attempts: dict[str, set[str]] = {}
         for pod in pods:
             labels = pod["metadata"]["labels"]
             attempts.setdefault(labels[names.LABEL_JOB_UID], set()).add(labels[names.LABEL_ATTEMPT])
         assert all(len(one) == 1 for one in attempts.values()), attempts
-        _assert_within(_held_by_jobs(await world.jobs()), "placements")
+        _assert_within(_held_by_jobs(await tenant.jobs()), "placements")
         await asyncio.sleep(0.1)
 
 
@@ -73,12 +73,12 @@ def _assert_within(held: Counter[str], what: str) -> None:
     assert over == {}, f"{what} hold more than there is"
 
 
-async def all_succeeded(world: World, kept: set[str]) -> bool:
-    jobs = {job["metadata"]["name"]: job.get("status", {}).get("phase") for job in await world.jobs()}
+async def all_succeeded(tenant: Tenant, kept: set[str]) -> bool:
+    jobs = {job["metadata"]["name"]: job.get("status", {}).get("phase") for job in await tenant.jobs()}
     failed = {name: phase for name, phase in jobs.items() if phase == "Failed"}
     assert failed == {}
     return all(jobs.get(name) == "Succeeded" for name in kept)
 
 
-async def no_pods_of(world: World, deleted: set[str]) -> bool:
-    return not any(pod["metadata"]["labels"][names.LABEL_JOB] in deleted for pod in await world.pods())
+async def no_pods_of(tenant: Tenant, deleted: set[str]) -> bool:
+    return not any(pod["metadata"]["labels"][names.LABEL_JOB] in deleted for pod in await tenant.pods())

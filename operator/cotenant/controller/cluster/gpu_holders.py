@@ -26,6 +26,8 @@ class GpuHolders:
 
     def replace(self, before: Job | None, after: Job | None, *, orphaned: bool = False) -> None:
         """A job changes from `before`, which was noted last, to `after`; None: it is not there."""
+        if before == after:
+            return
         if before is not None:
             for uuid in _holds(before, orphaned):
                 holders = self._of_gpu[uuid]
