@@ -14,7 +14,7 @@ from cotenant.cli.errors import UserError
 from cotenant.controller.settings import PREFIX, Settings, SettingsError
 
 Document = Mapping[str, Any]
-_NAMES = frozenset(knob.name for knob in fields(Settings))
+_NAMES = frozenset(Settings.model_fields)
 _LABELS = {"app.kubernetes.io/name": "cotenant", "app.kubernetes.io/component": "operator"}
 
 
@@ -49,7 +49,7 @@ def from_documents(documents: Iterable[Document]) -> tuple[Settings, str] | None
 
 def changed(settings: Settings) -> dict[str, Any]:
     """What of it decisions are made by, where it is not the default."""
-    default, names = Settings(), ("history_half_life_s", *(knob.name for knob in fields(settings.policy)))
+    default, names = Settings(), ("history_half_life_s", *(field.name for field in fields(settings.policy)))
     return {
         name: getattr(settings, name)
         for name in sorted(_NAMES.intersection(names))

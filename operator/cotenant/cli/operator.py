@@ -1,7 +1,6 @@
 """`cotenant operator`: run one replica of the operator against the cluster of the kubeconfig, or of its own pod."""
 
 import argparse
-import dataclasses
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -18,12 +17,12 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     from cotenant.controller.settings import Settings
 
-    for knob in dataclasses.fields(Settings):
-        default = f" (default: {knob.default})" if knob.default != "" else ""
+    for name, field in Settings.model_fields.items():
+        default = f" (default: {field.default})" if field.default != "" else ""
         parser.add_argument(
-            f"--{knob.name.replace('_', '-')}",
-            metavar=type(knob.default).__name__.upper(),
-            help=f"{knob.metadata['about']}{default}".replace("%", "%%"),
+            f"--{name.replace('_', '-')}",
+            metavar=type(field.default).__name__.upper(),
+            help=f"{field.description}{default}".replace("%", "%%"),
         )
 
 

@@ -1,7 +1,9 @@
-"""Every knob of the operator as one frozen value, read once at the start from the environment and the command line.
+"""Settings of the operator as one frozen value, read once at the start from the environment and the command line.
 
 The Helm chart writes the environment; `cotenant operator --help` lists the same names. A value that makes no sense is
-refused at the start, by name, not discovered in the middle of the night.
+refused at the start, by name, not discovered in the middle of the night. A model of pydantic and not of
+pydantic-settings: `cotenant simulate` reads the environment of a Deployment and the chart's values in the same way, and
+the variables of its own process must not leak into those.
 """
 
 from __future__ import annotations
@@ -10,104 +12,122 @@ import json
 import os
 import socket
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from cotenant.core.policy import Policy
 
 PREFIX = "COTENANT_"
-LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class SettingsError(ValueError):
     """A setting makes no sense; the message names it and says what would."""
 
 
+def _converted_by(kind: type[int] | type[float]) -> BeforeValidator:
+    """Python's own conversion: pydantic's takes `1.0` for an int."""
+
+    def convert(raw: Any) -> int | float:
+        try:
+            return kind(raw)
+        except ValueError as error:
+            raise PydanticCustomError("not_a_number", f"is not a {kind.__name__}") from error
+
+    return BeforeValidator(convert)
+
+
+def _tolerations(text: str) -> str:
+    if not isinstance(_parsed(text), list):
+        raise ValueError("must be a JSON list of tolerations")
+    return text
+
+
+def _parsed(text: str) -> list[dict[str, Any]]:
+    try:
+        parsed: list[dict[str, Any]] = json.loads(text or "[]")
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error}") from error
+    return parsed
+
+
+Whole = Annotated[int, _converted_by(int), Field(ge=0)]
+PositiveWhole = Annotated[int, _converted_by(int), Field(gt=0)]
+Number = Annotated[float, _converted_by(float), Field(ge=0)]
+PositiveNumber = Annotated[float, _converted_by(float), Field(gt=0)]
+Tolerations = Annotated[str, AfterValidator(_tolerations)]
+LogLevel = Literal["debug", "info", "warning", "error"]
+LOG_LEVELS = get_args(LogLevel)
+
+
 def setting(default: Any, about: str) -> Any:
-    return field(default=default, metadata={"about": about})
+    return Field(default=default, description=about)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(BaseModel):
     """Field `worker_image` is the variable `COTENANT_WORKER_IMAGE` and the flag `--worker-image`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     namespace: str = setting("cotenant-system", "namespace of the operator: its Lease, and whom workers let in")
     identity: str = setting("", "name of this process in the Lease; if empty, its host name and a random part")
     lease_name: str = setting("cotenant-operator", "name of the Lease that the replicas compete for")
     worker_image: str = setting("ghcr.io/cotenant/worker:latest", "image of jobs that name none")
-    port: int = setting(8080, "port of /healthz, /readyz and /metrics; 0 takes any free one")
+    port: Whole = setting(8080, "port of /healthz, /readyz and /metrics; 0 takes any free one")
     host: str = setting("0.0.0.0", "address that the probes and metrics are served on")
-    log_level: str = setting("info", "what is logged: debug, info, warning or error, and what is worse")
+    log_level: LogLevel = setting("info", "what is logged: debug, info, warning or error, and what is worse")
 
-    batch_window_s: float = setting(0.1, "how long news may gather before a scheduling cycle starts")
-    tick_s: float = setting(5.0, "the longest pause between two cycles")
-    resync_s: float = setting(300.0, "everything is listed anew this often, should a watch have gone quiet")
-    writes_in_flight: int = setting(24, "API writes at the same time")
+    batch_window_s: Number = setting(0.1, "how long news may gather before a scheduling cycle starts")
+    tick_s: PositiveNumber = setting(5.0, "the longest pause between two cycles")
+    resync_s: PositiveNumber = setting(300.0, "everything is listed anew this often, should a watch have gone quiet")
+    writes_in_flight: PositiveWhole = setting(24, "API writes at the same time")
 
-    start_timeout_s: float = setting(300.0, "a gang whose pods are not all up by then is released and placed elsewhere")
-    node_lost_s: float = setting(60.0, "a gang leaves a node whose kubelet has not answered for this long")
-    exclude_s: float = setting(900.0, "how long a job avoids a node that failed to start it")
-    platform_retries: int = setting(5, "restarts of a job that are not its fault, before it is given up")
-    progress_s: float = setting(5.0, "how often rank 0 is asked for progress, and the most often it is written")
-    verdict_s: float = setting(30.0, "how often the wording of an unchanged reason may be rewritten in a job's status")
-    queue_s: float = setting(5.0, "how often the status of a Queue is written at most")
-    events_per_s: float = setting(50.0, "Kubernetes Events at most; more are dropped and counted")
+    start_timeout_s: PositiveNumber = setting(
+        300.0, "a gang whose pods are not all up by then is released and placed elsewhere"
+    )
+    node_lost_s: Number = setting(60.0, "a gang leaves a node whose kubelet has not answered for this long")
+    exclude_s: Number = setting(900.0, "how long a job avoids a node that failed to start it")
+    platform_retries: Whole = setting(5, "restarts of a job that are not its fault, before it is given up")
+    progress_s: Number = setting(5.0, "how often rank 0 is asked for progress, and the most often it is written")
+    verdict_s: Number = setting(30.0, "how often the wording of an unchanged reason may be rewritten in a job's status")
+    queue_s: Number = setting(5.0, "how often the status of a Queue is written at most")
+    events_per_s: Number = setting(50.0, "Kubernetes Events at most; more are dropped and counted")
 
-    restart_cost_s: int = setting(60, "work that one eviction costs a job on top of what it had not saved")
-    protected_runtime_s: int = setting(0, "no job is evicted for another before it has run this long")
-    share_history_percent: int = setting(50, "how much past borrowing weighs beside present borrowing")
-    history_half_life_s: int = setting(
+    restart_cost_s: Whole = setting(60, "work that one eviction costs a job on top of what it had not saved")
+    protected_runtime_s: Whole = setting(0, "no job is evicted for another before it has run this long")
+    share_history_percent: Whole = setting(50, "how much past borrowing weighs beside present borrowing")
+    history_half_life_s: PositiveWhole = setting(
         86_400, "after this time past borrowing counts half, where a tree of queues says nothing"
     )
-    reserve_within_s: int = setting(3_600, "GPUs are kept for a waiting job that will start within this; 0: never")
-    moves: int = setting(4, "jobs that one cycle may move to make room, in queues that allow it")
+    reserve_within_s: Whole = setting(3_600, "GPUs are kept for a waiting job that will start within this; 0: never")
+    moves: Whole = setting(4, "jobs that one cycle may move to make room, in queues that allow it")
 
-    reserve_head_mib: int = setting(768, "memory on top of the request of the ranks, in the pod of rank 0")
-    reserve_mib: int = setting(384, "the same in the other pods")
+    reserve_head_mib: Whole = setting(768, "memory on top of the request of the ranks, in the pod of rank 0")
+    reserve_mib: Whole = setting(384, "the same in the other pods")
     runtime_class: str = setting("nvidia", "RuntimeClass of pods on nodes with real GPUs")
-    tolerations: str = setting(
+    tolerations: Tolerations = setting(
         '[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]', "tolerations of worker pods, JSON"
     )
-    server_tolerations: str = setting("[]", "tolerations of parameter servers' pods, JSON: taints of CPU nodes")
+    server_tolerations: Tolerations = setting("[]", "tolerations of parameter servers' pods, JSON: taints of CPU nodes")
     pod_priority_class: str = setting("", "PriorityClass of worker pods; empty takes the cluster's default")
     image_pull_secrets: str = setting("", "names of Secrets for pulling images, comma separated")
-    scratch_mib: int = setting(51200, "size of /tmp of a worker pod")
+    scratch_mib: Whole = setting(51200, "size of /tmp of a worker pod")
     dns_namespace: str = setting(
         "kube-system", "namespace of the DNS that workers may ask; empty allows any, on port 53"
     )
     egress_cidrs: str = setting("", "networks that workers may reach besides their own job, comma separated")
     cluster_domain: str = setting("cluster.local", "DNS domain of the cluster")
 
-    def __post_init__(self) -> None:
-        for knob in fields(self):
-            value = getattr(self, knob.name)
-            if isinstance(value, (int, float)) and value < 0:
-                raise SettingsError(f"{_variable(knob.name)}={value} is negative; give 0 or more")
-        for knob_name in ("tick_s", "resync_s", "start_timeout_s", "writes_in_flight", "history_half_life_s"):
-            if getattr(self, knob_name) == 0:
-                raise SettingsError(f"{_variable(knob_name)} must be above 0")
-        for knob_name in ("tolerations", "server_tolerations"):
-            if not isinstance(self._parsed(knob_name), list):
-                raise SettingsError(f"{_variable(knob_name)} must be a JSON list of tolerations")
-        if self.log_level not in LOG_LEVELS:
-            raise SettingsError(f"{_variable('log_level')}={self.log_level!r} must be one of {', '.join(LOG_LEVELS)}")
-
     @property
     def toleration_list(self) -> list[dict[str, Any]]:
         """Of pods with ranks."""
-        return self._parsed("tolerations")
+        return _parsed(self.tolerations)
 
     @property
     def server_toleration_list(self) -> list[dict[str, Any]]:
-        return self._parsed("server_tolerations")
-
-    def _parsed(self, knob_name: str) -> list[dict[str, Any]]:
-        try:
-            parsed: list[dict[str, Any]] = json.loads(getattr(self, knob_name) or "[]")
-        except json.JSONDecodeError as error:
-            raise SettingsError(f"{_variable(knob_name)} is not JSON: {error}") from error
-        return parsed
+        return _parsed(self.server_tolerations)
 
     @property
     def policy(self) -> Policy:
@@ -123,21 +143,31 @@ class Settings:
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ, flags: Mapping[str, Any] | None = None) -> Self:
         """Flags win over the environment, the environment over the defaults."""
-        values: dict[str, Any] = {}
-        for knob in fields(cls):
-            raw = (flags or {}).get(knob.name)
-            if raw is None:
-                raw = environment.get(_variable(knob.name))
-            if raw is None:
-                continue
-            convert: Callable[[Any], Any] = type(knob.default)
-            try:
-                values[knob.name] = convert(raw)
-            except ValueError as error:
-                raise SettingsError(f"{_variable(knob.name)}={raw!r} is not a {convert.__name__}") from error
-        if not values.get("identity"):
-            values["identity"] = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
-        return cls(**values)
+        given = {name: environment[_variable(name)] for name in cls.model_fields if _variable(name) in environment}
+        given |= {
+            name: value for name, value in (flags or {}).items() if name in cls.model_fields and value is not None
+        }
+        if not given.get("identity"):
+            given["identity"] = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            raise SettingsError(_message(error.errors()[0])) from error
+
+
+def _message(error: ErrorDetails) -> str:
+    """Name the variable, what was given, and what is allowed."""
+    variable, given = _variable(str(error["loc"][0])), error["input"]
+    match error["type"]:
+        case "greater_than" if float(given) == 0.0:
+            return f"{variable} must be above 0"
+        case "greater_than" | "greater_than_equal":
+            return f"{variable}={given} is negative; give 0 or more"
+        case "literal_error":
+            return f"{variable}={given!r} must be one of {', '.join(LOG_LEVELS)}"
+        case "value_error":
+            return f"{variable} {error['ctx']['error']}"
+    return f"{variable}={given!r} {error['msg']}"
 
 
 def _variable(name: str) -> str:
