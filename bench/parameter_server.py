@@ -31,10 +31,10 @@ SECRET = "of this benchmark"
 
 def server() -> None:
     """One server, until it is killed."""
-    from cotenant_worker.parameter_server.shards import Starts, serve
+    from cotenant_worker.parameter_server.shards import ServerGenerations, serve
 
     with socket.create_server((os.environ["POD_IP"], PORT), backlog=256) as listener:
-        serve(listener, Starts(synchronous=True), SECRET)
+        serve(listener, ServerGenerations(synchronous=True), SECRET)
 
 
 def child(rank: int) -> None:

@@ -92,7 +92,7 @@ def test_what_an_interrupted_writer_left_is_removed_later(tmp_path: Path) -> Non
 def test_a_program_that_writes_its_own_format_is_found_by_name(tmp_path: Path) -> None:
     (tmp_path / "step-000000000007").mkdir()
     (tmp_path / "step-000000000009").write_text("a file is a checkpoint too")
-    assert [found.step for found in local_store.complete(tmp_path)] == [9, 7]
+    assert [found.step for found in local_store.whole_checkpoints(tmp_path)] == [9, 7]
 
 
 def test_saving_a_step_again_replaces_it(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_neighbour_without_its_ticket_is_turned_away(shown: bytes) -> None:
 
 
 def test_who_does_not_know_the_secret_is_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ring_rendezvous, "_JOIN_S", 0.5)
+    monkeypatch.setattr(ring_rendezvous, "_JOIN_TIMEOUT_S", 0.5)
     address = f"127.0.0.1:{free_ports('127.0.0.1', 1)[0]}"
     with ThreadPoolExecutor(2) as pool:
         good = pool.submit(form_ring, 0, 2, address, "secret")

@@ -10,7 +10,7 @@ from cotenant_worker.host import layout
 from cotenant_worker.messaging.hmac_handshake import authenticate_to_server_stream, secret_of
 from cotenant_worker.messaging.json_lines import Channel
 from cotenant_worker.parameter_server import heartbeats
-from cotenant_worker.parameter_server.heartbeats import Links
+from cotenant_worker.parameter_server.heartbeats import ServerLinks
 from cotenant_worker.supervision.commands import Finish
 from cotenant_worker.supervision.messages import (
     MESSAGES,
@@ -34,7 +34,7 @@ class Head:
     def __init__(self) -> None:
         self.address = address_of_its_own()
         self.events: asyncio.Queue[PodEvent] = asyncio.Queue()
-        self.links = Links(JOB, {"RAY_AUTH_TOKEN": "token"}, self.events.put_nowait)
+        self.links = ServerLinks(JOB, {"RAY_AUTH_TOKEN": "token"}, self.events.put_nowait)
 
     async def joined_by(self, server: int, secret: str = SECRET) -> Channel[Message]:
         reader, writer = await asyncio.open_connection(self.address, layout.LINK_PORT)
@@ -81,7 +81,7 @@ async def test_a_server_may_say_why_it_goes_and_that_it_was_asked_to(head: Head)
 async def test_a_server_that_is_silent_is_lost_though_its_connection_stands(
     head: Head, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeats, "SILENT_S", 0.2)
+    monkeypatch.setattr(heartbeats, "HEARTBEAT_TIMEOUT_S", 0.2)
     link = await head.joined_by(0)
     assert isinstance(await head.next(), ServerReady)
     lost = await head.next()

@@ -12,7 +12,7 @@ import pytest
 
 from cotenant_worker.messaging.hmac_handshake import secret_of
 from cotenant_worker.parameter_server import shards
-from cotenant_worker.parameter_server.shards import ParameterServer, Shard, Starts, serve
+from cotenant_worker.parameter_server.shards import ParameterServer, ServerGenerations, Shard, serve
 from cotenant_worker.ranks.environment import rank_environment, server_environment
 from cotenant_worker.supervision.worker_group import WorkerGroup, assign_ranks
 from tests.support.pod_sandbox import contract
@@ -42,7 +42,7 @@ def started(servers: int, *, synchronous: bool) -> list[str]:
     addresses = []
     for _ in range(servers):
         listener = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=serve, args=(listener, Starts(synchronous), SECRET), daemon=True).start()
+        threading.Thread(target=serve, args=(listener, ServerGenerations(synchronous), SECRET), daemon=True).start()
         addresses.append(f"127.0.0.1:{listener.getsockname()[1]}")
     return addresses
 

@@ -25,7 +25,7 @@ _SCRATCH = "cotenant-resume-"
 
 
 def save(url: str, step: int, write: Callable[[Path], None], *, meta: dict[str, Any], keep: int) -> None:
-    """Write locally, upload, and only then say that it is there."""
+    """Write locally, upload, then upload the manifest, which makes it a checkpoint."""
     files, root = fsspec.core.url_to_fs(url)
     target = f"{root.rstrip('/')}/{local_store.name_of(step)}"
     with tempfile.TemporaryDirectory(prefix="cotenant-checkpoint-") as scratch:

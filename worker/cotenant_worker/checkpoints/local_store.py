@@ -31,7 +31,7 @@ class Checkpoint:
     step: int
     path: Path
     meta: dict[str, Any]
-    """What the program wanted to remember beside its files: world size, seed, epoch …"""
+    """What the program notes beside its files: world size, seed, epoch …"""
 
 
 def name_of(step: int) -> str:
@@ -68,7 +68,7 @@ def save(
     return Checkpoint(step, final, meta or {})
 
 
-def complete(root: Path, *, verify: bool = True) -> list[Checkpoint]:
+def whole_checkpoints(root: Path, *, verify: bool = True) -> list[Checkpoint]:
     """Every whole checkpoint, newest first. `verify` reads all bytes; without it only names and sizes are compared."""
     if not root.is_dir():
         return []
@@ -100,12 +100,12 @@ def load(path: Path) -> Checkpoint | None:
 
 
 def newest(spec: CheckpointSpec | None) -> Checkpoint | None:
-    """For the launcher, before a start: sizes are compared, sums are left to the rank that loads."""
+    """The newest one by sizes, for the launcher before a start; the rank that loads compares the sums."""
     return latest(Path(spec.path), verify=False) if spec and not is_remote(spec.path) else None
 
 
 def is_remote(path: str) -> bool:
-    """An address for fsspec (`remote`), which PID 1 does not import: there the ranks look for themselves."""
+    """True for an address of fsspec (`fsspec_store`), which PID 1 does not import: there the ranks look."""
     return "://" in path
 
 
@@ -122,7 +122,7 @@ def prune(root: Path, keep: int) -> None:
 
 
 def _abandoned(path: Path) -> bool:
-    """Nobody has written to it for an hour."""
+    """True after an hour without a write to it."""
     try:
         newest_change = max(entry.stat().st_mtime for entry in (path, *path.rglob("*")))
         reference = os.stat(path.parent).st_mtime

@@ -1,1 +1,4 @@
-"""TODO door."""
+"""`all_reduce`, `barrier` and `broadcast` for programs of any framework: over torch's process group, or over a ring.
+
+Runs in ranks only, and is imported when a program calls it; the launcher never does.
+"""

@@ -1,8 +1,9 @@
 """`all_reduce` for anything: numbers, arrays, tensors; over torch.distributed where it runs, or a ring of our own.
 
-The ring (`meeting`, `ring`) needs no framework: ranks meet at `COTENANT_REDUCE_ADDR` at the first call. All ranks must
-call in the same order. Frameworks may be mixed: a torch rank without a process group and a JAX rank can reduce with
-each other, because what travels is bytes. Beside a process group it takes what it is quicker with (`over_torch`).
+The ring (`ring_rendezvous`, `ring`) needs no framework: ranks meet at `COTENANT_REDUCE_ADDR` at the first call. All
+ranks must call in the same order. Frameworks may be mixed: a torch rank without a process group and a JAX rank can
+reduce with each other, because what travels is bytes. Beside a process group it takes what it is faster with
+(`torch_backend`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def all_reduce(value: Any, op: Op = "sum", *, in_place: bool = False) -> Any:
         _check_in_place(value, op)
     torch = _torch_distributed()
     if torch is not None and not (
-        _in_a_job() and torch_backend.rather_ring(torch, value, op, rank=_rank(), world=_world())
+        _in_a_job() and torch_backend.faster_over_ring(torch, value, op, rank=_rank(), world=_world())
     ):
         return _with_torch(torch, value, op, in_place=in_place)
     if _world() > 1:
@@ -77,7 +78,7 @@ def _world() -> int:
 
 
 def _in_a_job() -> bool:
-    """Under another launcher nobody has kept a port for the ring."""
+    """True in a job: under another launcher no port is reserved for the ring."""
     return "COTENANT_REDUCE_ADDR" in os.environ
 
 
@@ -99,9 +100,11 @@ def _torch_distributed() -> Any:
 
 def _with_torch(torch: Any, value: Any, op: Op, *, in_place: bool) -> Any:
     if isinstance(value, torch.Tensor):
-        result = torch_backend.reduced(torch, value.detach(), op, in_place=in_place)
+        result = torch_backend.all_reduce_tensor(torch, value.detach(), op, in_place=in_place)
     else:  # an array: the same memory
-        result = torch_backend.reduced(torch, torch.as_tensor(value, dtype=_dtype(torch, value)), op, in_place=in_place)
+        result = torch_backend.all_reduce_tensor(
+            torch, torch.as_tensor(value, dtype=_dtype(torch, value)), op, in_place=in_place
+        )
     if in_place:
         return value
     if isinstance(value, torch.Tensor):
@@ -139,7 +142,7 @@ def _with_ring(value: Any, op: Op, in_place: bool) -> Any:
 
 
 def _array(value: Any) -> Any:
-    """The value's memory as numpy sees it, a copy where it lies elsewhere."""
+    """The value as a numpy array: its own memory, or a copy where it lies on a device."""
     import numpy as np
 
     if not hasattr(value, "detach"):
@@ -151,7 +154,7 @@ def _array(value: Any) -> Any:
 
 
 def _reduce_numbers(values: list[Any], op: Op) -> Any:
-    """In rank order on every rank, so that all get the same bits."""
+    """Reduce in rank order on every rank, so that all get the same bits."""
     if op == "mean":
         return sum(values) / len(values)
     if op == "prod":
@@ -163,7 +166,7 @@ def _reduce_numbers(values: list[Any], op: Op) -> Any:
 
 
 def _like(value: Any, array: Any) -> Any:
-    """`array` as the framework of `value` has it."""
+    """`array` converted to the framework of `value`."""
     kind = type(value).__module__.split(".")[0]
     if kind == "torch":
         import torch

@@ -1,7 +1,7 @@
 """A rank's two connections in a ring, used at once: out to the right while in from the left. Stdlib, one thread.
 
 Both sockets are non-blocking and whichever can move, moves: so no order of calls on the ranks can make all of them
-wait in a send, and bytes go between the socket and the caller's buffer without a copy of ours in between.
+wait in a send, and bytes go between the socket and the caller's buffer without another copy in between.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class PeerGoneError(ConnectionError):
 
 
 @dataclass(slots=True)
-class Duplex:
+class DuplexSocket:
     """This rank's connection to its right and from its left."""
 
     rank: int
@@ -38,19 +38,19 @@ class Duplex:
     def left_rank(self) -> int:
         return (self.rank - 1) % self.size
 
-    def pump(self, sends: deque[memoryview], receives: Iterator[memoryview]) -> None:
-        """Until all of `sends` has left and `receives` wants no more.
+    def transfer(self, sends: deque[memoryview], receives: Iterator[memoryview]) -> None:
+        """Send and receive until `sends` is empty and `receives` is exhausted.
 
         `receives` yields the buffers to fill, in order; it is resumed once a buffer is full and may then append to
         `sends`. PeerGoneError when a neighbour goes, or when nothing moves for TIMEOUT_S.
         """
         try:
-            target = _wanted(receives)
+            target = _next_buffer(receives)
             while sends or target is not None:
                 moved = bool(sends) and self._push(sends)
                 if target is not None and (count := self._pull(target)):
                     moved = True
-                    target = target[count:] or _wanted(receives)
+                    target = target[count:] or _next_buffer(receives)
                 if not moved:
                     self._wait(writing=bool(sends), reading=target is not None)
         except OSError as error:
@@ -96,13 +96,13 @@ class Duplex:
         self.left.close()
 
 
-def _wanted(receives: Iterator[memoryview]) -> memoryview | None:
+def _next_buffer(receives: Iterator[memoryview]) -> memoryview | None:
     """The next buffer that is not empty."""
     return next((target for target in receives if target), None)
 
 
-def receive(source: socket.socket, length: int) -> bytearray:
-    """So many bytes from a blocking socket; ConnectionResetError when it ends before."""
+def receive_exactly(source: socket.socket, length: int) -> bytearray:
+    """`length` bytes from a blocking socket; ConnectionResetError when it ends before."""
     data = bytearray(length)
     view = memoryview(data)
     while view:

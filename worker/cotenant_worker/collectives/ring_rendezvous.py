@@ -1,7 +1,7 @@
-"""How ranks find each other for a ring: rank 0 listens, everybody brings a port, everybody learns all ports.
+"""The rendezvous of a ring: rank 0 listens, every rank brings a port, every rank gets all ports.
 
-Who does not know the job's secret is not let in, and nothing that was said for one ring opens another (`handshake`).
-Every wait has a deadline and names who did not come.
+A connection without the job's secret is closed, and no message for one ring opens another (`hmac_handshake`). Every
+wait has a deadline and its error names the ranks that did not come.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from cotenant_worker.collectives.duplex_socket import TIMEOUT_S, Duplex, receive
+from cotenant_worker.collectives.duplex_socket import TIMEOUT_S, DuplexSocket, receive_exactly
 from cotenant_worker.collectives.ring import Ring
 from cotenant_worker.messaging.hmac_handshake import (
     authenticate_client,
@@ -24,14 +24,14 @@ from cotenant_worker.messaging.hmac_handshake import (
 )
 
 _LENGTH = struct.Struct("<Q")
-_JOIN_S = TIMEOUT_S
-"""Some ranks may load their data for long. Who stays away is named earlier, from the beats of those who came."""
-_HELLO_S = 10.0
-_HELLO_BYTES = 4096
+_JOIN_TIMEOUT_S = TIMEOUT_S
+"""Some ranks may load their data for long. Absent ranks are named earlier, from the heartbeats of the others."""
+_HELLO_TIMEOUT_S = 10.0
+_MAX_HELLO_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Listener:
     """Where one rank waits for its left-hand neighbour, and the nonce that a ticket for it is made from."""
 
     host: str
@@ -42,7 +42,7 @@ class Door:
         return [self.host, self.port, self.nonce.hex()]
 
     @classmethod
-    def from_json(cls, raw: list[Any]) -> Door:
+    def from_json(cls, raw: list[Any]) -> Listener:
         return cls(str(raw[0]), int(raw[1]), bytes.fromhex(raw[2]))
 
 
@@ -50,18 +50,18 @@ def form_ring(rank: int, size: int, address: str, secret: str) -> Ring:
     """Meet at `address`, learn everybody's port, connect to the right. TimeoutError names who did not come."""
     host, _, port = address.rpartition(":")
     with socket.create_server(("", 0), backlog=4) as listener:
-        mine = Door(host, listener.getsockname()[1], new_nonce())
+        mine = Listener(host, listener.getsockname()[1], new_nonce())
         doors = (
-            _meet_as_root(size, host, int(port), mine, secret)
+            _rendezvous_as_root(size, host, int(port), mine, secret)
             if rank == 0
-            else _meet(rank, host, int(port), mine, secret)
+            else _join_rendezvous(rank, host, int(port), mine, secret)
         )
         neighbour = doors[(rank + 1) % size]
-        right = socket.create_connection((neighbour.host, neighbour.port), timeout=_JOIN_S)
+        right = socket.create_connection((neighbour.host, neighbour.port), timeout=_JOIN_TIMEOUT_S)
         right.sendall(one_time_token(secret, neighbour.nonce, rank))
-        listener.settimeout(_JOIN_S)
+        listener.settimeout(_JOIN_TIMEOUT_S)
         left = _accept_from(listener, (rank - 1) % size, secret, mine.nonce)
-    return Ring(Duplex(rank, size, right, left))
+    return Ring(DuplexSocket(rank, size, right, left))
 
 
 def _accept_from(listener: socket.socket, expected: int, secret: str, nonce: bytes) -> socket.socket:
@@ -76,10 +76,10 @@ def _accept_from(listener: socket.socket, expected: int, secret: str, nonce: byt
         connection.close()
 
 
-def _meet_as_root(size: int, host: str, port: int, mine: Door, secret: str) -> list[Door]:
-    doors: dict[int, Door] = {0: mine}
+def _rendezvous_as_root(size: int, host: str, port: int, mine: Listener, secret: str) -> list[Listener]:
+    doors: dict[int, Listener] = {0: mine}
     waiting: list[socket.socket] = []
-    deadline = time.monotonic() + _JOIN_S
+    deadline = time.monotonic() + _JOIN_TIMEOUT_S
     with socket.create_server((host, port), backlog=size) as door:
         while len(doors) < size:
             door.settimeout(max(0.01, deadline - time.monotonic()))
@@ -87,12 +87,12 @@ def _meet_as_root(size: int, host: str, port: int, mine: Door, secret: str) -> l
                 connection, peer = door.accept()
             except TimeoutError:
                 missing = sorted(set(range(size)) - set(doors))
-                raise TimeoutError(f"all_reduce: ranks {missing} did not come within {_JOIN_S:.0f} s") from None
-            hello = _hello_of(connection, secret)
+                raise TimeoutError(f"all_reduce: ranks {missing} did not come within {_JOIN_TIMEOUT_S:.0f} s") from None
+            hello = _read_hello(connection, secret)
             if hello is None:
                 connection.close()
                 continue
-            doors[hello["rank"]] = Door(peer[0], hello["port"], bytes.fromhex(hello["nonce"]))
+            doors[hello["rank"]] = Listener(peer[0], hello["port"], bytes.fromhex(hello["nonce"]))
             waiting.append(connection)
         answer = json.dumps([doors[rank].to_json() for rank in range(size)]).encode()
         for connection in waiting:
@@ -101,31 +101,31 @@ def _meet_as_root(size: int, host: str, port: int, mine: Door, secret: str) -> l
     return [doors[rank] for rank in range(size)]
 
 
-def _hello_of(connection: socket.socket, secret: str) -> dict[str, Any] | None:
-    """Rank, port and nonce of whoever knocked; nothing when it is not one of us."""
+def _read_hello(connection: socket.socket, secret: str) -> dict[str, Any] | None:
+    """Rank, port and nonce of a connection; None when it is not a rank of this job."""
     try:
-        connection.settimeout(_HELLO_S)
+        connection.settimeout(_HELLO_TIMEOUT_S)
         authenticate_client(connection, secret)
-        (length,) = _LENGTH.unpack(receive(connection, _LENGTH.size))
-        if length > _HELLO_BYTES:
+        (length,) = _LENGTH.unpack(receive_exactly(connection, _LENGTH.size))
+        if length > _MAX_HELLO_BYTES:
             return None
-        hello: dict[str, Any] = json.loads(receive(connection, length))
+        hello: dict[str, Any] = json.loads(receive_exactly(connection, length))
     except (OSError, ValueError):
         return None
     return hello
 
 
-def _meet(rank: int, host: str, port: int, mine: Door, secret: str) -> list[Door]:
-    deadline = time.monotonic() + _JOIN_S
+def _join_rendezvous(rank: int, host: str, port: int, mine: Listener, secret: str) -> list[Listener]:
+    deadline = time.monotonic() + _JOIN_TIMEOUT_S
     hello = json.dumps({"rank": rank, "port": mine.port, "nonce": mine.nonce.hex()}).encode()
     while True:
         try:
             with socket.create_connection((host, port), timeout=5) as door:
-                door.settimeout(_JOIN_S)
+                door.settimeout(_JOIN_TIMEOUT_S)
                 authenticate_to_server(door, secret)
                 door.sendall(_LENGTH.pack(len(hello)) + hello)
-                raw = receive(door, _LENGTH.unpack(receive(door, _LENGTH.size))[0])
-                return [Door.from_json(entry) for entry in json.loads(raw)]
+                raw = receive_exactly(door, _LENGTH.unpack(receive_exactly(door, _LENGTH.size))[0])
+                return [Listener.from_json(entry) for entry in json.loads(raw)]
         except OSError as error:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"all_reduce: rank 0 at {host}:{port} did not answer: {error}") from error

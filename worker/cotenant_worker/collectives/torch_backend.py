@@ -1,7 +1,7 @@
-"""`all_reduce` over torch's process group, and which values had better not go that way.
+"""`all_reduce` over torch's process group, and the values for which the ring is faster.
 
-What is large and lies on the CPU is quicker over our own ring than over gloo, its copy included (`bench/allreduce.py`):
-the ring copies nothing that it can reduce on the way, and is sending and receiving at the same time.
+Those are large and lie on the CPU: 2.1 times gloo's speed in place, 1.5 with a copy (`bench/allreduce.py`; docs/worker.md
+has the conditions), because the ring copies nothing that it can reduce on the way, and sends while it receives.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 OPS = {"sum": "SUM", "mean": "SUM", "max": "MAX", "min": "MIN", "prod": "PRODUCT"}
-"""Ours and torch's."""
-_LARGE = 64 << 10
-"""Bytes. Below, either takes as long as the network does."""
-_PLAIN = ("float32", "float64", "int32", "int64")
-"""What numpy reduces as torch does."""
+"""Name of an operation here → its name in torch."""
+_RING_FROM_BYTES = 64 << 10
+"""Below, both take as long as the network does."""
+_RING_DTYPES = ("float32", "float64", "int32", "int64")
+"""Types that numpy reduces as torch does."""
 
 
-def reduced(torch: Any, tensor: Any, op: str, *, in_place: bool) -> Any:
+def all_reduce_tensor(torch: Any, tensor: Any, op: str, *, in_place: bool) -> Any:
     """The reduced tensor: new, on the same device; or `tensor` itself."""
     distributed = torch.distributed
     backend = distributed.get_backend()
@@ -32,8 +32,8 @@ def reduced(torch: Any, tensor: Any, op: str, *, in_place: bool) -> Any:
     return target.to(tensor.device)
 
 
-def rather_ring(torch: Any, value: Any, op: str, *, rank: int, world: int) -> bool:
-    """The same answer on every rank that brings the same kind of value. Only for groups that are the ring's ranks."""
+def faster_over_ring(torch: Any, value: Any, op: str, *, rank: int, world: int) -> bool:
+    """True where the ring is faster; the same on every rank for values of one kind. Only for groups of all ranks."""
     distributed = torch.distributed
     if distributed.get_backend() == "nccl" or (distributed.get_rank(), distributed.get_world_size()) != (rank, world):
         return False
@@ -43,4 +43,4 @@ def rather_ring(torch: Any, value: Any, op: str, *, rank: int, world: int) -> bo
     elif type(value).__module__ != "numpy" or not hasattr(value, "nbytes"):
         return False
     kind = str(value.dtype).removeprefix("torch.")
-    return int(value.nbytes) >= _LARGE and kind in _PLAIN and (op != "mean" or kind.startswith("float"))
+    return int(value.nbytes) >= _RING_FROM_BYTES and kind in _RING_DTYPES and (op != "mean" or kind.startswith("float"))

@@ -1,8 +1,9 @@
-"""Between rank 0's pod and the pods of the parameter servers: who has come, who has gone, how it ended. Stdlib only.
+"""Links between rank 0's pod and the pods of the parameter servers: arrival, heartbeats, loss, verdict. Stdlib only.
 
 Servers have no ranks and are no part of the job's Ray cluster. Each one's launcher connects to the launcher of rank 0's
-pod, proves that it knows the attempt's secret, says which server it is, and stays. Both sides say something every
-BEAT_S, so that one which is frozen or cut off is noticed after SILENT_S. What is heard goes to the conductor.
+pod, proves that it knows the attempt's secret, names its server, and stays. Both sides send a heartbeat every
+`HEARTBEAT_INTERVAL_S`, so that one which is frozen or cut off is lost after `HEARTBEAT_TIMEOUT_S`. The conductor gets
+the events.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from cotenant_worker.supervision.messages import (
     ServerReady,
 )
 
-BEAT_S = 5.0
-SILENT_S = 25.0
+HEARTBEAT_INTERVAL_S = 5.0
+HEARTBEAT_TIMEOUT_S = 25.0
 _FLUSH_S = 2.0
 
 
 @dataclass(slots=True)
-class Links:
+class ServerLinks:
     """The end in rank 0's pod."""
 
     contract: Contract
@@ -67,7 +68,7 @@ class Links:
         writer.close()
 
     async def _follow(self, channel: Channel[Message]) -> None:
-        messages = heard(channel)
+        messages = receive_until_silent(channel)
         hello = await anext(messages, None)
         if not isinstance(hello, ServerHello) or hello.server in self._channels:
             return
@@ -75,7 +76,7 @@ class Links:
         self._channels[server] = channel
         self.emit(ServerReady(server))
         why = "its connection ended"
-        with beating(channel):
+        with send_heartbeats(channel):
             try:
                 async for message in messages:
                     if isinstance(message, Preempt):
@@ -83,17 +84,17 @@ class Links:
                     elif isinstance(message, ServerGone):
                         why = message.why
             except TimeoutError:
-                why = f"it has not been heard of for {SILENT_S:.0f} s"
+                why = f"it has not been heard of for {HEARTBEAT_TIMEOUT_S:.0f} s"
         del self._channels[server]
         if not self._told:
             self.emit(ServerLost(server, why))
 
 
-async def heard(channel: Channel[Message]) -> AsyncIterator[Message]:
-    """Messages until the other side goes; TimeoutError once it has said nothing for SILENT_S."""
+async def receive_until_silent(channel: Channel[Message]) -> AsyncIterator[Message]:
+    """Messages until the other side goes; TimeoutError after `HEARTBEAT_TIMEOUT_S` without one."""
     messages = aiter(channel)
     while True:
-        async with asyncio.timeout(SILENT_S):
+        async with asyncio.timeout(HEARTBEAT_TIMEOUT_S):
             message = await anext(messages, None)
         if message is None:
             return
@@ -101,13 +102,13 @@ async def heard(channel: Channel[Message]) -> AsyncIterator[Message]:
 
 
 @contextlib.contextmanager
-def beating(channel: Channel[Message]) -> Iterator[None]:
-    """Says every BEAT_S that this side lives."""
+def send_heartbeats(channel: Channel[Message]) -> Iterator[None]:
+    """Send a heartbeat every `HEARTBEAT_INTERVAL_S` while the body runs."""
 
     async def beat() -> None:
         while True:
             channel.send(Alive())
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(HEARTBEAT_INTERVAL_S)
 
     task = asyncio.create_task(beat())
     try:

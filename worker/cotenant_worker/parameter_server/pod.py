@@ -26,7 +26,7 @@ from cotenant_worker.host.container import oom_kills
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_output, kill_descendants
 from cotenant_worker.messaging.hmac_handshake import authenticate_to_server_stream
 from cotenant_worker.messaging.json_lines import Channel
-from cotenant_worker.parameter_server.heartbeats import SILENT_S, beating, heard
+from cotenant_worker.parameter_server.heartbeats import HEARTBEAT_TIMEOUT_S, receive_until_silent, send_heartbeats
 from cotenant_worker.progress import http_endpoint
 from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.progress.termination import log_line, write_termination
@@ -43,10 +43,10 @@ from cotenant_worker.supervision.messages import (
 )
 from cotenant_worker.supervision.stopped_ranks import StoppedRanks
 
-_STEP_S = 0.1
-_CONNECT_S = 5.0
-STOPPED_S = 20.0
-"""Nothing of the tenant's runs in a server, so nobody may want it stopped for long."""
+_RETRY_INTERVAL_S = 0.1
+_CONNECT_TIMEOUT_S = 5.0
+STOPPED_TIMEOUT_S = 20.0
+"""After that a stopped (SIGSTOP) server is lost: nothing of the tenant's runs there, so nothing stops it for long."""
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class ServerPod:
         pages = await http_endpoint.serve(ProgressBoard(), self.ip, labels)
         self.tasks.start(self._watch(child))
         running = (self.contract.server or 0, 0, child.pid)
-        self.tasks.start(StoppedRanks(lambda: [running], partial(self._stopped, child), STOPPED_S).watch())
+        self.tasks.start(StoppedRanks(lambda: [running], partial(self._stopped, child), STOPPED_TIMEOUT_S).watch())
         self.tasks.start(self._follow_head())
         finish = await self.verdict
         pages.close()
@@ -120,7 +120,7 @@ class ServerPod:
     # -- the server -------------------------------------------------------------------------------------------
 
     def _start(self) -> ChildProcess:
-        """On a socket that listens already: ranks that are faster than its imports wait in line."""
+        """Start the server on a socket that listens already: ranks that come before its imports are done wait in line."""
         read_end, write_end = os.pipe()
         with socket.create_server((self.ip, layout.SERVER_PORT), backlog=256) as listener:
             number = listener.fileno()
@@ -146,7 +146,7 @@ class ServerPod:
         self._gone(code, reason, message, child)
 
     def _stopped(self, child: ChildProcess, stopped: RankStopped) -> None:
-        """Ranks wait for it, and it has not ended."""
+        """End the pod: ranks wait for a server that is stopped and has not ended."""
         message = f"the process of {self.name} was stopped (SIGSTOP) {stopped.stopped_s:.0f} s ago and stays so"
         self._gone(names.EXIT_PEER_LOST, "PeerLost", message, child)
 
@@ -167,27 +167,27 @@ class ServerPod:
         self._link = link
         link.send(ServerHello(self.contract.server or 0))
         why = "is gone"
-        with beating(link):
+        with send_heartbeats(link):
             try:
-                async for heard_message in heard(link):
+                async for heard_message in receive_until_silent(link):
                     if isinstance(heard_message, FinishAttempt):
                         self._set_verdict(heard_message.verdict)
                         return
             except TimeoutError:
-                why = f"has not been heard of for {SILENT_S:.0f} s"
+                why = f"has not been heard of for {HEARTBEAT_TIMEOUT_S:.0f} s"
         self._end(names.EXIT_PEER_LOST, "PeerLost", f"the pod of rank 0, {self.head}, {why}")
 
     async def _join(self) -> Channel[Message] | None:
-        """Its name exists once that pod has an address, and it listens a moment later."""
+        """Connect to rank 0's pod, whose name exists once it has an address; None after the rendezvous timeout."""
         env = server_environment(self.env, self.contract)
         end = time.monotonic() + self.contract.rendezvous_timeout_s
         while time.monotonic() < end:
             with contextlib.suppress(OSError, EOFError):
-                async with asyncio.timeout(_CONNECT_S):
+                async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                     reader, writer = await asyncio.open_connection(self.head, layout.LINK_PORT)
                 await authenticate_to_server_stream(reader, writer, env[layout.ENV_SECRET])
                 return Channel(reader, writer, MESSAGES)
-            await asyncio.sleep(_STEP_S)
+            await asyncio.sleep(_RETRY_INTERVAL_S)
         return None
 
     # -- asked to stop ----------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ class ServerPod:
         self.tasks.start(self._see_out())
 
     async def _see_out(self) -> None:
-        """Never later than the kubelet's patience; at once where no rank has been met."""
+        """End before the kubelet's grace period does; at once where no rank has been met."""
         patience = max(1.0, self.contract.grace_s - 2.0) if self._link is not None else 0.0
         await asyncio.wait([self.verdict], timeout=patience)
         self._end(names.EXIT_PREEMPTED, "Preempted", "asked to stop")

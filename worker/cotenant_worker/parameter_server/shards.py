@@ -3,9 +3,9 @@
 `python -m cotenant_worker.parameter_server.shards FD` is one server, on a socket that listens already, in a pod of
 its own (`ServerPod`). The parameters are one float32 vector cut into equal pieces, one per server. Synchronous: a
 server waits for the gradients of every worker, steps once with their mean (the same numbers as all-reduce).
-Asynchronous: it steps at every push, so nobody waits and gradients may be stale. When the ranks start again, with the
+Asynchronous: it steps at every push, so no rank waits and gradients may be stale. When the ranks start again, with the
 same number or another, each server begins anew with what rank 0 brings. A program uses `ParameterServer` where it had
-its optimizer. Only who knows the attempt's secret is answered (`handshake`).
+its optimizer. Only connections that prove the attempt's secret are answered (`hmac_handshake`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cotenant_worker.collectives.duplex_socket import PeerGoneError, receive
+from cotenant_worker.collectives.duplex_socket import PeerGoneError, receive_exactly
 from cotenant_worker.host import layout
 from cotenant_worker.messaging.hmac_handshake import authenticate_client, authenticate_to_server, own_secret
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float32]
 
 _HELLO = struct.Struct("<III")
-"""Which start of the ranks this is, how many there are, which of them speaks."""
+"""Generation of the ranks, their number, the rank of this connection."""
 _HEADER = struct.Struct("<BffQ")
 """Operation, learning rate, momentum, bytes that follow."""
 _LENGTH = struct.Struct("<Q")
@@ -56,7 +56,7 @@ class Shard:
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def begin(self, worker: int, values: Vector) -> Vector:
-        """Rank 0's values are the start; the others wait for them."""
+        """Start with rank 0's values; the others wait for them."""
         with self._changed:
             if worker == 0 and self.values is None:
                 self.values = values.copy()
@@ -84,7 +84,7 @@ class Shard:
             return self._now()
 
     def close(self) -> None:
-        """The ranks that it served are no more: nobody waits on, and its numbers go nowhere."""
+        """End all waiting: the ranks of this generation are gone."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
@@ -103,8 +103,8 @@ class Shard:
 
 
 @dataclass(slots=True)
-class Starts:
-    """The shard of the newest start of the ranks. What an earlier one left in its own would mislead this one."""
+class ServerGenerations:
+    """The shard of the newest generation of the ranks: a late rank of an earlier one must not change it."""
 
     synchronous: bool
     _newest: int = -1
@@ -112,7 +112,7 @@ class Starts:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def shard(self, start: int, workers: int) -> Shard:
-        """PeerGoneError to who belongs to an earlier start."""
+        """The shard of generation `start`; PeerGoneError for an earlier one."""
         with self._lock:
             if start > self._newest:
                 if self._shard is not None:
@@ -123,23 +123,23 @@ class Starts:
             return self._shard
 
 
-def serve(listener: socket.socket, starts: Starts, secret: str) -> None:
+def serve(listener: socket.socket, starts: ServerGenerations, secret: str) -> None:
     """A thread per worker, until the process is ended by its launcher."""
     while True:
         connection, _ = listener.accept()
         threading.Thread(target=_answer, args=(connection, starts, secret), daemon=True).start()
 
 
-def _answer(connection: socket.socket, starts: Starts, secret: str) -> None:
+def _answer(connection: socket.socket, starts: ServerGenerations, secret: str) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection:
         try:
             authenticate_client(connection, secret)
-            start, workers, worker = _HELLO.unpack(receive(connection, _HELLO.size))
+            start, workers, worker = _HELLO.unpack(receive_exactly(connection, _HELLO.size))
             shard = starts.shard(start, workers)
             while header := connection.recv(_HEADER.size, socket.MSG_WAITALL):
                 operation, rate, momentum, size = _HEADER.unpack(header)
-                data = np.frombuffer(receive(connection, size), dtype=np.float32)
+                data = np.frombuffer(receive_exactly(connection, size), dtype=np.float32)
                 done = shard.begin(worker, data) if operation == _INIT else shard.push(worker, data, rate, momentum)
                 connection.sendall(_LENGTH.pack(done.nbytes))
                 connection.sendall(done.data)
@@ -190,8 +190,8 @@ class ParameterServer:
             self._servers[index].sendall(_HEADER.pack(operation, self.lr, self.momentum, piece.nbytes))
             self._servers[index].sendall(piece.data)
         for index in order:
-            (size,) = _LENGTH.unpack(receive(self._servers[index], _LENGTH.size))
-            pieces[index] = np.frombuffer(receive(self._servers[index], size), dtype=np.float32)
+            (size,) = _LENGTH.unpack(receive_exactly(self._servers[index], _LENGTH.size))
+            pieces[index] = np.frombuffer(receive_exactly(self._servers[index], size), dtype=np.float32)
         return np.concatenate(pieces)
 
     def _write(self, vector: Vector) -> None:
@@ -236,7 +236,7 @@ def _connect(address: str, hello: bytes) -> socket.socket:
 
 def main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as listener:
-        serve(listener, Starts(os.environ.get("COTENANT_PS_UPDATE") != "Asynchronous"), own_secret())
+        serve(listener, ServerGenerations(os.environ.get("COTENANT_PS_UPDATE") != "Asynchronous"), own_secret())
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from cotenant.contract import Contract, needs_ray
 from cotenant_worker.host import layout
 from cotenant_worker.host.background_tasks import BackgroundTasks
 from cotenant_worker.host.processes import ChildWatcher, kill_descendants
-from cotenant_worker.parameter_server.heartbeats import Links
+from cotenant_worker.parameter_server.heartbeats import ServerLinks
 from cotenant_worker.pid1.event_bus import EventBus
 from cotenant_worker.pid1.preemption import Preemption
 from cotenant_worker.pid1.preparation import apply_memory_limits, publish_choices
@@ -61,7 +61,7 @@ class Launcher:
     ray: RayProcesses = field(init=False)
     event_bus: EventBus = field(init=False)
     preemption: Preemption = field(init=False)
-    links: Links = field(init=False)
+    links: ServerLinks = field(init=False)
     """To the pods of parameter servers; in rank 0's pod only."""
     verdict: asyncio.Future[Finish] = field(init=False)
     conductor: Conductor | None = None
@@ -86,7 +86,7 @@ class Launcher:
             on_heartbeat=self._emit,
         )
         self.preemption = Preemption(self.contract, self.ranks, self.ray, self.board, self._emit)
-        self.links = Links(self.contract, self.env, self._emit)
+        self.links = ServerLinks(self.contract, self.env, self._emit)
         self.tracking = Tracking(self.contract, self.board)
         self.verdict = asyncio.get_running_loop().create_future()
 

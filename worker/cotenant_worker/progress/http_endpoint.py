@@ -1,6 +1,7 @@
 """`/healthz`, `/progress` and `/metrics` of a worker pod, on its own address. Stdlib; GET only.
 
-The kubelet asks for health, the operator for progress, Prometheus for metrics; nobody else reaches the port.
+For the kubelet, the operator and Prometheus; NetworkPolicy keeps others from the port. Not prometheus_client: importing
+it takes 50 ms of CPU beside the 130 ms of all of PID 1, and 3 MiB for the life of every pod, for forty lines of text.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def serve(board: ProgressBoard, address: str, labels: dict[str, str]) -> asyncio.Server:
-    """Listen on the pod's address; the caller closes it."""
+    """Listen on the pod's address; returns the server, to be closed."""
     pages: dict[str, Callable[[], tuple[str, str]]] = {
         "/healthz": lambda: ("text/plain", "ok\n"),
         "/progress": lambda: ("application/json", board.progress().to_json()),
@@ -44,7 +45,7 @@ async def serve(board: ProgressBoard, address: str, labels: dict[str, str]) -> a
 
 
 def metrics_page(board: ProgressBoard, labels: dict[str, str]) -> str:
-    """Prometheus text format."""
+    """The metrics in Prometheus' text format, version 0.0.4."""
     progress = board.progress()
     own = ",".join(f'{name}="{value}"' for name, value in labels.items())
     lines: list[str] = []

@@ -1,7 +1,7 @@
-"""What rank 0's pod knows about the run: gathers every rank's reports into one `Progress`. No I/O, no clock of its own.
+"""Gathers the reports of all ranks into one `Progress`, in rank 0's pod. No I/O, no clock of its own.
 
-Metrics are all-reduced here (the mean over the ranks that report them), so a training loop pays for one message to a
-socket and nothing else.
+Metrics are averaged here over the ranks that report them, so a training loop pays for one message to a socket and
+nothing else.
 """
 
 from __future__ import annotations

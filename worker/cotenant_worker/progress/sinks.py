@@ -1,7 +1,7 @@
-"""Where reported metrics go besides the job's status: TensorBoard event files, an MLflow server. Head launcher only.
+"""Sinks of reported metrics besides the job's status: TensorBoard event files, an MLflow server. In rank 0's pod only.
 
 Stdlib only: an event file is records with two checksums around a small protobuf, and MLflow speaks JSON over HTTP. A
-sink that fails says so once, as a warning in the job's progress; training never waits for it.
+sink that fails shows once, as a warning in the job's progress; training never waits for it.
 """
 
 from __future__ import annotations

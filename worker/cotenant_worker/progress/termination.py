@@ -1,4 +1,4 @@
-"""The last words of a pod: a line in its log, and the termination message that the operator reads."""
+"""The end of a pod: a line in its log, and the termination message that the operator reads."""
 
 from __future__ import annotations
 

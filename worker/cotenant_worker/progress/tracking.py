@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Tracking:
-    """Its modules are imported when they are needed: the launcher is up in a tenth of a second."""
+    """The sinks of this job. `sinks` is imported when the job has one: the launcher is up in a tenth of a second."""
 
     def __init__(self, contract: Contract, board: ProgressBoard) -> None:
         self.contract = contract
