@@ -120,7 +120,7 @@ class ServerPod:
     # -- the server -------------------------------------------------------------------------------------------
 
     def _start(self) -> ChildProcess:
-        """Start the server on a socket that listens already: ranks that come before its imports are done wait in line."""
+        """Start the server on a socket that listens already: ranks that come before its imports end wait in line."""
         read_end, write_end = os.pipe()
         with socket.create_server((self.ip, layout.SERVER_PORT), backlog=256) as listener:
             number = listener.fileno()
