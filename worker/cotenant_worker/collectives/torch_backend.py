@@ -1,7 +1,8 @@
 """`all_reduce` over torch's process group, and the values for which the ring is faster.
 
 Those are large and lie on the CPU: 2.1 times gloo's speed in place, 1.5 with a copy (`bench/allreduce.py`;
-docs/worker.md has the conditions), because the ring copies nothing that it can reduce on the way, and sends while it receives.
+docs/worker.md has the conditions), because the ring copies nothing that it can reduce on the way, and sends while it
+receives.
 """
 
 from __future__ import annotations
