@@ -12,7 +12,7 @@ Not Python's `multiprocessing.forkserver`, which can preload modules too, becaus
 - It runs the user's program as `__main__`, with environment, working directory, stdout and stderr of its own; there
   `__main__` is the parent's, and the child unpickles a target.
 - There a preload happens once, before the first fork; DEFERRED is for when no rank waits.
-- It brings `multiprocessing` with its resource tracker into process 1, which is up in a tenth of a second without.
+- It brings `multiprocessing` into process 1, and its resource tracker beside it; the launcher starts with less.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ from cotenant_worker.ranks.program import Program
 
 _IDLE_S = 3.0
 """By then the ranks of a first start have imported DEFERRED themselves, and leave the CPUs to others for a moment."""
-
-
 _REPLACEMENT_TIMEOUT_S = 10.0
 """For a replacement, where a rank is requested."""
 
@@ -42,8 +40,8 @@ _REPLACEMENT_TIMEOUT_S = 10.0
 class ReplacementServer:
     """The server that takes over with DEFERRED imported, and the pipe between it and the server that started it."""
 
-    def __init__(self, later: list[str]) -> None:
-        self.deferred = later
+    def __init__(self, deferred: list[str]) -> None:
+        self.deferred = deferred
         """Empty once a replacement was started."""
         self.server_end = -1
         """In the server: readable once the replacement is ready, or gone."""
