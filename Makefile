@@ -26,13 +26,15 @@ test-oldest: setup ## what the API server is asked, on the oldest Kubernetes tha
 test-frameworks: setup ## the examples of the heavy frameworks, each in an environment of its own
 	@$(PY) -m pytest -m frameworks
 
-check: setup ## format, lint, types, import contracts, dead code, generated files
+check: setup ## format, lint, types, import contracts, dead code, stale names, generated files
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports --no-cache
 	@.venv/bin/vulture
+	@$(PY) -m tests.contract.docstring_references
 	@$(PY) -m cotenant crds --check
+	@$(PY) docs/design/draw_house.py --check
 
 format: setup ## format and mend what can be mended
 	@$(PY) -m ruff format .
