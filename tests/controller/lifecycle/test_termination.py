@@ -6,8 +6,19 @@ import pytest
 
 from cotenant import contract
 from cotenant.controller.lifecycle import progress
+from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, exit_status
+from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.reconcile import reconcile
-from cotenant.core.model.lifecycle import Phase
+from cotenant.controller.lifecycle.termination import (
+    UNREACHABLE_S,
+    Ending,
+    Eviction,
+    Finish,
+    completion,
+    reconcile_evicting,
+    terminate,
+)
+from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from tests.controller.builders import T0, admitted, exited, observed, pod
 from tests.controller.lifecycle.reconcile_cases import ONE, SETTINGS, TWO, Case, check, check_written_once
 
@@ -85,3 +96,98 @@ def test_the_last_progress_is_what_rank_0_left_behind_not_what_it_answered_last(
     assert written is not None
     assert (written.summary, written.step, written.percent, written.state) == want
     assert written.metrics == {"loss": 0.2}
+
+
+LEAVE = Eviction(event=LifecycleEvent.EVICTED, kind="Drained", message="was evicted")
+
+
+def running(*, end: bool = False) -> Observation:
+    return observed(admitted(Phase.RUNNING, *ONE), pod(end=exited(0)) if end else pod(ready=True))
+
+
+@pytest.mark.parametrize(
+    ("ending", "warning"),
+    [
+        (LEAVE, False),
+        (Eviction(event=LifecycleEvent.EVICTED, kind="PlacementLost", message="", warning=True), True),
+        (Eviction(event=LifecycleEvent.CRASHED, kind="UserError", message=""), True),
+        (Eviction(event=LifecycleEvent.START_TIMED_OUT, kind="StartTimeout", message=""), True),
+        (Finish(event=LifecycleEvent.COMPLETED, reason="Completed", message=""), False),
+        (Finish(event=LifecycleEvent.GAVE_UP, reason="UserError", message=""), True),
+        (Finish(event=LifecycleEvent.DEADLINE, reason="MaxRuntimeExceeded", message=""), True),
+    ],
+    ids=lambda value: value.event if isinstance(value, Eviction | Finish) else "",
+)
+def test_an_end_that_the_tenant_did_not_want_is_a_warning(ending: Ending, warning: bool) -> None:
+    o = running() if ending.event is not LifecycleEvent.START_TIMED_OUT else observed(admitted(Phase.STARTING, *ONE))
+    event = terminate(o, ending).event
+    assert event is not None
+    assert event.warning is warning
+
+
+def test_a_job_whose_pods_still_run_keeps_its_gpus_until_they_are_gone() -> None:
+    result = terminate(running(), LEAVE)
+    assert result.status is not None
+    assert (result.status.phase, result.status.placement is not None) == (Phase.EVICTING, True)
+    assert [one.name for one in result.delete_pods] == ["train-1-0"]
+
+
+def test_a_job_of_which_nothing_runs_is_free_by_the_same_write() -> None:
+    result = terminate(running(end=True), LEAVE)
+    assert result.status is not None
+    assert (result.status.phase, result.status.placement) == (Phase.PENDING, None)
+    assert result.delete_pods == ()
+
+
+def test_gpus_are_charged_until_the_last_pod_ended() -> None:
+    o = observed(admitted(Phase.RUNNING, *ONE), pod(end=exited(0, at=T0 + 40)), now=T0 + 100)
+    result = terminate(o, Finish(event=LifecycleEvent.COMPLETED, reason="Completed", message=""))
+    assert result.status is not None
+    assert result.status.usage is not None
+    assert (result.status.usage.gpu_milliseconds, result.status.usage.run_seconds) == (800 * 40, 30)
+
+
+@pytest.mark.parametrize(
+    ("now", "released", "requeue_at"),
+    [
+        (T0 + 50, False, T0 + 50 + 30 + UNREACHABLE_S),
+        (T0 + 50 + 30 + UNREACHABLE_S - 1, False, T0 + 50 + 30 + UNREACHABLE_S),
+        (T0 + 50 + 30 + UNREACHABLE_S, True, None),
+    ],
+    ids=["asked just now", "a second before", "past its grace and a minute"],
+)
+def test_pods_on_a_node_that_does_not_answer_have_their_grace_period_and_a_minute(
+    now: float, released: bool, requeue_at: float | None
+) -> None:
+    o = observed(
+        admitted(Phase.EVICTING, *ONE),
+        pod(deleting=True),
+        unreachable_nodes={"n1": T0},
+        now=now,
+        spec={"gracePeriod": "30s"},
+    )
+    result = reconcile_evicting(o)
+    assert (result.status is not None, result.requeue_at) == (released, requeue_at)
+
+
+def test_a_pod_on_a_node_that_answers_is_waited_for_beside_one_that_does_not() -> None:
+    two = admitted(Phase.EVICTING, ("n1", 1), ("n2", 1))
+    pods = (pod(0, deleting=True), pod(1, node="n2", deleting=True))
+    result = reconcile_evicting(observed(two, *pods, unreachable_nodes={"n1": T0}, now=T0 + 9999))
+    assert (result.status, result.requeue_at) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("step", "of", "message"),
+    [
+        (400, 400, "2 workers finished"),
+        (399, 400, "2 workers finished, at step 399 of 400"),
+        (7, 0, "2 workers finished"),
+    ],
+)
+def test_a_completion_says_where_it_stopped_unless_that_is_the_last_step(step: int, of: int, message: str) -> None:
+    done = pod(end=exited(0, step=step, of=of, results={"loss": 0.5}))
+    o = observed(admitted(Phase.RUNNING, *ONE), done)
+    end = AttemptEnd(outcome=AttemptOutcome.COMPLETED, exit=exit_status(done), pod=done)
+    finish = completion(o, end)
+    assert (finish.message, finish.fields["results"]) == (message, {"loss": 0.5})
