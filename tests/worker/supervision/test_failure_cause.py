@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from cotenant_worker.supervision.failure_cause import Cause, RankExit, first_cause, own_code, why_lost
+from cotenant_worker.supervision.failure_cause import (
+    FailureCause,
+    RankExit,
+    first_cause,
+    ray_loss_reason,
+    unreserved_code,
+)
 
 PEER = ("RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:3333",)
 
@@ -103,7 +109,7 @@ def test_a_rank_that_waited_in_vain_at_its_end_is_told_with_where_another_was() 
     ],
 )
 def test_the_verdict_names_the_first_cause(exits: list[RankExit], want: tuple[str, int, int]) -> None:
-    cause: Cause = first_cause(exits)
+    cause: FailureCause = first_cause(exits)
     assert (cause.reason, cause.rank, cause.code) == want
 
 
@@ -119,7 +125,17 @@ def test_an_out_of_memory_kill_is_not_taken_for_a_kill_from_outside() -> None:
 
 
 def test_no_exit_code_of_a_program_means_something_of_ours() -> None:
-    assert [own_code(code) for code in (0, 1, 42, 79, 80, 84, 85, 137, 143)] == [0, 1, 42, 79, 79, 79, 85, 137, 79]
+    assert [unreserved_code(code) for code in (0, 1, 42, 79, 80, 84, 85, 137, 143)] == [
+        0,
+        1,
+        42,
+        79,
+        79,
+        79,
+        85,
+        137,
+        79,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -136,4 +152,4 @@ def test_no_exit_code_of_a_program_means_something_of_ours() -> None:
     ],
 )
 def test_what_ray_says_about_a_lost_pod_becomes_a_clause(text: str, want: str) -> None:
-    assert why_lost(text) == want
+    assert ray_loss_reason(text) == want

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant_worker.supervision.traceback_excerpt import LINES, error_line, excerpt
+from cotenant_worker.supervision.traceback_excerpt import EXCERPT_LINES, error_line, excerpt
 
 LIBRARY = "/usr/lib/python3.11/site-packages/torch/nn/module.py"
 
@@ -151,4 +151,4 @@ def test_a_crash_is_told_without_the_frames_that_started_the_program() -> None:
 
 def test_what_a_program_printed_is_kept_as_it_is() -> None:
     printed = [f"line {number}" for number in range(50)]
-    assert list(excerpt(printed)) == printed[-LINES:]
+    assert list(excerpt(printed)) == printed[-EXCERPT_LINES:]

@@ -2,7 +2,7 @@
 
 The table follows NVIDIA's XID catalogue. A program's own fault never cordons a GPU, unless it meets different pods on
 the same GPU (`Suspect`). Cordons come at once and go slowly: a sign must be good for some minutes, an XID that calls
-for a reset waits until the driver itself says that no recovery is due, and what the driver does not show waits for a
+for a reset waits until the driver itself shows that no recovery is due, and what the driver does not show waits for a
 reboot or for the administrator (`cotenant.dev/uncordon` on the GPUNode).
 """
 
@@ -142,8 +142,8 @@ def apply_xid(health: NodeHealth, xid: XidEvent, gpus: Iterable[Gpu], pods: Iter
         return _after_app_fault(health, xid, pods) if xid.uuid is not None else health
     peers = [peer for gpu in gpus if gpu.uuid in own for peer in gpu.peers]
     reached = {XidScope.GPU: own, XidScope.PEERS: own + peers, XidScope.NODE: everywhere}[rule.scope]
-    words = rule.text if reached == own else f"{rule.text} (seen on {xid.uuid or 'an unnamed GPU'})"
-    cordon = Cordon(f"XID{xid.code}", words, xid.at, rule.clears)
+    text = rule.text if reached == own else f"{rule.text} (seen on {xid.uuid or 'an unnamed GPU'})"
+    cordon = Cordon(f"XID{xid.code}", text, xid.at, rule.clears)
     return replace(health, cordons=_with(health.cordons, reached, cordon))
 
 
@@ -155,10 +155,8 @@ def _after_app_fault(health: NodeHealth, xid: XidEvent, pods: Iterable[str]) -> 
     health = replace(health, faults=tuple(recent))
     if len(victims) < SUSPECT_PODS:
         return health
-    words = f"programs of {len(victims)} different pods faulted on this GPU within an hour; check it, then uncordon"
-    return replace(
-        health, cordons=_with(health.cordons, [xid.uuid], Cordon("Suspect", words, xid.at, ClearedBy.MANUAL))
-    )
+    text = f"programs of {len(victims)} different pods faulted on this GPU within an hour; check it, then uncordon"
+    return replace(health, cordons=_with(health.cordons, [xid.uuid], Cordon("Suspect", text, xid.at, ClearedBy.MANUAL)))
 
 
 def apply_signs(health: NodeHealth, gpu_uuid: str, signs: HealthSigns, now: float) -> NodeHealth:
@@ -172,7 +170,7 @@ def apply_signs(health: NodeHealth, gpu_uuid: str, signs: HealthSigns, now: floa
         if cordon.good_since is None or now - cordon.good_since < needed:
             kept.append(cordon)
     known = {cordon.code for cordon in kept}
-    kept += [Cordon(code, words, now, ClearedBy.SIGNS) for code, words in bad.items() if code not in known]
+    kept += [Cordon(code, text, now, ClearedBy.SIGNS) for code, text in bad.items() if code not in known]
     cordons = {uuid: found for uuid, found in health.cordons.items() if uuid != gpu_uuid}
     if kept:
         cordons[gpu_uuid] = tuple(kept)
@@ -223,12 +221,12 @@ def restored_cordons(reason: str, now: float, *, rebooted: bool) -> tuple[Cordon
     """
     found = []
     for part in reason.split(SEPARATOR):
-        code, _, words = part.partition(": ")
+        code, _, text = part.partition(": ")
         rule = XIDS.get(int(code[3:])) if code.startswith("XID") and code[3:].isdigit() else None
         if rule is not None and not rebooted:
-            found.append(Cordon(code, words, now, rule.clears))
+            found.append(Cordon(code, text, now, rule.clears))
         elif code == "Suspect":
-            found.append(Cordon(code, words, now, ClearedBy.MANUAL))
+            found.append(Cordon(code, text, now, ClearedBy.MANUAL))
     return tuple(found)
 
 

@@ -65,7 +65,7 @@ def form_ring(rank: int, size: int, address: str, secret: str) -> Ring:
 
 
 def _accept_from(listener: socket.socket, expected: int, secret: str, nonce: bytes) -> socket.socket:
-    """The neighbour's connection; one that says nothing or has no ticket of the neighbour's is closed."""
+    """The neighbour's connection; one that is silent or has no token of the neighbour's is closed."""
     while True:
         connection, _ = listener.accept()
         try:

@@ -31,7 +31,7 @@ SLOW_MS = 20.0
 
 @dataclass(slots=True)
 class RankView:
-    """The last that one rank said."""
+    """The latest reports of one rank."""
 
     step: int = 0
     of: int = 0
@@ -141,7 +141,7 @@ class ProgressBoard:
             self.warnings.pop(key, None)
 
     def began(self, generation: int) -> None:
-        """A generation starts: what the last one said about itself no longer holds."""
+        """Begin a generation: the state of the last one no longer holds."""
         self.state = "rendezvous"
         self.restarts = generation
         self._window.clear()
@@ -151,7 +151,7 @@ class ProgressBoard:
             view.metrics.clear()
 
     def started(self) -> None:
-        """The ranks of this generation are processes; whether they train, only they can tell."""
+        """The ranks of this generation are processes; only their reports show that they train."""
         if self.state == "rendezvous":
             self.state = "running"
 

@@ -50,7 +50,7 @@ def sinks_of(contract: Contract) -> list[Sink]:
 
 
 async def feed(board: ProgressBoard, sinks: list[Sink]) -> None:
-    """Pass every new step's metrics on, for ever; a sink that fails is dropped with a warning."""
+    """Pass every new step's metrics on, until cancelled; a sink that fails is dropped with a warning."""
     last = -1
     while True:
         await asyncio.sleep(_EVERY_S)

@@ -31,9 +31,9 @@ def last_saved(contract: Contract, board: ProgressBoard) -> int | None:
 
 
 def termination_of(contract: Contract, board: ProgressBoard, finish: Finish) -> Termination:
-    """What this pod says of its attempt when it leaves; results and steps come from rank 0's pod only."""
+    """The termination message of this pod; results and steps come from rank 0's pod only."""
     head = contract.node_rank == 0
-    told = board.progress()
+    progress = board.progress()
     return Termination(
         node_rank=contract.node_rank,
         attempt=contract.attempt,
@@ -44,8 +44,8 @@ def termination_of(contract: Contract, board: ProgressBoard, finish: Finish) -> 
         signal=finish.signal,
         pod=finish.pod,
         results=board.results() if head else {},
-        step=told.step if head else 0,
-        of=told.of if head else 0,
+        step=progress.step if head else 0,
+        of=progress.of if head else 0,
         last_checkpoint_step=last_saved(contract, board),
         tail=tuple(finish.tail),
     )

@@ -23,7 +23,7 @@ from cotenant_worker.host import layout
 from cotenant_worker.messaging.json_lines import Channel
 from cotenant_worker.ray_cluster.pod_actor import PodActor
 from cotenant_worker.supervision.conductor import Conductor
-from cotenant_worker.supervision.failure_cause import why_lost
+from cotenant_worker.supervision.failure_cause import ray_loss_reason
 from cotenant_worker.supervision.messages import MESSAGES, HeadMessage, Hello, Message, PodCommand, PodEvent, PodLost
 
 REATTACH_TIMEOUT_S = 60.0
@@ -123,7 +123,7 @@ async def follow_pod(pod: int, pods: RayPods, conductor: Conductor) -> None:
             await pods.deliver_held(pod)
             await _forward_events(pod, pods, conductor)
         except (RayError, TimeoutError) as error:
-            why = why_lost(str(error))
+            why = ray_loss_reason(str(error))
             pods.hold_commands(pod)
 
 

@@ -1,8 +1,12 @@
-"""Which rank failed first of its own accord. Pure; used by supervision.
+"""Finds the rank that failed first of its own accord, and why. Pure.
 
 When one rank dies, its peers fail a moment later with "connection closed by peer": the job's verdict must name the
 first, not the loudest. Rule: deaths by a signal, then the earliest failure that does not blame a peer; if all blame a
 peer and one rank had already left with 0, that rank left too early.
+
+An exception comes from the rank's error file (`RankError`): the patterns here and the text of `traceback_excerpt` are
+matched with its own lines then. The output is searched only where there is no such file: after signals and aborts of
+native code, for programs that are not Python, and for those that leave by themselves (`sys.exit`, `os._exit`).
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from dataclasses import dataclass
 from cotenant import names
 from cotenant_worker.supervision.rank_error import RankError
 from cotenant_worker.supervision.traceback_excerpt import (
-    LINES,
+    EXCERPT_LINES,
     embedded_error,
     error_line,
     excerpt,
@@ -28,21 +32,21 @@ _COLLATERAL = re.compile(
     r"|Connection refused|Socket Timeout|DistNetworkError|DistStoreError|connectFullMesh|Coordination service"
     r"|coordination_service|CoordinationService|UnavailableError|Connection aborted|failed to recv|PeerGone",
 )
-_GOES_WELL = re.compile(r"^I\d{4} ")
-"""How TensorFlow says for one that it has met its coordination service."""
-_AT_ITS_END = re.compile(r'jax/_src/distributed\.py", line \d+ in shutdown')
+_TENSORFLOW_INFO = re.compile(r"^I\d{4} ")
+"""TensorFlow's lines of information: one of them is that it has met its coordination service."""
+_JAX_SHUTDOWN = re.compile(r'jax/_src/distributed\.py", line \d+ in shutdown')
 """JAX ends a rank by SIGABRT whose wait for the others' end took too long: where that crash met it."""
-_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|ResourceExhausted")
+_GPU_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|ResourceExhausted")
 
 
 _CHILD_KILLED = re.compile(
     r"DataLoader worker|killed by signal|signal SIGKILL|BrokenProcessPool|terminated abruptly|Cannot allocate memory"
     r"|^MemoryError|(?<![\w.])-9\b|SIGKILL"
 )
-"""What a program says when the kernel has taken one of its processes."""
+"""What programs print when the kernel has killed one of their processes."""
 EVERY_RANK_HINT = "Every rank must take part in every collective: look for an early return, or for uneven batches"
 TRANSIT_S = 2.0
-"""News of two pods may overtake each other by this much: an end with 0 that is told a little later was still first."""
+"""Events of two pods may overtake each other by this much: an end with 0 that arrives later was still first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +76,18 @@ class RankExit:
 
     @property
     def collateral(self) -> bool:
-        """Its last words blame a peer."""
+        """Its error blames a peer."""
         return (
             self.failed
             and self.signal in (None, signals.SIGABRT)
-            and any(_COLLATERAL.search(line) for line in self._blame if not _GOES_WELL.match(line))
+            and any(_COLLATERAL.search(line) for line in self._blame if not _TENSORFLOW_INFO.match(line))
         )
 
     @property
     def _blame(self) -> Sequence[str]:
         """The lines that may blame a peer: of the exception, or of the output where there is none or it crashed."""
         found = self.exception if self.signal is None else None
-        return found.lines if found else self.tail[-LINES:]
+        return found.lines if found else self.tail[-EXCERPT_LINES:]
 
     @property
     def exception(self) -> RankError | None:
@@ -98,16 +102,16 @@ class RankExit:
     @property
     def in_jax_shutdown(self) -> bool:
         """Its program was through when it failed, waiting for the others to be so too."""
-        return self.signal == signals.SIGABRT and any(_AT_ITS_END.search(line) for line in self.tail)
+        return self.signal == signals.SIGABRT and any(_JAX_SHUTDOWN.search(line) for line in self.tail)
 
     @property
     def conclusive(self) -> bool:
-        """Nothing that others say can change the verdict."""
+        """No later exit can change the verdict."""
         return self.signal is not None and not self.collateral
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FailureCause:
     """Why a generation failed."""
 
     reason: str
@@ -117,10 +121,10 @@ class Cause:
     message: str
     tail: tuple[str, ...] = ()
     killed: bool = False
-    """From outside: nobody's program is to blame."""
+    """From outside: no program is to blame."""
 
 
-def first_cause(exits: Sequence[RankExit]) -> Cause:
+def first_cause(exits: Sequence[RankExit]) -> FailureCause:
     failed = sorted((each for each in exits if each.failed), key=lambda each: (each.at, each.rank))
     assert failed, "asked for a cause although nothing failed"
     own = [each for each in failed if not each.collateral]
@@ -130,13 +134,13 @@ def first_cause(exits: Sequence[RankExit]) -> Cause:
     if not own and early:
         return _left_early(min(early, key=lambda each: (each.at, each.rank)), failed[0])
     if not own and waited:
-        return _waited_in_vain(waited[0], next((each for each in failed if each not in waited), None))
+        return _abandoned_in_shutdown(waited[0], next((each for each in failed if each not in waited), None))
     return _describe((by_signal or own or failed)[0], collateral=not own)
 
 
-def _left_early(first: RankExit, victim: RankExit) -> Cause:
+def _left_early(first: RankExit, victim: RankExit) -> FailureCause:
     where = f" after {first.sequence} collectives" if first.sequence >= 0 else ""
-    return Cause(
+    return FailureCause(
         "ExitedEarly",
         first.rank,
         victim.code or 1,
@@ -147,47 +151,47 @@ def _left_early(first: RankExit, victim: RankExit) -> Cause:
     )
 
 
-def _waited_in_vain(first: RankExit, other: RankExit | None) -> Cause:
+def _abandoned_in_shutdown(first: RankExit, other: RankExit | None) -> FailureCause:
     place = _line_and_frame(other)[1] if other else ""
     whom = f"rank {other.rank} was still at {place}" if other and place else "others were still training"
     message = (
         f"rank {first.rank} came to its end while {whom}, and waited there in jax.distributed.shutdown() until JAX gave"
         f" up. {EVERY_RANK_HINT}"
     )
-    return Cause("ExitedEarly", first.rank, 1, None, message, excerpt((other or first).tail))
+    return FailureCause("ExitedEarly", first.rank, 1, None, message, excerpt((other or first).tail))
 
 
-def _describe(exit_: RankExit, *, collateral: bool) -> Cause:
+def _describe(exit_: RankExit, *, collateral: bool) -> FailureCause:
     tail = excerpt(exit_.tail)
     last = _error_of(exit_)
     lines = exit_.exception.lines if exit_.exception else tail
     if exit_.oom and exit_.signal == signals.SIGKILL:
         message = f"rank {exit_.rank} was killed by the kernel: out of host memory. Ask for more in resources.memory"
-        return Cause("OutOfMemory", exit_.rank, 137, exit_.signal, message, tail)
+        return FailureCause("OutOfMemory", exit_.rank, 137, exit_.signal, message, tail)
     if exit_.signal is not None:
         name = signals.Signals(exit_.signal).name
         killed = exit_.signal in (signals.SIGKILL, signals.SIGTERM)
         message = f"rank {exit_.rank} was ended by {name}" + ("" if killed else f": {last}")
-        code = own_code(128 + exit_.signal)
-        return Cause("UserError", exit_.rank, code, exit_.signal, message, tail, killed=killed)
+        code = unreserved_code(128 + exit_.signal)
+        return FailureCause("UserError", exit_.rank, code, exit_.signal, message, tail, killed=killed)
     code = exit_.code or 1
     if exit_.oom and any(_CHILD_KILLED.search(line) for line in (*lines, *tail)):
         message = (
             f"a process of rank {exit_.rank} was killed by the kernel: out of host memory. Ask for more in"
             f" resources.memory: {last}"
         )
-        return Cause("OutOfMemory", exit_.rank, own_code(code), None, message, tail)
+        return FailureCause("OutOfMemory", exit_.rank, unreserved_code(code), None, message, tail)
     if code == names.EXIT_QUOTA and last.startswith("cotenant:"):
-        return Cause("Quota", exit_.rank, code, None, f"rank {exit_.rank}: {last}", tail)
-    if any(_MEMORY.search(line) for line in lines):
-        line = last if _MEMORY.search(last) else next(line for line in reversed(lines) if _MEMORY.search(line))
+        return FailureCause("Quota", exit_.rank, code, None, f"rank {exit_.rank}: {last}", tail)
+    if any(_GPU_MEMORY.search(line) for line in lines):
+        line = last if _GPU_MEMORY.search(last) else next(line for line in reversed(lines) if _GPU_MEMORY.search(line))
         message = f"rank {exit_.rank} ran out of GPU memory; its limit is its share (gpu.memory): {line.strip()[:400]}"
-        return Cause("OutOfGPUMemory", exit_.rank, code, None, message, tail)
+        return FailureCause("OutOfGPUMemory", exit_.rank, code, None, message, tail)
     blame = " (all failures blame a peer; this one was the first)" if collateral else ""
-    said, code = code, own_code(code)
-    note = f" (reported as {code}: {said} has a meaning of ours)" if said != code else ""
-    message = f"rank {exit_.rank} ended with {said}{note}{blame}: {last}"
-    return Cause("UserError", exit_.rank, code, None, message, tail)
+    given, code = code, unreserved_code(code)
+    note = f" (reported as {code}: {given} has a meaning of ours)" if given != code else ""
+    message = f"rank {exit_.rank} ended with {given}{note}{blame}: {last}"
+    return FailureCause("UserError", exit_.rank, code, None, message, tail)
 
 
 def _error_of(exit_: RankExit) -> str:
@@ -196,7 +200,7 @@ def _error_of(exit_: RankExit) -> str:
 
 
 def _line_and_frame(exit_: RankExit) -> tuple[str, str]:
-    """The line that names the error and the job's frame: as recorded, else as far as the output tells."""
+    """The line that names the error, and the job's frame: as recorded, else as far as the output shows it."""
     error = exit_.exception
     return _recorded(error, exit_.home) if error else error_line(exit_.tail, exit_.home)
 
@@ -210,7 +214,7 @@ def _recorded(error: RankError, home: Sequence[str]) -> tuple[str, str]:
     return shortened(f"{error.type}: {first}" if first else error.type), error.frame
 
 
-def why_lost(text: str) -> str:
+def ray_loss_reason(text: str) -> str:
     """Ray's several lines about an actor that it lost, as one clause."""
     because = re.search(r"because (its [^.\n]{1,100})", text)
     if because:
@@ -219,7 +223,7 @@ def why_lost(text: str) -> str:
     return lines[0][:200] if lines else "Ray does not say why"
 
 
-def own_code(code: int) -> int:
+def unreserved_code(code: int) -> int:
     """A program's exit code that cannot be taken for one of ours."""
     reserved = {*names.PLATFORM_FAULTS, names.EXIT_QUOTA, names.EXIT_BAD_CONTRACT, names.EXIT_PREEMPTED}
     return 79 if code in reserved else code

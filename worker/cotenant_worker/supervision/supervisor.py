@@ -12,7 +12,7 @@ from enum import StrEnum
 from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
-from cotenant_worker.supervision.failure_cause import EVERY_RANK_HINT, Cause, RankExit, first_cause
+from cotenant_worker.supervision.failure_cause import EVERY_RANK_HINT, FailureCause, RankExit, first_cause
 from cotenant_worker.supervision.worker_group import RankAssignment, assign_ranks
 
 
@@ -137,7 +137,7 @@ class Supervisor:
     def _fail(self, reason: str, rank: int, message: str, now: float) -> list[Command]:
         if self.state is not GroupState.RUNNING:
             return []
-        return self._restart_or_finish(Cause(reason, rank, 1, None, message), now)
+        return self._restart_or_finish(FailureCause(reason, rank, 1, None, message), now)
 
     def preempt(self, now: float) -> list[Command]:
         if self.state in (GroupState.DONE, GroupState.PREEMPTING):
@@ -183,7 +183,7 @@ class Supervisor:
         who = f"all {len(self.ranks)} ranks" if len(self.ranks) > 1 else "the program"
         return self._finish(Finish(0, "Completed", f"{who} ended with 0"))
 
-    def _restart_or_finish(self, cause: Cause, now: float) -> list[Command]:
+    def _restart_or_finish(self, cause: FailureCause, now: float) -> list[Command]:
         """Start again in place after this cause of a failure, or end the attempt."""
         if cause.killed and self.kill_restarts < MAX_KILL_RESTARTS:
             self.kill_restarts += 1

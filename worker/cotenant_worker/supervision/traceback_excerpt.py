@@ -1,7 +1,8 @@
-"""What the last lines of a program say: the line that names its error, and where in the user's code that arose. Pure.
+"""Finds in the last lines of a program the one that names its error, and the user's frame that it arose in. Pure.
 
-Below a traceback there may be more: what libraries say when a process ends, the rest of a long message. A traceback of
-torch's has a rank in front of every line, and ends in torch; the tenant wants the line of his own that led there.
+For ranks without an error file, and for messages that hold a traceback of another process. Below a traceback there may
+be more: what libraries print when a process ends, the rest of a long message. A traceback of
+torch's has a rank in front of every line, and ends in torch; the tenant wants the line of their own that led there.
 Libraries are known by where they lie, and a folder of them on PYTHONPATH (`pip install --target`) by not being the
 job's code: of two frames the one that lies there counts.
 """
@@ -12,7 +13,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-LINES = 20
+EXCERPT_LINES = 20
 """Of an excerpt."""
 MAX_LINE_CHARS = 300
 """Characters of the line that names the error."""
@@ -21,16 +22,16 @@ _RANK = re.compile(r"^\[rank\d+\]: ?")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?$')
 _GRAPH_ERROR = re.compile(r"^[\w.]+: Graph execution error:\s*$")
 """TensorFlow's. What happened stands below the frames of where the operation was made, as part of the message."""
-_OF_GRAPH = re.compile(r"^Detected at node|^<stack|^Stack trace for")
+_GRAPH_NODE = re.compile(r"^Detected at node|^<stack|^Stack trace for")
 _CARETS = re.compile(r"^\s*[~^]+\s*$")
 _LIBRARY = re.compile(r"site-packages/|dist-packages/|/lib/python3|^<frozen |^<__array|/cotenant_worker/")
-_FAREWELL = re.compile(
+_NOISE = re.compile(
     r"^\s|^\[[EWI]\d{3,} |^\[W|Exception ignored in|[A-Za-z]Warning: |resource_tracker|destroy_process_group"
     r"|^$|^-{20,}$|^For simplicity, JAX has removed its internal frames"
 )
-"""What does not take the word from a traceback above it: indented lines of its message, and what libraries add."""
-_OURS = re.compile("^cotenant: ")
-_FATAL = re.compile("^Fatal Python error: ")
+"""Lines below a traceback that do not end its validity: indented ones of its message, and what libraries add."""
+_LAUNCHER_LINE = re.compile("^cotenant: ")
+_CRASH = re.compile("^Fatal Python error: ")
 _CRASH_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)$')
 _OUR_CRASH_FRAME = re.compile(r'^\s*File "(?:[^"]*/cotenant_worker/[^"]+|<frozen runpy>)", line \d+ in ')
 """How `faulthandler` writes where a signal met the program, the innermost frame first."""
@@ -39,23 +40,23 @@ _OUR_CRASH_FRAME = re.compile(r'^\s*File "(?:[^"]*/cotenant_worker/[^"]+|<frozen
 def error_line(lines: Sequence[str], home: Sequence[str] = ()) -> tuple[str, str]:
     """The line that names the error, and `train.py:6, in train`; each may be empty. The job's code lies in `home`."""
     lines = [_RANK.sub("", line) for line in lines]
-    crashed = max((index for index, line in enumerate(lines) if _FATAL.match(line)), default=None)
+    crashed = max((index for index, line in enumerate(lines) if _CRASH.match(line)), default=None)
     if crashed is not None:
-        return shortened(lines[crashed]), _place_of_crash(lines[crashed:], home)
+        return shortened(lines[crashed]), _frame_of_crash(lines[crashed:], home)
     frames = [index for index, line in enumerate(lines) if _FRAME.match(line)]
     begin = _last_traceback(lines)
     graph = next((index for index in range(begin, len(lines)) if _GRAPH_ERROR.match(lines[index])), None)
     if graph is not None:
         return _error_of_graph(lines, frames, graph, home)
-    spoken = [line for line in lines if not _FAREWELL.search(line)]
-    last = (spoken or lines or [""])[-1].strip()
+    printed = [line for line in lines if not _NOISE.search(line)]
+    last = (printed or lines or [""])[-1].strip()
     if not frames:
         return shortened(last), ""
     below = range(frames[-1] + 1, len(lines))
     error = next((index for index in below if lines[index].strip() and not lines[index].startswith((" ", "\t"))), None)
-    if error is None or any(not _FAREWELL.search(line) and not _OURS.match(line) for line in lines[error + 1 :]):
+    if error is None or any(not _NOISE.search(line) and not _LAUNCHER_LINE.match(line) for line in lines[error + 1 :]):
         return shortened(last), ""  # it went on after that traceback, and ended by something else
-    return shortened(lines[error].strip()), _place(lines, frames, home)
+    return shortened(lines[error].strip()), _frame_of_traceback(lines, frames, home)
 
 
 def embedded_error(lines: Sequence[str], home: Sequence[str]) -> tuple[str, str] | None:
@@ -68,54 +69,56 @@ def embedded_error(lines: Sequence[str], home: Sequence[str]) -> tuple[str, str]
 
 def is_crash(lines: Sequence[str]) -> bool:
     """Whether `faulthandler` reported a signal: what came before it did not end the program."""
-    return any(_FATAL.match(line) for line in lines)
+    return any(_CRASH.match(line) for line in lines)
 
 
 def _error_of_graph(lines: Sequence[str], frames: Sequence[int], at: int, home: Sequence[str]) -> tuple[str, str]:
     below = lines[max([at, *frames]) + 1 :]
-    said = [line for line in below if not _FAREWELL.search(line) and not _OF_GRAPH.match(line)]
+    errors = [line for line in below if not _NOISE.search(line) and not _GRAPH_NODE.match(line)]
     kind = lines[at].partition(":")[0].rpartition(".")[2]
-    return shortened(f"{kind}: {said[0] if said else 'graph execution error'}"), _place(lines, frames, home)
+    return shortened(f"{kind}: {errors[0] if errors else 'graph execution error'}"), _frame_of_traceback(
+        lines, frames, home
+    )
 
 
 def excerpt(lines: Sequence[str]) -> tuple[str, ...]:
     """The last lines, without the frames of libraries where those would push out the user's own."""
     kept = [line for line in lines if not _CARETS.match(_RANK.sub("", line)) and not _OUR_CRASH_FRAME.match(line)]
-    if len(kept) > LINES:
+    if len(kept) > EXCERPT_LINES:
         kept = _without_libraries(kept)
-    return tuple(kept[-LINES:])
+    return tuple(kept[-EXCERPT_LINES:])
 
 
-def _place(lines: Sequence[str], frames: Sequence[int], home: Sequence[str]) -> str:
+def _frame_of_traceback(lines: Sequence[str], frames: Sequence[int], home: Sequence[str]) -> str:
     """The innermost of the user's own frames in the last traceback."""
     begin = _last_traceback(lines)
-    return _own([_FRAME.match(lines[index]) for index in reversed(frames) if index >= begin], home)
+    return _job_frame([_FRAME.match(lines[index]) for index in reversed(frames) if index >= begin], home)
 
 
 def _last_traceback(lines: Sequence[str]) -> int:
     return max((index for index, line in enumerate(lines) if line.lstrip().startswith("Traceback (most")), default=0)
 
 
-def _place_of_crash(lines: Sequence[str], home: Sequence[str]) -> str:
-    return _own([_CRASH_FRAME.match(line) for line in lines], home)
+def _frame_of_crash(lines: Sequence[str], home: Sequence[str]) -> str:
+    return _job_frame([_CRASH_FRAME.match(line) for line in lines], home)
 
 
-def _own(frames: Sequence[re.Match[str] | None], home: Sequence[str]) -> str:
+def _job_frame(frames: Sequence[re.Match[str] | None], home: Sequence[str]) -> str:
     """Of frames, the innermost first, the first of the job's code; else of what is in no library; else nothing."""
     mine = [match for match in frames if match and not _LIBRARY.search(match["file"])]
-    at_home = (match for match in mine if _lies_in(match["file"], home))
+    at_home = (match for match in mine if _is_job_code(match["file"], home))
     chosen = next(at_home, mine[0] if mine else None)
-    return _named(chosen) if chosen else ""
+    return _formatted(chosen) if chosen else ""
 
 
-def _lies_in(file: str, home: Sequence[str]) -> bool:
+def _is_job_code(file: str, home: Sequence[str]) -> bool:
     """A program that is started by a relative path has that in its frames."""
     if not file.startswith("/"):
         return bool(home) and not file.startswith("<")
     return any(file.startswith(f"{directory.rstrip('/')}/") for directory in home)
 
 
-def _named(match: re.Match[str]) -> str:
+def _formatted(match: re.Match[str]) -> str:
     where, name = f"{Path(match['file']).name}:{match['line']}", match["name"] or "<module>"
     return where if name == "<module>" else f"{where}, in {name}"
 

@@ -1,4 +1,4 @@
-"""The heartbeat of a rank: a side thread that says twice a second how far it is and where its main thread stands.
+"""The heartbeat of a rank: a side thread that sends twice a second how far it is and where its main thread is.
 
 What it carries is what `hangs` and `stalls` judge by: collectives entered, rendezvous, how often the loop has come
 round, the line of the job's code that is running. Reports of progress go with it when they come too fast to go alone.

@@ -22,7 +22,7 @@ HANDOVER_STEPS = 100
 """Steps of another optimizer without one of the first: it trains what comes next (a fold, a second `fit`). Those that
 alternate, as in a GAN, do so earlier. Where the first is no longer there, the next one need not wait for so long."""
 
-_NO_SOURCE = "nobody"
+_NO_SOURCE = "none"
 """The source of a process that does not train for its rank."""
 
 
