@@ -1,4 +1,4 @@
-"""What each queue has spent of its budget in the running period: kept here between writes of the Queues' statuses.
+"""Budget that each queue has spent in the running period: kept here between writes of the Queues' statuses.
 
 Periods begin at 00:00 UTC (day, Monday, first of the month). The account lives in `Queue.status.budget`; after a start
 it is taken up from there, so at most what ran since the last write is not counted.

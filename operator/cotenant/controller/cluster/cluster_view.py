@@ -31,7 +31,7 @@ from cotenant.core.state.facts import JobGone, JobObserved, QueueGone, QueueObse
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What one sync has found."""
+    """Result of one sync."""
 
     jobs: frozenset[JobId]
     """Jobs that changed, or whose pods did."""
@@ -88,7 +88,7 @@ class ClusterView:
         return Synced(frozenset(changes.jobs), changed)
 
     def snapshot(self, now: float) -> Snapshot:
-        """What the next decision is made from."""
+        """Input of the next decision."""
         watched_since = now if self._watched_since is None else self._watched_since
         return replace(self._state.snapshot(now), watched_since=watched_since)
 

@@ -1,4 +1,4 @@
-"""Who holds what of each GPU, by what is committed and by what still runs."""
+"""Holders of each GPU and their shares, by what is committed and by what still runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GpuHolders:
                 self._of_gpu.setdefault(uuid, {})[after.key] = hold
 
     def conflict(self, job: Job, nodes: Mapping[str, Node]) -> str | None:
-        """Why a committed placement cannot be given its pods, whether it is noted here yet or not; None when it can."""
+        """Reason why a committed placement cannot be given its pods, noted here yet or not; None when it can."""
         own = _holds(job, orphaned=False)
         for part in job.placement.nodes if job.placement else ():
             node = nodes.get(part.node)

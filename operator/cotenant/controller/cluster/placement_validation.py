@@ -28,7 +28,7 @@ class PlacementValidator:
         self._core_jobs = core_jobs
 
     def error(self, record: JobRecord, now: float) -> str | None:
-        """What is wrong with a committed placement, as no decision of the loop would be.
+        """Error of a committed placement, such as no decision of the loop would have.
 
         Whether it fits beside the others is checked only as long as pods have to be made for it.
         """
@@ -48,7 +48,7 @@ class PlacementValidator:
 
 
 def shape_error(job: Job, placement: Placement) -> str | None:
-    """Why no decision about this job could have this form."""
+    """Reason why no decision about this job could have this form."""
     ranks = [rank for node in placement.nodes for rank in node.ranks]
     names = [node.node for node in placement.nodes]
     if [rank.rank for rank in ranks] != list(range(len(ranks))) or not all(node.ranks for node in placement.nodes):

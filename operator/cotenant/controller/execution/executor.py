@@ -47,7 +47,7 @@ RETRY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """When the job is to be looked at again, in Unix seconds; None: at once."""
+    """Time of the next look at the job, in Unix seconds; None: at once."""
 
     requeue_at: float | None = None
 

@@ -38,7 +38,7 @@ Schedule = Callable[[Snapshot], Plan]
 FOLLOWER_POLL_S = 0.5
 """Longest pause of a replica that does not lead: what is due is due for the leader."""
 DRAIN_S = 5.0
-"""How long the writes that are under way may take to end when the process stops."""
+"""Grace period of the writes that are under way when the process stops."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -54,5 +54,5 @@ class WorkQueue(Generic[Item]):
         self._processing.discard(item)
 
     def next_at(self) -> float | None:
-        """When the next item is due; None when none is."""
+        """Time at which the next item is due; None when none is."""
         return min(self._due_at.values(), default=None)

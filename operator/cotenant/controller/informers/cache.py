@@ -1,4 +1,4 @@
-"""What the API server holds, as far as the operator cares, decoded once.
+"""Objects of the API server, as far as the operator cares, decoded once.
 
 Three sources report the same objects in any order: watch events, lists, and the answers to our own writes. The newest
 version wins, and a uid that was deleted never comes back. What changed is noted until the scheduling loop takes it.
@@ -35,12 +35,12 @@ from cotenant.controller.informers.pod_record import PodRecord, read_pod
 from cotenant.core.model.objects import JobKey
 
 TOMBSTONES_MAX = 20_000
-"""How many deleted uids are remembered: enough for everything that may still be on its way."""
+"""Deleted uids that are remembered: enough for everything that may still be on its way."""
 
 
 @dataclass(slots=True)
 class Changes:
-    """What the loop has not looked at yet."""
+    """Changes that the loop has not looked at yet."""
 
     jobs: set[JobId] = field(default_factory=set)
     """Jobs that changed, or whose pods did; the job itself may be gone."""

@@ -1,4 +1,4 @@
-"""Why pods that are not there any more went: Kubernetes shows it in the last state of them, as they vanish."""
+"""Disruptions of pods that are not there any more: Kubernetes shows them in the last state of them, as they vanish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the controller remembers of one job beside its document: all of it may be lost, and is found again.
+"""Memory of the controller about one job, beside its document: all of it may be lost, and is found again.
 
 One `JobMemory` for each uid, made on first use and dropped in one place: `JobMemories.drop`, once neither the job nor
 a pod of it is there. No other map of the controller outside the object cache is keyed by job.
@@ -29,19 +29,19 @@ class CoreReading:
 
 @dataclass(slots=True)
 class ObjectCreation:
-    """How far the objects of one attempt are made."""
+    """Progress in making the objects of one attempt."""
 
     attempt: int
     side_objects_made: bool = False
     rejection: str | None = None
-    """Why the attempt can never start."""
+    """Reason why the attempt can never start."""
     delay: str | None = None
-    """Why its pods could not be made so far."""
+    """Reason why its pods could not be made so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressSample:
-    """What rank 0 of one attempt answered last, and since when it has answered with the same step."""
+    """Last answer of rank 0 of one attempt, and since when it has answered with the same step."""
 
     attempt: int
     progress: contract.Progress
@@ -51,7 +51,7 @@ class ProgressSample:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """When the step or a GPU of one attempt was last seen to move, in Unix seconds."""
+    """Time at which the step or a GPU of one attempt was last seen to move, in Unix seconds."""
 
     attempt: int
     at: float
@@ -70,14 +70,14 @@ class JobMemory:
     reported_slow_gpus: set[str] = field(default_factory=set)
     """UUIDs: reported once, so that what the administrator removed stays removed."""
     pending_written_at: float = 0.0
-    """When the reason that it waits for was last written, in Unix seconds."""
+    """Time of the last write of the reason that it waits for, in Unix seconds."""
     uncertain: Action | None = None
     """A commit whose answer never came: assumed to hold until the API server has shown what it has."""
     plan_missed: bool = False
     """A plan had something for it while another write about it was under way."""
 
     def problem_of(self, record: JobRecord) -> str | None:
-        """Why the spec cannot be read, as of the last sync with the core."""
+        """Reason why the spec cannot be read, as of the last sync with the core."""
         if record.job is None:
             return record.problem
         return self.reading.problem if self.reading else None

@@ -71,7 +71,7 @@ class JobRecord:
 
     @cached_property
     def placement(self) -> Placement | None:
-        """What it holds by its status."""
+        """GPUs that it holds by its status."""
         return to_placement(self.status.placement) if self.status.placement else None
 
     @property
@@ -81,13 +81,13 @@ class JobRecord:
 
     @property
     def servers(self) -> int:
-        """How many pods of parameter servers its spec asks for."""
+        """Number of pods of parameter servers that its spec asks for."""
         wanted = self.job.spec.runtime.servers if self.job else None
         return wanted.servers if wanted else 0
 
     @property
     def gpus_requested(self) -> str | None:
-        """What its spec asks of GPUs, for a table; None where it cannot be read."""
+        """GPU request of its spec, for a table; None where it cannot be read."""
         return format_gpu_request(self.job.spec) if self.job else None
 
 

@@ -32,7 +32,7 @@ from cotenant.controller.client.kube import (
 WATCHED: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, GPU_NODES, QUEUES, TRAINING_JOBS, PODS)
 
 GATHER_S = 0.01
-"""How long events are gathered before they are handed over: little beside the batching of the scheduling loop."""
+"""Time for which events are gathered before they are handed over: little beside the batching of the scheduling loop."""
 
 OnEvent = Callable[[Resource, Document, bool], None]
 """(resource, object, deleted) → the object cache. Called in the operator's loop."""

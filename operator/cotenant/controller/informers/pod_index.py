@@ -33,7 +33,7 @@ class PodIndex:
         return (pod for pods in self._of_job.values() for pod in pods.values())
 
     def disruptions_of(self, job_uid: str) -> Mapping[str, Disruption]:
-        """Why pods of the newest attempt that are not there any more went, by name of the pod."""
+        """Disruptions of pods of the newest attempt that are not there any more, by name of the pod."""
         return self._deleted.disruptions_of(job_uid)
 
     def put(self, key: str, pod: PodRecord) -> Iterable[PodRecord]:

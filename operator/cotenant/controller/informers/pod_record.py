@@ -1,4 +1,4 @@
-"""What the operator needs to know of a pod, decoded once when it is seen.
+"""A pod, as far as the operator cares, decoded once when it is seen.
 
 Pods that are not ours, and parameter servers, matter to the core for one thing only: the CPU and memory that they take
 from their node.
@@ -36,12 +36,12 @@ class PodIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
-    """How the worker container ended. `code` is -1 when the pod failed without running to an end (evicted, lost)."""
+    """End of the worker container. `code` is -1 when the pod failed without running to an end (evicted, lost)."""
 
     code: int
     reason: str = ""
     at: float = 0.0
-    """When, in Unix seconds; 0 when it is not known."""
+    """Unix seconds; 0 when it is not known."""
     termination: contract.Termination | None = None
     runtime_message: str = ""
     """From the kubelet or the container runtime, where the launcher left no message."""
@@ -63,11 +63,11 @@ class PodRecord:
     ip: str = ""
     deleting: bool = False
     disruption: Disruption | None = None
-    """What has asked it to leave, the operator included."""
+    """The cause that asks it to leave, the operator included."""
     exit: Exit | None = None
     """Set when every container has ended: its GPUs are free."""
     waiting: str = ""
-    """Why the container does not start, such as `ErrImagePull`, where the kubelet or the kube-scheduler reports it."""
+    """Reason why the container does not start, such as `ErrImagePull`, from the kubelet or the kube-scheduler."""
     preparing_since: float = 0.0
     """Since when its kubelet has been getting its volumes and its network ready, in Unix seconds; 0 when it is not."""
     cpu_milli: int = 0
@@ -88,7 +88,7 @@ class PodRecord:
 
 @dataclass(slots=True)
 class NodeLoad:
-    """What pods that no placement covers have requested on one node: pods of others, and parameter servers."""
+    """Requests on one node of pods that no placement covers: pods of others, and parameter servers."""
 
     cpu_milli: int = 0
     memory_mib: int = 0

@@ -19,7 +19,7 @@ from cotenant.controller.informers.pod_record import Exit, PodRecord
 QUOTE_CHARS_MAX = 500
 """Characters of a message of the kubelet or the container runtime that are passed on."""
 SETTLE_S = 5.0
-"""How long the exit of one pod waits for those of the others."""
+"""Time that the exit of one pod waits for those of the others."""
 
 
 class AttemptOutcome(StrEnum):
@@ -122,7 +122,7 @@ def exit_status(pod: PodRecord, gang: Mapping[int, PodRecord] = MappingProxyType
 
 
 def _disruption_of(pod: PodRecord) -> Disruption | None:
-    """Who ended it, where that is the reason of its exit: not where the program had come to an end of its own."""
+    """Disruption that is the reason of its exit: not where the program had come to an end of its own."""
     if pod.exit is None or pod.disruption is None or pod.exit.reason == "OOMKilled":
         return None
     if pod.exit.termination is not None or 0 <= pod.exit.code < 128:

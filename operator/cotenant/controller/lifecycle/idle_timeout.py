@@ -15,7 +15,7 @@ from cotenant.core.model.objects import Placement
 
 
 def activity_of(record: JobRecord, memory: JobMemory, gpu_nodes: Mapping[str, GPUNode], now: float) -> Activity | None:
-    """When the step or the GPUs of the job last moved, as far as this leader has seen; None without an idle timeout."""
+    """Last move of the step or the GPUs of the job, as far as this leader has seen; None without an idle timeout."""
     if record.job is None or record.job.spec.idle_timeout is None or record.phase is not Phase.RUNNING:
         return None
     attempt, before = record.status.attempts, memory.activity

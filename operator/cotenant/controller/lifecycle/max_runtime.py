@@ -10,7 +10,7 @@ from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
-    """When its time is over; the time between two attempts does not count."""
+    """End of its time; the time between two attempts does not count."""
     if o.spec is None or o.spec.max_runtime is None or o.phase is not Phase.RUNNING:
         return None
     before = o.status.usage.run_seconds if o.status.usage else 0

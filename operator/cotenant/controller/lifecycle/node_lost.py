@@ -9,7 +9,7 @@ from cotenant.core.model.lifecycle import LifecycleEvent
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
-    """When the gang stops waiting for a node that does not answer; None when all of them do."""
+    """Time at which the gang stops waiting for a node that does not answer; None when all of them do."""
     since = [o.unreachable_nodes[pod.node] for pod in o.gang.values() if pod.held and pod.node in o.unreachable_nodes]
     return min(since) + settings.node_lost_s if since else None
 

@@ -36,15 +36,15 @@ class PlacementObserved:
     """The committed placement beside what there is."""
 
     held_milli: int = 0
-    """What it holds, in milli-GPU."""
+    """Milli-GPU that it holds."""
     error: str | None = None
-    """What is wrong with it, as no decision of the operator would be."""
+    """Its error, such as no decision of the operator would have."""
     isolation_mismatch: str | None = None
     """A rank sees other GPUs than it was granted."""
     creation_rejection: str | None = None
     """The API server refused one of the attempt's objects for good."""
     creation_delay: str | None = None
-    """Why its pods could not be made so far."""
+    """Reason why its pods could not be made so far."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +53,11 @@ class Observation:
 
     record: JobRecord
     problem: str | None = None
-    """Why the spec cannot be read."""
+    """Reason why the spec cannot be read."""
     of_pods: PodsObserved = PodsObserved()
     of_placement: PlacementObserved = PlacementObserved()
     progress: ProgressStatus | None = None
-    """What rank 0 answered last, when it is time to write it."""
+    """Last answer of rank 0, when it is time to write it."""
     idle_since: float | None = None
     """Since when neither the step nor the GPUs have moved; None for a job without an idle timeout."""
     now: float
@@ -91,7 +91,7 @@ class Observation:
 
     @cached_property
     def end(self) -> AttemptEnd | Undecided | None:
-        """How the running attempt ended, by the exits of its pods; None: it goes on."""
+        """End of the running attempt, by the exits of its pods; None: it goes on."""
         return classify(self.gang, self.size, self.now) if self.size else None
 
     @property
@@ -122,7 +122,7 @@ class Observation:
 
     @property
     def nodes(self) -> int:
-        """How many pods have ranks."""
+        """Number of pods with ranks."""
         return len(self.status.placement.nodes) if self.status.placement else 0
 
     @property
@@ -131,7 +131,7 @@ class Observation:
 
     @property
     def size(self) -> int:
-        """How many pods the gang has: those of the ranks, then the parameter servers."""
+        """Number of pods of the gang: those of the ranks, then the parameter servers."""
         return self.nodes + self.servers
 
     def pod_name(self, node_rank: int) -> str:

@@ -1,4 +1,4 @@
-"""What the exits of its pods, or their absence, make of an attempt. Pure."""
+"""End of an attempt by the exits of its pods, or by a pod that is not there any more. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ending(o: Observation, settings: Settings) -> Ending | None:
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
-    """When the exits that have come are judged without those that have not."""
+    """Time at which the exits that have come are classified without those that have not."""
     return o.end.until if isinstance(o.end, Undecided) else None
 
 

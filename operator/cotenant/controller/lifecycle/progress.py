@@ -30,7 +30,7 @@ def summary(progress: contract.Progress) -> ProgressStatus:
 
 
 def progress_update(status: ProgressStatus | None, progress: contract.Progress, now: float) -> ProgressStatus | None:
-    """What to write, or None when the status has the same already."""
+    """Progress to write, or None when the status has the same already."""
     fresh = summary(progress)
     if status is not None and status.model_copy(update={"updated_at": None}) == fresh:
         return None
@@ -40,7 +40,7 @@ def progress_update(status: ProgressStatus | None, progress: contract.Progress, 
 def final_progress(
     known: ProgressStatus | None, termination: contract.Termination | None, now: float
 ) -> ProgressStatus | None:
-    """How far an attempt came: the last poll may be seconds older than what rank 0's pod left behind."""
+    """Progress at the end of an attempt: the last poll may be seconds older than what rank 0's pod left behind."""
     if termination is None or not termination.step:
         return known
     fields = _step_fields(termination.step, termination.of) | {"state": "done", "updated_at": moment(now)}

@@ -1,4 +1,4 @@
-"""What to do about one TrainingJob now, from its document, its pods and the time. Pure.
+"""Reconcile of one TrainingJob, from its document, its pods and the time. Pure.
 
 `reconcile` looks at the phase and at what was observed, and returns the new status with the effects that go with it;
 the phase comes from the core's transition table. Nothing is remembered between two calls, so that a new leader comes to

@@ -1,4 +1,4 @@
-"""What keeps the pods of a gang from starting, in one word and in a sentence, for a tenant to act on. Pure.
+"""Obstacles to the start of a gang's pods, in one word and in a sentence, for a tenant to act on. Pure.
 
 A ConfigMap or Secret that is not there keeps a pod in ContainerCreating forever; the kubelet reports it in an Event
 only, and the operator may not read the ConfigMaps of tenants. But the spec has their names.
@@ -32,7 +32,7 @@ class StartObstacle:
 
 
 def first(o: Observation) -> StartObstacle | None:
-    """Why the gang is not up, by the pod that comes first by name; the tenant need not look for it at the pods."""
+    """Reason why the gang is not up, of the pod that comes first by name; the tenant need not look for it at the pods."""
     pods = sorted(o.gang.values(), key=lambda pod: pod.name)
     for pod in pods:
         if pod.waiting and not pod.ready and pod.exit is None:
@@ -49,14 +49,14 @@ def first(o: Observation) -> StartObstacle | None:
 
 
 def of_pod(o: Observation, pod: PodRecord | None) -> str | None:
-    """Why this pod, None where it was not made, is not up; None where it is not known."""
+    """Reason why this pod, None where it was not made, is not up; None where it is not known."""
     if pod is None:
         return o.of_placement.creation_delay
     return pod.waiting or (describe(pod, o.spec) if reportable_at(pod) is not None else None)
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
-    """When the next pod has waited for long enough to be reported."""
+    """Time at which the next pod has waited for long enough to be reported."""
     if o.phase is not Phase.STARTING:
         return None
     times = [at for pod in o.gang.values() if (at := reportable_at(pod)) is not None and at > o.now]
@@ -64,7 +64,7 @@ def deadline(o: Observation, settings: Settings) -> float | None:
 
 
 def reportable_at(pod: PodRecord) -> float | None:
-    """When a pod that waits for its kubelet has waited long enough to be reported; None for one that does not."""
+    """Time at which a pod has waited for its kubelet long enough to be reported; None for one that does not wait."""
     waits = pod.preparing_since and not pod.ready and pod.exit is None
     return pod.preparing_since + REPORT_AFTER_S if waits else None
 
@@ -79,7 +79,7 @@ def describe(pod: PodRecord, spec: TrainingJobSpec | None) -> str:
 
 
 def mounted_sources(spec: TrainingJobSpec) -> list[str]:
-    """What the job's pods mount, in its own order, each once: `ConfigMap digits-code`."""
+    """Sources that the job's pods mount, in its own order, each once: `ConfigMap digits-code`."""
     checkpoint = spec.checkpoint.volume if spec.checkpoint else None
     sources: list[Code | Volume | CheckpointVolume | None] = [spec.runtime.code, *spec.runtime.volumes, checkpoint]
     found: list[str] = []

@@ -47,7 +47,7 @@ def explained(status: TrainingJobStatus, *, reason: str, message: str, now: floa
 
 
 def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
-    """What the phase means, for `kubectl wait` and for tools, each with the time since when."""
+    """Conditions of the phase, for `kubectl wait` and for tools, each with the time since when."""
     phase = Phase(status.phase or Phase.PENDING)
     truths = {"Admitted": phase in HOLDING, "Running": phase is Phase.RUNNING}
     before = {condition.type: condition for condition in status.conditions}

@@ -1,4 +1,4 @@
-"""How a job gives its GPUs back: for good, or to wait in its queue again. Pure."""
+"""Termination of an attempt: the job gives its GPUs back for good, or to wait in its queue again. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cotenant.core.model.lifecycle import LifecycleEvent
 GRACE_S = 30
 """The grace period of a job whose spec cannot be read any more."""
 UNREACHABLE_S = 60.0
-"""How long the pods of an evicted job may stay behind on a node that is not ready, beyond their grace period."""
+"""Time for which pods of an evicted job may stay on a node that is not ready, beyond their grace period."""
 SUSPENDED_MESSAGE = "spec.suspend is true: the job waits until it is set to false"
 
 
@@ -30,7 +30,7 @@ class Finish:
     reason: str
     message: str
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """What else of the status changes."""
+    """Other fields of the status that change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Eviction:
     message: str
     warning: bool = False
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """What else of the status changes."""
+    """Other fields of the status that change."""
 
 
 Ending: TypeAlias = Finish | Eviction

@@ -1,1 +1,1 @@
-"""What is reported beside decisions: progress of jobs, statuses and gauges of queues, slow GPUs. It never decides."""
+"""Reports beside the decisions: progress of jobs, statuses and gauges of queues, slow GPUs. They never decide."""

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QueueAccounts:
-    """What all queues hold, and have waiting, at one moment."""
+    """Holdings of all queues, and the jobs that wait in them, at one moment."""
 
     tree: QueueTree
     usage: Usage

@@ -45,7 +45,7 @@ def findings_of(record: JobRecord, progress: contract.Progress, gpu_nodes: Mappi
 
 
 def slow_gpu_notice(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -> str:
-    """What the message of an admission adds where it hands out suspect GPUs; empty where it does not."""
+    """Addition to the message of an admission that hands out suspect GPUs; empty where it does not."""
     found = []
     for part in placement.nodes:
         held = {gpu.uuid for rank in part.ranks for gpu in rank.gpus}
