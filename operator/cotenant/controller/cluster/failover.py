@@ -1,4 +1,4 @@
-"""State that a new leader reads in the statuses of the time before: past borrowing, jobs that ended, nominations. Pure."""
+"""State that a new leader reads in statuses written before: past borrowing, jobs that ended, nominations. Pure."""
 
 from __future__ import annotations
 

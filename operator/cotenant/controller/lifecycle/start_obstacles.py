@@ -32,7 +32,7 @@ class StartObstacle:
 
 
 def first(o: Observation) -> StartObstacle | None:
-    """Reason why the gang is not up, of the pod that comes first by name; the tenant need not look for it at the pods."""
+    """Reason why the gang is not up, of the pod that comes first by name; a tenant need not look at the pods."""
     pods = sorted(o.gang.values(), key=lambda pod: pod.name)
     for pod in pods:
         if pod.waiting and not pod.ready and pod.exit is None:
