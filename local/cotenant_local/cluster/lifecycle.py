@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from pydantic import ValidationError
 
@@ -31,7 +31,7 @@ from cotenant_local.host.progress import Progress
 from cotenant_local.programs import build
 from cotenant_local.runtime.containers import images
 
-STOP_GRACE_S = 20.0
+STOP_GRACE_S: Final = 20.0
 
 
 @dataclass

@@ -11,7 +11,7 @@ import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.cluster import quantities
 from cotenant_local.cluster.spec import TAINT, ClusterSpec, NodeSpec
@@ -20,9 +20,9 @@ from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 from cotenant_local.host.errors import LocalError
 
-SIMULATED_GPUS = "cotenant.dev/simulated-gpus"
-GPU_CLASS = "cotenant.dev/gpu-class"
-ZONE = "topology.kubernetes.io/zone"
+SIMULATED_GPUS: Final = "cotenant.dev/simulated-gpus"
+GPU_CLASS: Final = "cotenant.dev/gpu-class"
+ZONE: Final = "topology.kubernetes.io/zone"
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.host import folders
 from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.errors import LocalError
 
-FOLLOW_INTERVAL_S = 0.2
+FOLLOW_INTERVAL_S: Final = 0.2
 LAST_LINES, LINE_WIDTH = 3, 160
 """Of a dead component's log in `status`; `logs` has all of it."""
 

@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 from cotenant_local.host import user_ids
 from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.errors import LocalError
 
 PROGRAMS = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "nft": "nftables"}
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 INSTALLERS = {
     "apt-get": "apt-get install -y {packages}",
     "dnf": "dnf install -y {packages}",
@@ -98,10 +99,10 @@ def _install(packages: list[str], path: str) -> None:
         raise LocalError(f"`{command}` failed:\n{(done.stderr or done.stdout).strip()[-2000:]}")
 
 
-def _explain_refusal(said: str) -> str:
+def _explain_refusal(output: str) -> str:
     if os.geteuid() == 0:
         return (
-            f"this process may not create namespaces (unshare said: {said}). In a container, run it privileged "
+            f"this process may not create namespaces (unshare said: {output}). In a container, run it privileged "
             "(for example with --privileged, or --cap-add SYS_ADMIN,NET_ADMIN and unconfined seccomp and AppArmor)."
         )
     for file, forbidding, command in SWITCHES:
@@ -115,6 +116,6 @@ def _explain_refusal(said: str) -> str:
                 f"Run: {command}\nor run the same command as root."
             )
     return (
-        f"this machine does not let you create namespaces (unshare said: {said}). In a container, run it privileged; "
+        f"this machine does not let you create namespaces (unshare said: {output}). In a container, run it privileged; "
         "elsewhere run the same command as root."
     )

@@ -5,7 +5,7 @@ Parsed once, at the door; everything behind it reads `ClusterSpec`. `docs/local-
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
@@ -16,7 +16,7 @@ from cotenant_local.runtime.containers.images import repository
 
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?:(?P<effect>NoSchedule|PreferNoSchedule|NoExecute)")
-MAX_NODES = 64
+MAX_NODES: Final = 64
 
 
 class StrictModel(BaseModel):
@@ -179,8 +179,8 @@ def _expand(nodes: Any) -> list[Any]:
 def _validation_message(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
-    said = []
+    problems = []
     for fault in error.errors():
         where = ".".join(str(part) for part in fault["loc"]).replace("gpu_class", "class")
-        said.append(f"{where}: {fault['msg']}" if where else str(fault["msg"]))
-    return "; ".join(said)
+        problems.append(f"{where}: {fault['msg']}" if where else str(fault["msg"]))
+    return "; ".join(problems)

@@ -6,7 +6,7 @@ and the range of pod addresses are there from the first moment, and the kubelet 
 
 import base64
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.controlplane.volume_provisioner import CLASS, PROVISIONER
 from cotenant_local.host.addresses import Addresses
@@ -14,9 +14,9 @@ from cotenant_local.host.api_client import MERGE, Api
 from cotenant_local.host.cluster_plan import NodePlan
 from cotenant_local.metrics import server as metrics
 
-RBAC_V1 = "rbac.authorization.k8s.io/v1"
+RBAC_V1: Final = "rbac.authorization.k8s.io/v1"
 RBAC = f"/apis/{RBAC_V1}"
-SYSTEM = "kube-system"
+SYSTEM: Final = "kube-system"
 READ = ["list", "watch"]
 DNS_PORTS = [
     {"name": "dns", "port": 53, "protocol": "UDP"},

@@ -5,6 +5,7 @@ kubelets on one machine. Each such line has its reason.
 """
 
 import json
+from typing import Final
 
 from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.cluster_folder import ClusterFolder
@@ -12,7 +13,7 @@ from cotenant_local.host.cluster_plan import ClusterPlan
 from cotenant_local.host.private_files import write_secret
 
 API_PORT, FAULTY_PORT = 6443, 6444
-DOMAIN = "cluster.local"
+DOMAIN: Final = "cluster.local"
 OLDEST = {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 """What an old control plane is made of; etcd and CoreDNS belong to no version of Kubernetes."""
 AUDIT_POLICY = {

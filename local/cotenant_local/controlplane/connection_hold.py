@@ -7,11 +7,12 @@ connection is dropped until the server is ready: the kernel sends it again soon.
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from cotenant_local.controlplane import network
 from cotenant_local.host.api_client import Api
 
-POLL_S = 0.1
+POLL_S: Final = 0.1
 
 
 class ConnectionHold:

@@ -6,12 +6,13 @@ the machines' addresses. `isolate` is a fault: packets between a node and the AP
 
 import subprocess
 from pathlib import Path
+from typing import Final
 
 from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.cluster_plan import NodePlan
 
-BRIDGE = "lan0"
-MTU = 65520
+BRIDGE: Final = "lan0"
+MTU: Final = 65520
 """Nothing leaves the machine, so frames may be large."""
 ISOLATION_TABLE, DIVERSION_TABLE, HOLD_TABLE = "cotenant-faults", "cotenant-api", "cotenant-gate"
 

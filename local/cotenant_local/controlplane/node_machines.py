@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.controlplane import network
 from cotenant_local.host import procfs
@@ -18,8 +18,8 @@ from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 from cotenant_local.host.json_lines import JsonLines
 from cotenant_local.host.processes import Death, Processes, Service
 
-HELLO_DEADLINE_S = 30.0
-RESTART_PAUSE_S = 1.0
+HELLO_DEADLINE_S: Final = 30.0
+RESTART_PAUSE_S: Final = 1.0
 
 
 class NodeError(Exception):

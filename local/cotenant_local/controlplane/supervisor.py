@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.controlplane import bootstrap, components, network
 from cotenant_local.controlplane.connection_hold import ConnectionHold
@@ -28,7 +28,7 @@ from cotenant_local.host.json_lines import JsonLines
 from cotenant_local.host.processes import Death, Processes, Service
 
 API_DEADLINE_S, NODE_DEADLINE_S = 90.0, 120.0
-POLL_S = 0.1
+POLL_S: Final = 0.1
 
 
 class StartError(Exception):
@@ -140,17 +140,17 @@ class Supervisor:
     async def wait_until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
         """Waits for a condition; a component that dies meanwhile ends the wait with the end of its log."""
         deadline = time.monotonic() + seconds
-        said = ""
+        answer = ""
         while True:
             try:
                 if await asyncio.to_thread(holds):
                     return
             except (ApiError, OSError) as error:
-                said = f" (the last answer was {error})"
+                answer = f" (the last answer was {error})"
             if self.failure.done():
                 self.failure.result()
             if time.monotonic() > deadline:
-                raise StartError(f"waited {seconds:.0f} s for {what}{said}; the logs are in {self.state.logs}")
+                raise StartError(f"waited {seconds:.0f} s for {what}{answer}; the logs are in {self.state.logs}")
             await asyncio.sleep(POLL_S)
 
     async def node(self, action: str, name: str) -> None:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.api_client import Api, ApiError
@@ -19,9 +19,9 @@ from cotenant_local.host.cluster_folder import VOLUMES, ClusterFolder
 from cotenant_local.host.informer import Informer
 
 PROVISIONER, CLASS = "cotenant.dev/folder", "standard"
-REQUESTED_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
-PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-RESYNC_INTERVAL_S = 30.0
+REQUESTED_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
+PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+RESYNC_INTERVAL_S: Final = 30.0
 Document = dict[str, Any]
 
 

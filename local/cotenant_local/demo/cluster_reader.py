@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from cotenant_local.demo.scenes import Scene, scene_of
 from cotenant_local.host.api_client import Api
 
-PREFIX = "/apis/cotenant.dev/v1alpha1"
+PREFIX: Final = "/apis/cotenant.dev/v1alpha1"
 
 
 class ClusterReader:

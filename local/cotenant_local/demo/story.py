@@ -13,7 +13,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.live import Live
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster as LocalCluster
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-NAMESPACE = "cotenant-system"
-DEADLINE_S = 420
+NAMESPACE: Final = "cotenant-system"
+DEADLINE_S: Final = 420
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -22,7 +22,7 @@ PHASE_STYLE = {
     "Failed": "bold red",
     "Invalid": "bold red",
 }
-BAR = 50
+BAR: Final = 50
 
 
 def colour_of(job: str, scene: Scene) -> str:

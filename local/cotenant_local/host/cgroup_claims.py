@@ -12,18 +12,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 ROOT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "memory", "pids", "hugetlb", "cpuset")
-LOCKED = "memory"
+LOCKED: Final = "memory"
 """In version 1 a cluster has one folder per controller; this one's is locked."""
-PREFIX = "cotenant-"
+PREFIX: Final = "cotenant-"
 DIVIDED = ("cpu", "memory")
 """Without these two a part of the hierarchy limits nothing that matters."""
-ASIDE = "cotenant"
+ASIDE: Final = "cotenant"
 """Version 2 gives controllers only to groups without processes: those of a part that is divided move in here."""
-SYSTEMD = "systemd-run --user --scope --property=Delegate=yes"
-REMOVE_DEADLINE_S = 2.0
+SYSTEMD: Final = "systemd-run --user --scope --property=Delegate=yes"
+REMOVE_DEADLINE_S: Final = 2.0
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 from cotenant_local.host import procfs
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10.0
-STEADY_S = 30.0
+STEADY_S: Final = 30.0
 """A process that ran this long is started again without a pause."""
-TAIL_LINES = 12
+TAIL_LINES: Final = 12
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Death:
     at: float
 
     def describe(self) -> str:
-        said = f"; its log ends:\n{self.last_lines}" if self.last_lines else "; its log is empty"
-        return f"{self.service} died: {self.how}{said}"
+        log_end = f"; its log ends:\n{self.last_lines}" if self.last_lines else "; its log is empty"
+        return f"{self.service} died: {self.how}{log_end}"
 
 
 @dataclass

@@ -2,11 +2,11 @@
 
 import shutil
 import time
-from typing import TextIO
+from typing import Final, TextIO
 
-QUIET_INTERVAL_S = 15.0
+QUIET_INTERVAL_S: Final = 15.0
 """Seconds between lines where there is no terminal (a CI log)."""
-DRAW_INTERVAL_S = 0.1
+DRAW_INTERVAL_S: Final = 0.1
 
 
 class Progress:

@@ -5,14 +5,15 @@ import ssl
 import sys
 import threading
 import time
+from typing import Final
 
 from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.cluster_plan import ClusterPlan
 from cotenant_local.metrics import rates
 from cotenant_local.metrics.rates import Key, Sample, UsageRate
 
-INTERVAL_S = 5.0
-KUBELET_PORT = 10250
+INTERVAL_S: Final = 5.0
+KUBELET_PORT: Final = 10250
 
 
 class MetricsCollector:

@@ -12,7 +12,7 @@ import ssl
 import sys
 import urllib.parse
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.api_client import Api, ApiError
@@ -22,7 +22,7 @@ from cotenant_local.metrics.collector import MetricsCollector
 from cotenant_local.metrics.rates import Key, UsageRate
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
-PORT = 4443
+PORT: Final = 4443
 PREFIX = f"/apis/{GROUP}/{VERSION}"
 PATH = re.compile(rf"{PREFIX}(?:/namespaces/(?P<namespace>[^/]+))?/(?P<kind>nodes|pods)(?:/(?P<name>[^/]+))?")
 RESOURCES = [

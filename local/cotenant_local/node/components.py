@@ -3,14 +3,14 @@
 As in the control plane's `components`, each line that differs from the defaults has its reason.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.controlplane.components import DOMAIN, program
 from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 
-CRI_SOCKET = "/run/cotenant/cri.sock"
+CRI_SOCKET: Final = "/run/cotenant/cri.sock"
 
 
 def kubelet(plan: ClusterPlan, node: NodePlan) -> list[str]:

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
+from typing import Final
 
 from cotenant_local.controlplane import network
 from cotenant_local.host.addresses import Addresses
@@ -21,11 +22,13 @@ from cotenant_local.host.json_lines import JsonLines
 from cotenant_local.host.mounts import bind, overlay_folder, share
 from cotenant_local.host.processes import Death, Processes, Service
 from cotenant_local.node import components, fake_chown, simulated_resources
+from cotenant_local.runtime.interface import config
+from cotenant_local.runtime.interface.config import RuntimeConfig
 from cotenant_local.runtime.isolation.id_map import IdMap
 
 RUN = Path("/run/cotenant")
-SOCKET_DEADLINE_S = 30.0
-REPORT_INTERVAL_S = 3.0
+SOCKET_DEADLINE_S: Final = 30.0
+REPORT_INTERVAL_S: Final = 3.0
 
 
 class NodeInit:
@@ -104,22 +107,22 @@ class NodeInit:
         shutil.copyfile(self.state.config / f"kubelet-{self.own.name}.kubeconfig", RUN / "kubelet.kubeconfig")
         for name in ("kube-proxy", "network-policies"):
             shutil.copyfile(self.state.config / f"{name}.kubeconfig", RUN / f"{name}.kubeconfig")
-        (RUN / "cri.json").write_text(json.dumps(self.runtime_configuration()))
+        (RUN / "cri.json").write_text(config.dump(self.runtime_configuration()))
 
-    def runtime_configuration(self) -> dict[str, object]:
+    def runtime_configuration(self) -> RuntimeConfig:
         parent = self.plan.cgroup_parent
-        return {
-            "node": self.own.name,
-            "socket": components.CRI_SOCKET,
-            "state_dir": "/var/lib/cotenant",  # on a disk, which the kubelet measures
-            "pod_cidr": self.own.pod_cidr,
-            "node_address": self.own.address,
-            "catalogue": str(self.plan.catalogue),
-            "mtu": network.MTU,
-            "cgroup_parent": f"{parent}/{self.own.name}" if parent else None,
-            "policy_kubeconfig": str(RUN / "network-policies.kubeconfig"),
-            "dns_address": Addresses.CONTROL_PLANE,
-        }
+        return RuntimeConfig(
+            node=self.own.name,
+            socket=Path(components.CRI_SOCKET),
+            state_dir=Path("/var/lib/cotenant"),  # on a disk, which the kubelet measures
+            pod_cidr=self.own.pod_cidr,
+            node_address=self.own.address,
+            catalogue=self.plan.catalogue,
+            mtu=network.MTU,
+            cgroup_parent=f"{parent}/{self.own.name}" if parent else None,
+            policy_kubeconfig=RUN / "network-policies.kubeconfig",
+            dns_address=Addresses.CONTROL_PLANE,
+        )
 
 
 async def wait_for_socket(path: Path) -> None:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from cotenant_local.host import folders
 from cotenant_local.host.errors import LocalError
@@ -22,7 +23,7 @@ from cotenant_local.host.progress import Progress
 from cotenant_local.programs import build_cache, go_toolchain
 
 PACKAGES = (".", "./forward", "./apifaults")
-HELM_VERSION = "v4.1.4"
+HELM_VERSION: Final = "v4.1.4"
 PROTOS = {
     "cotenant_cri": ("k8s.io/cri-api", "pkg/apis/runtime/v1/api.proto"),
     "cotenant_device_plugin": ("k8s.io/kubelet", "pkg/apis/deviceplugin/v1beta1/api.proto"),
@@ -132,8 +133,8 @@ def _go_build(
 def _run(command: list[str | Path], folder: Path, environment: dict[str, str]) -> str:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip()
-        raise LocalError(f"{' '.join(map(str, command))} in {folder} failed:\n{said[-4000:]}")
+        output = (done.stderr or done.stdout).strip()
+        raise LocalError(f"{' '.join(map(str, command))} in {folder} failed:\n{output[-4000:]}")
     return done.stdout
 
 

@@ -13,14 +13,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 from cotenant_local.host import folders
 from cotenant_local.host.errors import LocalError
 from cotenant_local.host.progress import Progress
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-FULL_LINES = 3
-BUILD_MIB = 3500
+FULL_LINES: Final = 3
+BUILD_MIB: Final = 3500
 """Of the first build: Go itself, the modules, what is compiled of them."""
 KEEP_S = 30 * 24 * 3600
 """Builds that were not used for this long are removed by the next build."""

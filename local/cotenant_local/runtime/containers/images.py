@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.runtime.interface import yaml_or_json
 
@@ -40,8 +40,8 @@ class Image:
         return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-NONROOT = 65532
+PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+NONROOT: Final = 65532
 
 
 def repository(name: str) -> str:
@@ -104,7 +104,7 @@ def _image(path: Path, name: str, entry: dict[str, Any]) -> Image:
     return Image(name=name, **values)
 
 
-OURS = "ghcr.io/cotenant"
+OURS: Final = "ghcr.io/cotenant"
 
 
 def default_catalogue(

@@ -6,7 +6,7 @@ from cotenant_local.runtime.containers.container_environment import ContainerEnv
 from cotenant_local.runtime.containers.images import PATH, Image
 from cotenant_local.runtime.interface import proto
 from cotenant_local.runtime.interface.unsupported import UnsupportedError
-from cotenant_local.runtime.isolation import id_map
+from cotenant_local.runtime.isolation import capabilities
 
 NONROOT_NAMES = {"root": (0, 0), "nonroot": (65532, 65532), "nobody": (65534, 65534)}
 
@@ -25,8 +25,8 @@ def build(config: Any, image: Image, environment: ContainerEnvironment) -> tuple
     try:
         added, dropped = security.capabilities.add_capabilities, security.capabilities.drop_capabilities
         have = environment.ids.capabilities
-        kept = id_map.capabilities(added, dropped, privileged=security.privileged, have=have)
-    except id_map.UnknownCapabilityError as error:
+        kept = capabilities.kept_numbers(added, dropped, privileged=security.privileged, have=have)
+    except capabilities.UnknownCapabilityError as error:
         raise UnsupportedError(str(error)) from error
     args = [*(config.command or image.entrypoint), *(config.args or (() if config.command else image.args))]
     if not args:

@@ -45,9 +45,9 @@ def run(request: dict[str, Any], fds: list[int]) -> None:
     for fd in streams:
         os.close(fd)
     with os.fdopen(errors, "rb") as pipe:
-        said = pipe.read()
-    if said:
-        os.write(report, said)
+        failure = pipe.read()
+    if failure:
+        os.write(report, failure)
         os.waitpid(pid, 0)
         return
     reports.send(report, pid=pid)

@@ -7,7 +7,7 @@ maps the asked-for id onto it: the program sees itself as that user and owns wha
 import os
 import resource
 import signal
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.runtime.inside import seccomp, syscalls
 from cotenant_local.runtime.inside.reports import SetupError
@@ -20,7 +20,7 @@ from cotenant_local.runtime.inside.syscalls import (
     PR_SET_PDEATHSIG,
 )
 
-LAST_CAPABILITY = 40
+LAST_CAPABILITY: Final = 40
 
 
 def apply(process: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import select
 import signal
 import socket
 import struct
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.runtime.inside import reports
 from cotenant_local.runtime.inside.logs import LogFile
@@ -23,7 +23,7 @@ HEADER = struct.Struct(">BI")
 SIZE = struct.Struct(">HH")
 KINDS = {"stdout": STDOUT, "stderr": STDERR}
 CHUNK_BYTES = 1 << 16
-TIOCSWINSZ = 0x5414
+TIOCSWINSZ: Final = 0x5414
 
 
 def frame(kind: int, data: bytes = b"") -> bytes:

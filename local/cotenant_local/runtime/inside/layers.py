@@ -6,10 +6,11 @@ so no container can reach the layers by another way than through them.
 
 import os
 from pathlib import Path
+from typing import Final
 
 from cotenant_local.runtime.inside import syscalls
 
-FOLDER = "/.layers"
+FOLDER: Final = "/.layers"
 OWN_DEPTH, OWN_DEPTH_LOCAL, OWN_MOST = 2, 5, 2000
 """How deep below /usr and below /usr/local a container of an ordinary user finds folders of its own, and how many."""
 

@@ -5,8 +5,9 @@ A line longer than 16 KiB is written in parts (P), the last one F. The kubelet r
 
 import os
 import time
+from typing import Final
 
-LINE_LIMIT_BYTES = 16384
+LINE_LIMIT_BYTES: Final = 16384
 
 
 def stamp(now: int) -> str:

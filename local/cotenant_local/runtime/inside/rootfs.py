@@ -8,7 +8,7 @@ old ones are visible, which the kernel demands in a user namespace.
 import contextlib
 import os
 import stat
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.runtime.inside import layers, syscalls
 from cotenant_local.runtime.inside.reports import SetupError
@@ -24,7 +24,7 @@ from cotenant_local.runtime.inside.syscalls import (
     MS_SLAVE,
 )
 
-OLD = "/.old"
+OLD: Final = "/.old"
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
 PROPAGATION = {"private": MS_PRIVATE, "slave": MS_SLAVE, "shared": MS_SHARED}

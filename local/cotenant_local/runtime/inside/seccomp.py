@@ -9,6 +9,7 @@ import ctypes
 import platform
 import struct
 from collections.abc import Iterable
+from typing import Final
 
 from cotenant_local.runtime.inside import syscalls
 from cotenant_local.runtime.inside.reports import SetupError
@@ -70,9 +71,9 @@ CALLS: dict[str, tuple[int | None, int | None, int]] = {
 }
 # machine: (audit architecture, column of CALLS, clone)
 MACHINES = {"x86_64": (0xC000003E, 0, 56), "aarch64": (0xC00000B7, 1, 220)}
-CLONE3 = 435
+CLONE3: Final = 435
 NAMESPACE_FLAGS = 0x7E020000 | 0x80
-X32_BIT = 0x40000000
+X32_BIT: Final = 0x40000000
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000

@@ -65,9 +65,9 @@ def run_or_report(report: int, action: Callable[[], None]) -> NoReturn:
 def await_exec(pid: int, stdio: "Stdio", errors: int) -> StartedProgram:
     terminal = stdio.parent()
     with os.fdopen(errors, "rb") as pipe:
-        said = pipe.read()
+        report_lines = pipe.read()
     words: dict[str, str] = {}
-    for line in said.splitlines():
+    for line in report_lines.splitlines():
         words |= json.loads(line)
     if "error" in words:
         os.waitpid(pid, 0)

@@ -12,7 +12,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.runtime.inside import execs, pods, shim, syscalls
 
@@ -23,7 +23,7 @@ TASKS: dict[str, Callable[[dict[str, Any], list[int]], None]] = {
     "netns": pods.connect_in_network,
 }
 MAX_REQUEST_BYTES = 1 << 18
-MAX_FDS = 8
+MAX_FDS: Final = 8
 
 
 def serve(requests: socket.socket) -> None:

@@ -5,17 +5,17 @@ its name. There is no fourth kind: what is in neither table is refused, so a new
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.runtime.interface.unsupported import UnsupportedError
 
 FieldSupport = Mapping[str, str]
 """Path of a field to "" where it is applied, else why it does not matter. A path stands for all that is below it."""
 
-APPLIED = ""
-OWN_PROCESS = "about the pod's own process, which here runs no program: containers carry theirs"
-SUM = "the sum over the containers, for runtimes that start a machine per pod; each container's own limits hold"
-PODS_OWN = "the pod's own holds for every container of it"
+APPLIED: Final = ""
+OWN_PROCESS: Final = "about the pod's own process, which here runs no program: containers carry theirs"
+SUM: Final = "the sum over the containers, for runtimes that start a machine per pod; each container's own limits hold"
+PODS_OWN: Final = "the pod's own holds for every container of it"
 
 
 def _each(names: str, meaning: str = APPLIED, *, of: str = "") -> dict[str, str]:

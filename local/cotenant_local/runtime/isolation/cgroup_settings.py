@@ -5,9 +5,9 @@ The kubelet gives them in version 1's terms; the weights of version 2 follow its
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-DEFAULT_PERIOD_US = 100_000
+DEFAULT_PERIOD_US: Final = 100_000
 SWAP = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 """A kernel without accounting of swap lacks these files."""
 DEFAULTS = ("memory.oom.group", "memory.swap.max")

@@ -8,14 +8,14 @@ import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.runtime.isolation.cgroup_settings import LimitError, is_moot, settings
 
 log = logging.getLogger(__name__)
 ROOT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "hugetlb")
-REMOVE_DEADLINE_S = 1.0
+REMOVE_DEADLINE_S: Final = 1.0
 
 
 @dataclass(frozen=True)

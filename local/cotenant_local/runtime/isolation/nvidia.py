@@ -6,9 +6,10 @@ GPU: it brings no device. Without the class, or without the variable, a containe
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
-HANDLER = "nvidia"
-VARIABLE = "NVIDIA_VISIBLE_DEVICES"
+HANDLER: Final = "nvidia"
+VARIABLE: Final = "NVIDIA_VISIBLE_DEVICES"
 DRIVER = Path("/proc/driver/nvidia/gpus")
 SHARED = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
 

@@ -6,10 +6,11 @@ The host's side of every pod has the same link-layer address; the pod's is made 
 import asyncio
 import ipaddress
 from collections.abc import Iterable
+from typing import Final
 
 from cotenant_local.runtime.interface.config import RuntimeConfig
 
-HOST_MAC = "ee:ee:ee:ee:ee:ee"
+HOST_MAC: Final = "ee:ee:ee:ee:ee:ee"
 
 
 class PodNetworkError(Exception):

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from cotenant_local.host.api_client import Api
 from cotenant_local.host.informer import Informer
@@ -18,9 +19,9 @@ from cotenant_local.runtime.policies import rules
 from cotenant_local.runtime.policies.model import NetworkPolicy, PolicyPod
 
 log = logging.getLogger(__name__)
-BATCH_WINDOW_S = 0.05
-FIRST_LIST_DEADLINE_S = 10.0
-RETRY_PAUSE_S = 1.0
+BATCH_WINDOW_S: Final = 0.05
+FIRST_LIST_DEADLINE_S: Final = 10.0
+RETRY_PAUSE_S: Final = 1.0
 DNS_LABELS = {"k8s-app": "kube-dns"}
 
 

@@ -7,11 +7,12 @@ Connections that are established go on, and a pod always reaches itself.
 
 import ipaddress
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from cotenant_local.runtime.policies.model import Labels, NetworkPolicy, PolicyPeer, PolicyPod, PolicyPort, PolicyRule
 
-TABLE = "cotenant-policies"
-ANY = ""
+TABLE: Final = "cotenant-policies"
+ANY: Final = ""
 
 
 def ruleset(

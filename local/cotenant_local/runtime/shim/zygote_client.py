@@ -10,13 +10,15 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.host import json_lines
 from cotenant_local.runtime.shim import pipes
 
 SOURCE_ROOT = str(Path(__file__).resolve().parents[3])
-BOOT = "import sys; sys.path.insert(0, sys.argv[2]); from cotenant_local.runtime.inside.zygote import main; main()"
+BOOT: Final = (
+    "import sys; sys.path.insert(0, sys.argv[2]); from cotenant_local.runtime.inside.zygote import main; main()"
+)
 
 
 class LaunchError(Exception):
@@ -82,5 +84,5 @@ async def receive_descriptor(ours: socket.socket) -> tuple[bytes, int]:
         await ready.wait()
     finally:
         loop.remove_reader(ours)
-    said, fds, _, _ = socket.recv_fds(ours, 4096, 1)
-    return said, fds[0] if fds else -1
+    message, fds, _, _ = socket.recv_fds(ours, 4096, 1)
+    return message, fds[0] if fds else -1

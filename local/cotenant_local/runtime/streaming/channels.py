@@ -6,14 +6,14 @@ A session receives ("stdin", bytes), ("stdin", b"") at the end of input, ("resiz
 import asyncio
 import contextlib
 import json
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from cotenant_local.runtime.streaming.spdy import SpdyConnection, SpdyStream
 
 Event = tuple[str, bytes]
 STREAMS = ("stdin", "stdout", "stderr", "error", "resize")
-CREATION_DEADLINE_S = 30.0
-HANGUP_DEADLINE_S = 2.0
+CREATION_DEADLINE_S: Final = 30.0
+HANGUP_DEADLINE_S: Final = 2.0
 
 
 class Channels(Protocol):
@@ -73,8 +73,9 @@ class SpdyChannels:
 
     async def finish(self, status: dict[str, Any]) -> None:
         """Ends every stream, then waits for the client to hang up: closing first could cut off what is under way."""
-        said = json.dumps(status) if self.json_status else "" if status["status"] == "Success" else status["message"]
-        await self.send("error", said.encode())
+        plain = "" if status["status"] == "Success" else status["message"]
+        message = json.dumps(status) if self.json_status else plain
+        await self.send("error", message.encode())
         for stream in self.streams.values():
             await stream.close()
         with contextlib.suppress(TimeoutError):

@@ -28,9 +28,9 @@ async def connect(
         request = {"task": "netns", "namespace": f"/proc/{sandbox.pid}/ns/net", "port": port}
         with theirs:
             zygote.send(request, [theirs.fileno()])
-        said, fd = await receive_descriptor(ours)
+        message, fd = await receive_descriptor(ours)
     if fd < 0:
-        raise ForwardError(said.decode() or f"port {port}: the pod's network is gone")
+        raise ForwardError(message.decode() or f"port {port}: the pod's network is gone")
     return await asyncio.open_connection(sock=socket.socket(fileno=fd))
 
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.runtime.containers import exec_sessions
 from cotenant_local.runtime.containers.container import Container
@@ -15,7 +15,7 @@ from cotenant_local.runtime.shim.zygote_client import LaunchError, ZygoteClient
 from cotenant_local.runtime.streaming.channels import Channels
 
 SUCCESS: dict[str, Any] = {"metadata": {}, "status": "Success"}
-DRAIN_DEADLINE_S = 2.0
+DRAIN_DEADLINE_S: Final = 2.0
 
 
 def failure(message: str) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 import secrets
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-TTL_S = 60.0
+TTL_S: Final = 60.0
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ The head of a request is read here. SPDY takes the connection over; a WebSocket 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from cotenant_local.runtime.shim.zygote_client import ZygoteClient
 from cotenant_local.runtime.streaming import port_forward, remote_command
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 HEAD_BYTES = 1 << 16
 COMMAND_PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
 Head = tuple[str, dict[str, str]]
-FORWARD_PROTOCOL = "portforward.k8s.io"
+FORWARD_PROTOCOL: Final = "portforward.k8s.io"
 
 
 class StreamServer:

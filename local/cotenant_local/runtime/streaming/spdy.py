@@ -10,16 +10,17 @@ import contextlib
 import struct
 import zlib
 from collections.abc import Callable
+from typing import Final
 
 SYN_STREAM, SYN_REPLY, RST_STREAM, PING, GOAWAY = 1, 2, 3, 6, 7
-FIN = 1
-REFUSED_STREAM = 3
+FIN: Final = 1
+REFUSED_STREAM: Final = 3
 HEAD = struct.Struct(">II")
 LENGTH = struct.Struct(">I")
-CONTROL = 0x80030000
+CONTROL: Final = 0x80030000
 MAX_DATA = 1 << 15
 MAX_HEADERS = 1 << 20
-QUEUE = 64
+QUEUE: Final = 64
 
 WORDS = """options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age
 allow authorization cache-control connection content-base content-encoding content-language content-length

@@ -8,7 +8,7 @@ import contextlib
 import json
 import struct
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import WSMsgType, web
 
@@ -19,7 +19,7 @@ from cotenant_local.runtime.streaming.channels import STREAMS, Event
 from cotenant_local.runtime.streaming.request_cache import StreamRequest
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
-CLOSE_CHANNEL = 255
+CLOSE_CHANNEL: Final = 255
 Consume = Callable[[str], StreamRequest | None]
 Command = Callable[[StreamRequest, "WebSocketChannels"], Awaitable[None]]
 
@@ -73,8 +73,9 @@ class WebSocketChannels:
             await self.socket.send_bytes(bytes([STREAMS.index(stream)]) + data)
 
     async def finish(self, status: dict[str, Any]) -> None:
-        said = json.dumps(status) if self.json_status else "" if status["status"] == "Success" else status["message"]
-        await self.send("error", said.encode())
+        plain = "" if status["status"] == "Success" else status["message"]
+        message = json.dumps(status) if self.json_status else plain
+        await self.send("error", message.encode())
         await self.socket.close()
 
 
