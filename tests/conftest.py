@@ -18,7 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--oldest`: what is asked of the API server alone, documents, policies, jobs on nodes that are played."""
+    """Keep, with `--oldest`, tests of the API server alone: documents, policies, jobs on played nodes."""
     if config.getoption("--oldest"):
         asks = [item for item in items if {"api_server", "local_cluster"} & set(getattr(item, "fixturenames", ()))]
         kept = [item for item in asks if "local_cluster" not in getattr(item, "fixturenames", ())]
@@ -27,9 +27,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build what clusters are made of before the first test: that takes many minutes once, a test has five.
+    """Build the programs of clusters before the first test: that takes many minutes once, a test has five.
 
-    Said on the terminal itself, as the build goes on: a quarter of an hour of silence would look like a hang.
+    Progress goes to the terminal itself: a quarter of an hour of silence would look like a hang.
     """
     needs = any(item.get_closest_marker(name) for item in session.items for name in ("cluster", "sandbox"))
     if not needs or session.config.option.collectonly:

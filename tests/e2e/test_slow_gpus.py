@@ -6,15 +6,15 @@ from tests.e2e.tenancy import Tenancy, training_job
 
 pytestmark = pytest.mark.cluster
 
-SAYS = """
+REPORTS = """
 import os, time
-from cotenant_worker.hook import cotenant_shim
+from cotenant_worker.hook.cotenant_shim.launcher_client import launcher
 own_ms = 500.0 if os.environ["RANK"] == "1" else 5.0
 times = {"all_reduce_ms": 1.0, "all_reduce_bytes": 4, "own_ms": own_ms}
-cotenant_shim.launcher.send({"op": "preflight", "device": "cpu", **times})
+launcher.send({"op": "preflight", "device": "cpu", **times})
 time.sleep(600)
 """
-"""What the check before step 0 would say where one GPU is slow."""
+"""Program that reports what the check before step 0 reports where one GPU is slow."""
 
 
 def health(tenancy: Tenancy) -> dict[str, tuple[bool, str]]:
@@ -23,7 +23,7 @@ def health(tenancy: Tenancy) -> dict[str, tuple[bool, str]]:
 
 
 def test_a_gpu_that_a_job_found_slow_is_shown_as_such_until_the_administrator_says_otherwise(tenancy: Tenancy) -> None:
-    tenancy.apply(training_job("uneven", workers=2, command=["python", "-c", SAYS]))
+    tenancy.apply(training_job("uneven", workers=2, command=["python", "-c", REPORTS]))
     (node,) = tenancy.wait_phase("uneven", "Running")["status"]["placement"]["nodes"]
     fast, slow = (rank["gpus"][0]["uuid"] for rank in node["ranks"])
     said = "Slow: team-a/uneven: rank 1 needed 500.0 ms for what its other ranks did in 5.0 ms"

@@ -1,4 +1,4 @@
-"""One worker pod of a `pod_sandbox`, seen from the host: its processes, its log, its last words, its pages."""
+"""One worker pod of a `PodSandbox`, seen from the host: its processes, log, termination message, HTTP pages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Pod:
         os.kill(self.launcher, number)
 
     def kill(self) -> None:
-        """As when its node dies: everything at once."""
+        """Kill everything in it at once, as when its node dies."""
         with contextlib.suppress(ProcessLookupError, IndexError, FileNotFoundError):
             os.kill(self.launcher, signal.SIGKILL)
 
@@ -44,7 +44,7 @@ class Pod:
         return (self.directory / "log").read_text(errors="replace")
 
     def has_terminated(self) -> bool:
-        """It left a termination message."""
+        """True once it has written a termination message."""
         return bool((self.directory / "termination").read_text())
 
     def termination(self) -> Termination:

@@ -1,8 +1,8 @@
-"""Worker pods without Kubernetes, for benchmarks and tests: namespaces on a bridge, one launcher as PID 1 in each.
+"""Worker pods without Kubernetes: namespaces on a bridge, one launcher as PID 1 in each.
 
 Each pod has its own network (eth0, 10.77.0.x), processes, /tmp, /dev/shm and host name, and a part of the CPUs as a
 kubelet would give it where cgroups are there; the pods know each other by /etc/hosts. Needs root on Linux with `ip` and
-`unshare`; `missing()` says what is not there.
+`unshare`; `missing` names what is not there.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tests.support.pod import Pod
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 LAUNCHER = f"exec {sys.executable} -P -m cotenant_worker"
-"""Shell: what a worker pod runs."""
+"""Shell command of a worker pod."""
 
 
 def missing() -> str:
-    """What keeps this machine from running pods in namespaces; empty when nothing does."""
+    """The reason why this machine cannot run pods in namespaces; empty when it can."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "needs root on Linux (network namespaces)"
     absent = [tool for tool in ("ip", "unshare", "mount") if shutil.which(tool) is None]
@@ -86,7 +86,7 @@ class PodSandbox:
 
     def __enter__(self) -> PodSandbox:
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # asked to stop: leave nothing behind
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as on Ctrl-C: leave nothing behind
         self._bridge = f"ct{secrets.token_hex(3)}"
         run("ip", "netns", "add", self._bridge)
         inside = ["ip", "-n", self._bridge]
@@ -140,7 +140,7 @@ class PodSandbox:
         return pod
 
     def _own_cpus(self, index: int) -> list[str]:
-        """What a command starts with to run in a cgroup of the pod's own, with as much weight as every other pod."""
+        """Prefix of a command that runs it in a cgroup of the pod's own, with as much weight as every other pod."""
         group = cpu_groups()
         if group is None:
             return []
@@ -171,7 +171,7 @@ class PodSandbox:
         return [self.start(index) for index in range(len(self.hosts))]
 
     def disconnect(self, index: int) -> None:
-        """Take the pod's network away, as a broken cable would: no packet says so to anybody."""
+        """Take the pod's network away, as a broken cable would: no packet announces it."""
         run("ip", "-n", self._bridge, "link", "set", f"p{index}", "down")
 
     def reconnect(self, index: int) -> None:
@@ -207,7 +207,7 @@ class PodSandbox:
 
 
 def cpu_groups() -> Path | None:
-    """Where cgroups that divide CPU time can be made, of version 1 or 2; None where there are none."""
+    """Folder in which cgroups that divide CPU time can be made, of version 1 or 2; None where there is none."""
     first, second = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
     if (first / "cpu.shares").is_file():
         return first
@@ -219,7 +219,7 @@ def cpu_groups() -> Path | None:
 
 @contextlib.contextmanager
 def directory(mib: int = 0) -> Iterator[Path]:
-    """A directory that all pods share, as a volume would be; their /tmp is their own. `mib`: with so much room only."""
+    """A directory that all pods share, as a volume would be; their /tmp is their own. `mib`: its size, if limited."""
     path = Path(tempfile.mkdtemp(prefix="cotenant-shared-", dir="/var/tmp"))
     if mib:
         run("mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(path))
@@ -238,7 +238,7 @@ def run(*command: str, check: bool = True) -> None:
 
 
 def until(condition: Callable[[], Any], deadline_s: float, what: str) -> Any:
-    """The first true value of `condition`; TimeoutError that says what was waited for."""
+    """The first true value of `condition`; TimeoutError with `what` after the deadline."""
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
         with contextlib.suppress(subprocess.CalledProcessError, json.JSONDecodeError, IndexError, OSError):

@@ -1,7 +1,7 @@
 """Nodes without kubelets, to measure and fault-test the operator on a real API server: their pods run nothing.
 
-The kube-scheduler binds pods as always. This writer then says of every bound pod what a kubelet would: running and
-ready, after a while succeeded, and gone when it was deleted. It judges nothing, which is why it can play thousands.
+The kube-scheduler binds pods as always. `PodWriter` then writes the status of every bound pod as a kubelet would:
+running and ready, after a while succeeded, and gone when it was deleted. It runs nothing, so thousands cost little.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Hardware:
 
 @dataclass(slots=True, kw_only=True)
 class PodWriter:
-    """Use with `async with`; `run_s` may be a function of the pod."""
+    """Kubelets of the played nodes, while its `async with` block lasts. `run_s`: seconds that a pod runs."""
 
     kube: RestKube
     hardware: Hardware
@@ -111,11 +111,11 @@ class PodWriter:
             await self.kube.delete(PODS, metadata["name"], metadata["namespace"], uid=uid, grace_s=0)
         elif phase == "Pending":
             self._ends[uid] = time.monotonic() + self.run_s(pod)
-            await self._say(pod, running())
+            await self._write_status(pod, running())
         elif phase == "Running" and time.monotonic() >= self._ends.setdefault(uid, time.monotonic()):
-            await self._say(pod, ended(pod, self.exit_code(pod)))
+            await self._write_status(pod, ended(pod, self.exit_code(pod)))
 
-    async def _say(self, pod: dict[str, Any], status: dict[str, Any]) -> None:
+    async def _write_status(self, pod: dict[str, Any], status: dict[str, Any]) -> None:
         metadata = pod["metadata"]
         body = {"metadata": {"uid": metadata["uid"]}, "status": status}
         await self.kube.patch(PODS, metadata["name"], body, namespace=metadata["namespace"], subresource="status")
