@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TREES = ("operator", "worker", "local")
+AREAS = (*TREES, "bench", "tests")
 MOST_ENTRIES = 16
 GENERATED = {"__pycache__", "results"}
 
@@ -44,19 +45,19 @@ def imported(path: Path) -> Iterator[str]:
             yield node.module or ""
 
 
-@pytest.mark.parametrize("area", ["bench", "tests"])
+@pytest.mark.parametrize("area", AREAS)
 def test_every_package_says_what_lives_in_it(area: str) -> None:
     doors = {path: ast.get_docstring(ast.parse(path.read_text())) for path in (ROOT / area).rglob("__init__.py")}
     assert [str(path.relative_to(ROOT)) for path, text in sorted(doors.items()) if not text or "TODO" in text] == []
 
 
-@pytest.mark.parametrize("area", [*TREES, "bench"])
+@pytest.mark.parametrize("area", AREAS)
 def test_no_folder_holds_more_than_a_reader_takes_in(area: str) -> None:
     sizes = {str(folder.relative_to(ROOT)): len(entries(folder)) for folder in folders(area)}
     assert {folder: size for folder, size in sizes.items() if size > MOST_ENTRIES} == {}
 
 
-@pytest.mark.parametrize("tree", ["worker", "local"])
+@pytest.mark.parametrize("tree", TREES)
 def test_one_name_is_one_class_in_a_tree(tree: str) -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for name, place in classes(ROOT / tree):

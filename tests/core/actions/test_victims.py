@@ -8,7 +8,7 @@ from cotenant.core import Policy, schedule
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.victims import CandidateFinder
 from cotenant.core.allocation.request import Request
-from cotenant.core.cycle.outcome import Outcome
+from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, TenantQueue
@@ -76,7 +76,7 @@ def listed(jobs: list[Job], request: Job, queues: list[TenantQueue]) -> list[tup
     finder = CandidateFinder(running, counted.inventory, EvictionRules(counted.tree, DEFAULT, now=100.0))
     resolved = RequestResolver(counted.inventory, counted.tree).resolve(request)
     assert isinstance(resolved, Request)
-    found = finder.candidates(resolved, counted.usage, Outcome(), guarantee_waits=False)
+    found = finder.candidates(resolved, counted.usage, CycleOutcome(), guarantee_waits=False)
     return [
         (one.job.key, one.rank, [column for node in one.allocation.nodes for column in node.columns], one.lost_work)
         for one in (*found.surplus, *found.jobs)

@@ -15,7 +15,7 @@ from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.entry import Entry
-from cotenant.core.cycle.outcome import Outcome
+from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.cycle.search import PlacementResult, find
 from cotenant.core.model.objects import Job
@@ -40,7 +40,7 @@ class Consolidation:
     def __init__(
         self,
         running: RunningJobs,
-        outcome: Outcome,
+        outcome: CycleOutcome,
         rules: EvictionRules,
         resolve: Callable[[Job], Request | Refusal],
     ) -> None:
@@ -67,7 +67,7 @@ class Consolidation:
                     return move
         return None
 
-    def _by_row(self, outcome: Outcome) -> dict[int, list[Job]]:
+    def _by_row(self, outcome: CycleOutcome) -> dict[int, list[Job]]:
         rows: dict[int, list[Job]] = {}
         tree = self._running.tree
         for job in self._running.by_key.values():

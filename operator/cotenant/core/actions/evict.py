@@ -23,7 +23,7 @@ from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.placements import without_ranks
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.gallop import gallop
-from cotenant.core.cycle.outcome import Departures, Outcome
+from cotenant.core.cycle.outcome import CycleOutcome, Departures
 from cotenant.core.cycle.search import PlacementResult, find, fits
 from cotenant.core.model.formatting import counted, format_gpus
 from cotenant.core.model.objects import WHOLE, Job, JobKey
@@ -44,7 +44,7 @@ class VictimSet:
 
 
 def find_victims(
-    occupancy: Occupancy, request: Request, candidates: CandidateList, outcome: Outcome
+    occupancy: Occupancy, request: Request, candidates: CandidateList, outcome: CycleOutcome
 ) -> VictimSet | None:
     """The cheapest sufficient victims, or None where all candidates together do not help.
 

@@ -25,7 +25,7 @@ from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
 from cotenant.core.allocation.placements import single_rank, without_ranks
 from cotenant.core.allocation.request import Request
-from cotenant.core.cycle.outcome import Outcome
+from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import Job, Placement
@@ -47,7 +47,9 @@ class CandidateFinder:
         self._covered = CoveredJobs(running)
         self._known: dict[tuple[int, int, frozenset[int], bool], CandidateList] = {}
 
-    def candidates(self, request: Request, usage: Usage, outcome: Outcome, *, guarantee_waits: bool) -> CandidateList:
+    def candidates(
+        self, request: Request, usage: Usage, outcome: CycleOutcome, *, guarantee_waits: bool
+    ) -> CandidateList:
         """Jobs and surplus workers that may leave for the request.
 
         `usage`: after the evictions that are under way. `guarantee_waits`: a job inside its guarantee found no place in
@@ -132,7 +134,7 @@ class CandidateFinder:
         return EvictionCandidate(job, allocation, kind, self._rules.lost_work(job, allocation.charge.milli), rank)
 
 
-def not_yet_leaving(candidates: Iterable[EvictionCandidate], outcome: Outcome) -> Iterator[EvictionCandidate]:
+def not_yet_leaving(candidates: Iterable[EvictionCandidate], outcome: CycleOutcome) -> Iterator[EvictionCandidate]:
     """Without those that this cycle has already asked to leave."""
     evictions, shrunk = outcome.evictions, outcome.shrunk
     for candidate in candidates:

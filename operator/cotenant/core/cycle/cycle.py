@@ -8,7 +8,7 @@ from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.cycle.accounts import Accounts
 from cotenant.core.cycle.entry import Entry
-from cotenant.core.cycle.outcome import Outcome
+from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.cycle.search import PlacementResult
 from cotenant.core.gpus.inventory import Inventory
@@ -31,7 +31,7 @@ class Cycle:
     entries: tuple[Entry, ...]
     """One per pending job."""
     accounts: Accounts
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: CycleOutcome = field(default_factory=CycleOutcome)
     started: list[tuple[Job, Allocation]] = field(default_factory=list)
     """Jobs that were admitted, with what they hold."""
 

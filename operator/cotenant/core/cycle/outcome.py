@@ -21,7 +21,7 @@ class Departures:
 
 
 @dataclass(slots=True, eq=False)
-class Outcome:
+class CycleOutcome:
     evictions: dict[JobKey, Evict] = field(default_factory=dict)
     resizes: dict[JobKey, Resize] = field(default_factory=dict)
     shrunk: dict[JobKey, frozenset[int]] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from cotenant.core.allocation.allocation import Allocation, AllocationBatch
 from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.gallop import gallop
-from cotenant.core.cycle.outcome import Outcome
+from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.cycle.search import PlacementResult, find, fits
 from cotenant.core.model.objects import Job, JobKey
@@ -80,7 +80,7 @@ class Forecast:
 
 
 def endings_of(
-    running: RunningJobs, outcome: Outcome, started: Iterable[tuple[Job, Allocation]], now: float
+    running: RunningJobs, outcome: CycleOutcome, started: Iterable[tuple[Job, Allocation]], now: float
 ) -> list[Ending]:
     """Known endings that are still to come, soonest first. `started`: jobs that this cycle admits."""
     found: list[Ending] = []
