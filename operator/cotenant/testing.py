@@ -1,7 +1,7 @@
 """Builders of whole clusters for tests and benchmarks: keyword functions with small defaults. No pytest in here.
 
 `make_node("n1", gpus=8)`, `make_queue("red", guaranteed=4)`, `make_job("a", queue="red", gpus=2)`. GPUs are counted
-in whole GPUs where a name says `gpus`, and in milli where it says `milli`.
+in whole GPUs where a name has `gpus`, and in milli where it has `milli`.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class ToyCluster:
     """A cluster that does what plans say, one step at a time: what is evicted leaves in the next step, resizes too.
 
     Time is a number; nothing sleeps. `cycle` decides once and carries the plan out, `settle` repeats that until a plan
-    has no actions and nobody is leaving any more.
+    has no actions and no job is leaving any more.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class ToyCluster:
         return self.state.snapshot(self.now)
 
     def finish_evictions(self) -> None:
-        """Everybody who was asked to leave is gone now."""
+        """Let every job that was asked to leave be gone."""
         for job in list(self.jobs.values()):
             if job.evicting:
                 self.observe(replace(job, placement=None, admitted_at=None, evicting=False, resizing_from=None))

@@ -1,4 +1,4 @@
-"""What must hold in every cluster: random trees, nodes and jobs, whole stories until nothing happens any more."""
+"""Properties of every cluster: random trees, nodes and jobs, whole stories until nothing happens any more."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[Node], list[TenantQueue], list[Job]]
 
 
 def check_nothing_is_overcommitted(nodes: list[Node], queues: list[TenantQueue], jobs: list[Job]) -> None:
-    """Recounted from the placements, not from the scheduler's own books."""
+    """Recounted from the placements, not from the scheduler's own accounts."""
     gpu = {gpu.uuid: gpu for node in nodes for gpu in node.gpus}
     node_of = {gpu.uuid: node for node in nodes for gpu in node.gpus}
     memory: dict[str, int] = defaultdict(int)

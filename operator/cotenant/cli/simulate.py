@@ -58,5 +58,5 @@ def run(args: argparse.Namespace) -> int:
         told = (
             ", ".join(f"{name}={value}" for name, value in changed.items()) or "nothing that differs from the defaults"
         )
-        print("\n".join([*report.lines(result), f"decided with    {told} ({where})"]))
+        print("\n".join([*report.as_text(result), f"decided with    {told} ({where})"]))
     return 0

@@ -15,7 +15,7 @@ class Policy:
     protected_runtime_s: int = 0
     """No job is evicted for another before it has run this long; a queue may ask for more."""
     share_history_percent: int = 50
-    """How much past borrowing weighs beside present borrowing when shares are compared."""
+    """Weight of past borrowing beside present borrowing when shares are compared."""
     missing_grace_s: int = 60
     """Grace period of a GPU that its node does not list any more: an agent or a driver restarts."""
     forecasts: int = 16

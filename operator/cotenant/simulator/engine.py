@@ -36,9 +36,9 @@ class JobRun:
 
     arrival: Arrival
     trained_s: float = 0.0
-    since: float | None = None
-    """When the present attempt began to train."""
-    epoch: int = 0
+    training_since: float | None = None
+    """Since when the present attempt trains."""
+    placements: int = 0
     """Counts placements: an end that was foreseen for an earlier one is void."""
     first_start: float | None = None
     end: float | None = None
@@ -50,7 +50,7 @@ class JobRun:
 
 @dataclass(slots=True)
 class SimulationResult:
-    """What happened, for `report`."""
+    """Runs of all jobs, and the log of what happened."""
 
     start: float
     end: float
@@ -67,8 +67,8 @@ def simulate(
     max_events: int = 1_000_000,
 ) -> SimulationResult:
     """Until every job has ended or nothing can happen any more. Same scenario, same history. `half_life_s`: of past
-    borrowing, in trees of queues that say none."""
-    return _Simulation(scenario, schedule, costs, half_life_s).play(max_events)
+    borrowing, in trees of queues that set none."""
+    return _Simulation(scenario, schedule, costs, half_life_s).run(max_events)
 
 
 class _Simulation:
@@ -80,7 +80,7 @@ class _Simulation:
         for queue in scenario.queues:
             self.state.observe(QueueObserved(queue))
         self.history = SimulationResult(scenario.start, scenario.start)
-        # (time, order, job, epoch): arrivals have epoch 0, ends the epoch of the placement that they end.
+        # (time, order, job, placements): 0 for arrivals; for ends the count of placements that they end.
         self.agenda = [
             (arrival.at, number, arrival.job.key, 0)
             for number, arrival in enumerate(sorted(scenario.arrivals, key=lambda item: (item.at, item.job.key)))
@@ -89,26 +89,26 @@ class _Simulation:
         self.arrivals = {arrival.job.key: arrival for arrival in scenario.arrivals}
         heapq.heapify(self.agenda)
 
-    def play(self, max_events: int) -> SimulationResult:
+    def run(self, max_events: int) -> SimulationResult:
         for _ in range(max_events):
             if not self.agenda:
                 break
             self.now = self.agenda[0][0]
             while self.agenda and self.agenda[0][0] == self.now:
-                self.happen(*heapq.heappop(self.agenda)[2:])
+                self.process(*heapq.heappop(self.agenda)[2:])
             self.decide()
         self.history.end = self.now
         return self.history
 
-    def happen(self, key: JobKey, epoch: int) -> None:
+    def process(self, key: JobKey, placements: int) -> None:
         run = self.history.runs.get(key)
         if run is None:
             self.history.runs[key] = JobRun(self.arrivals[key])
             self.state.observe(JobObserved(self.arrivals[key].job))
             if self.arrivals[key].job.placement is not None:
                 self.admitted(key)
-        elif run.epoch == epoch and run.end is None:
-            self.settle(key)
+        elif run.placements == placements and run.end is None:
+            self.credit(key)
             run.end = self.now
             self.state.observe(JobGone(key))
             self.log(f"{key} ended")
@@ -133,7 +133,7 @@ class _Simulation:
     def placed(self, action: Admit | Resize) -> None:
         job = self.current(action.job)
         if isinstance(action, Resize):
-            self.settle(action.job)
+            self.credit(action.job)
         self.state.observe(JobObserved(replace(job, placement=action.placement, admitted_at=self.now)))
         self.admitted(action.job)
         nodes = ", ".join(node.node for node in action.placement.nodes)
@@ -141,35 +141,35 @@ class _Simulation:
 
     def admitted(self, key: JobKey) -> None:
         run, job = self.history.runs[key], self.current(key)
-        run.epoch += 1
-        run.since = self.now + self.costs.start_s
+        run.placements += 1
+        run.training_since = self.now + self.costs.start_s
         if run.first_start is None:
             run.first_start = self.now
-        left = max(0.0, run.arrival.train_s - run.trained_s) / width(job)
+        left = max(0.0, run.arrival.train_s - run.trained_s) / speed(job)
         self.order += 1
-        heapq.heappush(self.agenda, (run.since + left, self.order, key, run.epoch))
+        heapq.heappush(self.agenda, (run.training_since + left, self.order, key, run.placements))
 
     def evicted(self, action: Evict) -> None:
         run, job = self.history.runs[action.job], self.current(action.job)
         before = run.trained_s
-        self.settle(action.job)
+        self.credit(action.job)
         lost = (run.trained_s - before) % self.costs.checkpoint_s
         run.trained_s -= lost
         run.evictions += 1
-        run.epoch += 1
+        run.placements += 1
         self.state.observe(JobObserved(replace(job, placement=None, admitted_at=None, evicting=False)))
         self.log(f"{action.job} {action.kind.value.lower()} in favour of {action.in_favour_of}")
 
-    def settle(self, key: JobKey) -> None:
+    def credit(self, key: JobKey) -> None:
         """Credit the running attempt up to now."""
         run, job = self.history.runs[key], self.current(key)
-        if run.since is None or job.placement is None:
+        if run.training_since is None or job.placement is None:
             return
-        trained = max(0.0, self.now - run.since) * width(job)
+        trained = max(0.0, self.now - run.training_since) * speed(job)
         run.trained_s = min(run.arrival.train_s, run.trained_s + trained)
         milli = sum(gpu.compute_milli for node in job.placement.nodes for rank in node.ranks for gpu in rank.gpus)
-        run.held_milli_s += milli * max(0.0, self.now - (run.since - self.costs.start_s))
-        run.since = None
+        run.held_milli_s += milli * max(0.0, self.now - (run.training_since - self.costs.start_s))
+        run.training_since = None
 
     def current(self, key: JobKey) -> Job:
         job = self.state.job(key)
@@ -180,6 +180,6 @@ class _Simulation:
         self.history.log.append((self.now, line))
 
 
-def width(job: Job) -> float:
+def speed(job: Job) -> float:
     """Speed relative to the job's full width."""
     return 1.0 if job.placement is None else job.placement.workers / max(1, job.workers_max)

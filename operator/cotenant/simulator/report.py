@@ -57,7 +57,7 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)] if ordered else 0.0
 
 
-def lines(report: Report) -> list[str]:
+def as_text(report: Report) -> list[str]:
     """For a terminal."""
     text = [
         f"jobs            {report.jobs}, {report.ended} ended",

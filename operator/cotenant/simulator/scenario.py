@@ -52,7 +52,7 @@ def read(documents: Iterable[Document]) -> Scenario:
     if not gpu_nodes:
         raise ScenarioError("there is no GPUNode among the documents, so there are no GPUs to place jobs on")
     jobs = [parse_job(document) for document in by_kind.get("TrainingJob", ())]
-    start = beginning(gpu_nodes, jobs)
+    start = start_of(gpu_nodes, jobs)
     arrivals = tuple(arrival(job, start) for job in jobs if job.status.phase not in TERMINAL_OR_HELD)
     if not arrivals:
         raise ScenarioError("there is no TrainingJob among the documents that still has to run")
@@ -77,7 +77,7 @@ def flatten(documents: Iterable[Document]) -> Iterator[Document]:
             yield document
 
 
-def beginning(gpu_nodes: Iterable[GPUNode], jobs: Iterable[TrainingJob]) -> float:
+def start_of(gpu_nodes: Iterable[GPUNode], jobs: Iterable[TrainingJob]) -> float:
     """The moment of the documents: the newest heartbeat, or else the newest job."""
     beats = [unix_seconds(node.status.heartbeat) or 0.0 for node in gpu_nodes]
     created = [unix_seconds(job.metadata.creation_timestamp) or 0.0 for job in jobs]

@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cotenant.core import schedule
+from cotenant.core.actions.evict import node_by_node
+from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.allocation.eviction_candidate import EvictionCandidate
+from cotenant.core.gpus.ledger import NodeAllocation
 from cotenant.core.model.objects import Job, Quota, TenantQueue
-from cotenant.core.model.plan import Admit, Evict, Reason, Resize
+from cotenant.core.model.plan import Admit, Evict, EvictionKind, Reason, Resize
+from cotenant.core.quota.usage import Charge
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 
@@ -175,3 +180,23 @@ def test_nothing_is_reclaimed_for_a_place_that_the_guarantee_does_not_name() -> 
 
     assert plan.actions == ()
     assert {key: verdict.reason for key, verdict in plan.verdicts.items()} == {"red/asks": Reason.WAITING_FOR_GPUS}
+
+
+def candidate(name: str, row: int, lost_work: int, milli: int) -> EvictionCandidate:
+    node = NodeAllocation(row, (0,), (0,), (milli,), cpu_milli=0, host_mib=0, tenant=0)
+    allocation = Allocation((node,), Charge(0, "", ()))
+    return EvictionCandidate(make_job(name), allocation, EvictionKind.RECLAIMED, lost_work)
+
+
+def test_the_node_whose_gpus_cost_least_work_per_milli_comes_first() -> None:
+    """Row 1 loses 0.015 per milli-GPU, row 0 loses 0.02: more in all is less for what it gives."""
+    small, large, other = candidate("a", 0, 20, 1_000), candidate("b", 1, 30, 1_000), candidate("c", 1, 30, 3_000)
+
+    assert node_by_node([small, large, other]) == [large, other, small]
+
+
+def test_of_nodes_that_cost_the_same_the_larger_gives_its_gpus_first() -> None:
+    saved, worked = candidate("a", 0, 0, 1_000), candidate("b", 1, 2, 2_000)
+
+    assert node_by_node([worked, saved]) == [saved, worked]
+    assert node_by_node([candidate("c", 0, 1, 1_000), worked])[0] is worked

@@ -123,3 +123,37 @@ def test_what_was_promised_stays_promised_while_a_new_leader_looks() -> None:
         nominations={"red/waits": place},
     )
     assert dict(schedule(snapshot).nominations) == {"red/waits": place}
+
+
+def test_the_new_place_of_a_job_that_moves_is_kept_while_it_leaves_its_old_one() -> None:
+    old, new = make_placement(("n1", [[0]])), make_placement(("n2", [[0]]))
+    moves = make_job("moves", placement=old, admitted_at=0.0, evicting=True)
+
+    plan = schedule(
+        make_snapshot(
+            nodes=[make_node("n1", gpus=1), make_node("n2", gpus=1)],
+            queues=[make_queue("red", guaranteed=4)],
+            jobs=[moves, make_job("waits")],
+            nominations=(("red/moves", new),),
+        )
+    )
+
+    assert plan.actions == ()
+    assert plan.nominations == {"red/moves": new, "red/waits": old}
+
+
+def test_the_new_place_of_a_job_that_moves_lapses_when_another_job_holds_it() -> None:
+    old, new = make_placement(("n1", [[0]])), make_placement(("n2", [[0]]))
+    moves = make_job("moves", placement=old, admitted_at=0.0, evicting=True)
+    holds = make_job("holds", placement=new, admitted_at=0.0)
+
+    plan = schedule(
+        make_snapshot(
+            nodes=[make_node("n1", gpus=1), make_node("n2", gpus=1)],
+            queues=[make_queue("red", guaranteed=4)],
+            jobs=[moves, holds],
+            nominations=(("red/moves", new),),
+        )
+    )
+
+    assert (plan.actions, plan.nominations) == ((), {})

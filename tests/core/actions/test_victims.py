@@ -115,3 +115,11 @@ def test_a_checkpoint_saves_work() -> None:
     ((_, _, _, lost_work),) = listed([saved], make_job("high", priority=1), [make_queue("red", guaranteed=8)])
 
     assert lost_work == 4_000 * (10 + 60)
+
+
+def test_a_job_of_a_fixed_size_has_no_surplus_although_more_of_its_workers_run() -> None:
+    fixed = replace(ELASTIC, workers_min=2, workers_max=2)
+
+    candidates = listed([fixed], make_job("high", priority=1), [make_queue("red", guaranteed=8)])
+
+    assert [(key, rank) for key, rank, _, _ in candidates] == [("red/elastic", None)]

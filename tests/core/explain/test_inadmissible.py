@@ -1,4 +1,4 @@
-"""What can never start as written is refused at once, with the reason."""
+"""Jobs that can never start as written are refused at once, with the reason."""
 
 from __future__ import annotations
 

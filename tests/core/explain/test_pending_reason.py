@@ -1,4 +1,4 @@
-"""Why a job waits now: how the GPUs stand, and which limit is used up."""
+"""Reasons to wait: how the GPUs stand, and which limit is used up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no set of nodes of the cluster could ever hold."""
+"""Requests that no set of nodes of the cluster could ever hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many workers fit, and where they go: two answers that agree, whatever the topology and the quotas of zones."""
+"""The largest gang that fits, and its place: two answers that agree, whatever the topology and the quotas of zones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cycle can do beyond placing a job where it fits: keep, evict, reserve, move and grow.
+"""Actions beyond placing a job where it fits: keep, evict, reserve, move and grow.
 
 Open to `scheduler` alone. Each action returns what it decided as a value; `scheduler` applies it.
 """

@@ -58,7 +58,7 @@ class Reservations:
         return True
 
     def reserve(self, job: Job, request: Request, forecast: Forecast, latest: float) -> Reservation | None:
-        """The place that the job will have, unless it starts after `latest` or nobody knows when."""
+        """The place that the job will have, unless it starts after `latest` or at an unknown time."""
         start = forecast.start_of(request)
         if start is None or start.at > latest:
             return None

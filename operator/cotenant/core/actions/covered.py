@@ -41,7 +41,7 @@ class CoveredJobs:
 def covered_by_guarantee(
     quotas: Iterable[QuotaLine], jobs: Iterable[Job], allocations: Mapping[JobKey, Allocation]
 ) -> Covered:
-    """What the guarantees of `quotas`, all of one queue, have room for, oldest admission first."""
+    """Jobs for which the guarantees of `quotas`, all of one queue, suffice, oldest admission first."""
     left = {quota: quota.guaranteed for quota in quotas}
     if not any(left.values()):
         return frozenset()

@@ -55,7 +55,7 @@ def find_victims(
             continue
         orders = [[*candidates.surplus, *jobs]]
         if jobs and request.workers * request.job.gpu.count > 1:
-            orders.append([*candidates.surplus, *_node_by_node(jobs)])
+            orders.append([*candidates.surplus, *node_by_node(jobs)])
         tried = [_minimal_set(occupancy, request, not_yet_leaving(order, outcome)) for order in orders]
         sufficient = [victims for victims in tried if victims is not None]
         if sufficient:
@@ -175,7 +175,7 @@ def _reclaim_allowed(
     return all(fork is not None and held_within_guarantee(occupancy.usage, fork[0], place.charge) for fork in forks)
 
 
-def _node_by_node(candidates: Sequence[EvictionCandidate]) -> list[EvictionCandidate]:
+def node_by_node(candidates: Sequence[EvictionCandidate]) -> list[EvictionCandidate]:
     """The node first whose GPUs cost the least work per milli-GPU; on a node in the given order."""
     lost_work: dict[int, int] = {}
     milli: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What an eviction costs, and which jobs are protected from it."""
+"""Cost of an eviction, and protection from it."""
 
 from __future__ import annotations
 

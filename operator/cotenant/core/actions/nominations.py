@@ -1,4 +1,4 @@
-"""What earlier cycles left to do first: jobs whose node or GPU is lost, and places that were nominated.
+"""Leftovers of earlier cycles, handled first: jobs whose node or GPU is lost, and places that were nominated.
 
 A *nominated* place is becoming free for one job, as `nominatedNodeName` of the kube-scheduler keeps a node. The
 nomination is kept as long as its place can still become free; the job is admitted there the moment it is. Otherwise it
@@ -34,7 +34,7 @@ class KeptPlace:
 
 
 def inventory_incomplete(snapshot: Snapshot, policy: Policy, running: RunningJobs) -> Refusal | None:
-    """Why nothing may start now: the operator has just started and does not observe all that running jobs hold.
+    """Refusal for every job as long as the operator has just started and does not observe all that running jobs hold.
 
     What is not observed is not counted, so a queue would get over its limit. For `missing_grace_s` at most; then jobs
     that hold what is missing are evicted (`lost_jobs`).

@@ -89,7 +89,7 @@ class CandidateFinder:
                     yield self._minimum(job, EvictionKind.PREEMPTED)
 
     def _from_other_queue(self, request: Request, queue: int, levels: frozenset[int]) -> Iterator[EvictionCandidate]:
-        """What the queue borrows: surplus for any request, whole jobs for requests inside their guarantee."""
+        """Borrowed holdings of the queue: surplus for any request, whole jobs for requests inside their guarantee."""
         fork = self._tree.below_common_ancestor(request.queue, queue)
         if fork is None:
             return

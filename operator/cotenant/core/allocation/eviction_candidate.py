@@ -1,4 +1,4 @@
-"""What can be evicted, as values: a whole job or one surplus worker, and the ordered list of them for one request."""
+"""Candidates for eviction, as values: a whole job or one surplus worker, and their ordered list for one request."""
 
 from __future__ import annotations
 

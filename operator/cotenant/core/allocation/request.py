@@ -57,7 +57,7 @@ class Request:
 
 
 def request_key(job: Job) -> RequestKey:
-    """Equal for jobs that no rule of the scheduler tells apart, but for age and name."""
+    """Equal for jobs that differ in age and name alone, as far as any rule of the scheduler goes."""
     return (
         job.queue,
         job.namespace,

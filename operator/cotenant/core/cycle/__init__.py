@@ -1,4 +1,4 @@
-"""What one cycle works with: jobs that run, what is held, the search for a place, and what was decided so far.
+"""Material of one cycle: jobs that run, what is held, the search for a place, and what was decided so far.
 
 Open to `scheduler`, `actions` and `explain`. Nothing in here decides.
 """

@@ -1,4 +1,4 @@
-"""What is held, twice: currently, and after the evictions that are under way.
+"""Two occupancies: the current one, and the one after the evictions that are under way.
 
 A job that fits currently is admitted. A job that fits only after evictions is *nominated*: its place is allocated in
 both, so nobody else gets what its victims give back. `after_evictions` exists only once a job leaves or could leave.

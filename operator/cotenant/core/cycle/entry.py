@@ -30,7 +30,7 @@ class Entry:
     """Shared by all jobs that ask for the same."""
     outcome: EntryOutcome = EntryOutcome.UNDECIDED
     placement: Placement | None = None
-    """Where it starts, or will start."""
+    """Of its start, now or after evictions."""
     reason: Refusal | None = None
     """For which it waits; equal requests share it."""
 

@@ -1,4 +1,4 @@
-"""What a cycle decided about jobs that run, and the plan that this makes with the entries of those that wait."""
+"""Decisions of a cycle about jobs that run, and the plan that they make with the entries of those that wait."""
 
 from __future__ import annotations
 

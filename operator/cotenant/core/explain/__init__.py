@@ -1,4 +1,4 @@
-"""Why a job waits, when it will start, and what would change it: reasons, forecasts and the smallest change.
+"""Explanations for jobs that wait: the reason, the forecast of the start, and the smallest change that would help.
 
 Open to `actions` and `scheduler`. Changes nothing that is held, but in trials that are rolled back.
 """

@@ -1,4 +1,4 @@
-"""When a waiting job will start, through the same trial as the decision.
+"""Estimated start of a waiting job, through the same trial as the decision.
 
 Running jobs are released in the order in which they end (start + expected runtime, or maximum runtime), jobs ahead in
 the order keep the places that they will get, and the first moment at which the whole gang fits is the estimate. Jobs
@@ -30,7 +30,7 @@ Ending: TypeAlias = tuple[float, JobKey, Allocation]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
-    """When and where a gang is expected to start."""
+    """Expected moment and place of a start."""
 
     at: float
     endings: int

@@ -1,6 +1,6 @@
-"""Why a job that could start has to wait now: quota, GPUs, CPU or memory, topology; the one that is nearest.
+"""Reason for which a job that could start has to wait now: quota, GPUs, CPU or memory, topology; the nearest one.
 
-Says how the GPUs in question stand, so that a tenant sees the same cluster as the scheduler.
+Names how the GPUs in question stand, so that a tenant sees the same cluster as the scheduler.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _fitting(fits: int, workers: int) -> str:
 
 
 def _gpus_in_question(current: Occupancy, wanted: PlacementRequest) -> str:
-    """How the GPUs that could serve stand: `on 2 GPUs 0.8 is taken and 0.2 left`."""
+    """State of the GPUs that could serve: `on 2 GPUs 0.8 is taken and 0.2 left`."""
     ledger, inventory = current.ledger, current.inventory
     memory, compute, allowed = wanted.shape.per_kind(inventory)
     kind = inventory.kind

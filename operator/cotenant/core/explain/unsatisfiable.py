@@ -1,4 +1,4 @@
-"""What the GPUs that exist could never hold, however long a job waits: class, zone and size."""
+"""Requests that the existing GPUs could never hold, however long a job waits: class, zone and size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cotenant.core.quota.tree import QueueTree
 
 
 def no_such_gpus(job: Job, inventory: Inventory) -> Refusal | None:
-    """No GPU, no such class, no such zone, or none that is large enough for the share: whatever the quota says."""
+    """No GPU, no such class, no such zone, or none that is large enough for the share: whatever the quota allows."""
     present = sorted({kind.gpu_class for kind in inventory.kinds})
     if not present:
         return Refusal(reason=Reason.NODES_NOT_READY, message="No node with GPUs is known yet.")

@@ -175,7 +175,7 @@ class Quota:
     memory_limit_mib: int | None = None
     """GPU memory that may be held at once, whatever number of GPUs it lies on."""
     lendable: int | None = None
-    """How much of `guaranteed` others may use while it is idle. None: all of it."""
+    """Part of `guaranteed` that others may use while it is idle. None: all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from cotenant.core.model.objects import JobKey, Placement
 
 
 class Reason(StrEnum):
-    """Why a job waits: the dominant one. Printed as is in `kubectl get tj`."""
+    """Dominant reason for which a job waits. Printed as is in `kubectl get tj`."""
 
     QUEUE_NOT_FOUND = "QueueNotFound"
     NAMESPACE_NOT_SERVED = "NamespaceNotServed"
@@ -101,7 +101,7 @@ Action: TypeAlias = Admit | Evict | Resize
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Why one job waits, with the evidence, for the tenant who has to act on it."""
+    """The reason for which one job waits, with the evidence, for the tenant who has to act on it."""
 
     job: JobKey
     reason: Reason

@@ -1,4 +1,4 @@
-"""What was computed about a ledger: per shape, where it fits, how often, and how good each place is.
+"""Cache of fits and scores of a ledger: per shape, where it fits, how often, and how good each place is.
 
 Two nodes in the same state get the same answer, so nodes are first mapped to *states* and only states are scored, each
 once per shape. A decision changes one node; the fits of all shapes then look one state up. In a cluster of equal nodes

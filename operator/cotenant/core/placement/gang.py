@@ -227,7 +227,7 @@ def cap_by_zone(fit_cache: FitCache, request: PlacementRequest, capacity: IntArr
 def _place_by_zone(
     fit_cache: FitCache, request: PlacementRequest, capacity: IntArray, workers: int
 ) -> tuple[NodeAssignment, ...] | None:
-    """Where quotas name zones: inside one zone if one can take all (the tightest first), else over several."""
+    """Place under quotas that name zones: inside one zone if one takes all (the tightest first), else over several."""
     inventory = fit_cache.ledger.inventory
     enough: list[tuple[int, int]] = []
     for number, zone in enumerate(inventory.zones):

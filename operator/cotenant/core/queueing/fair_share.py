@@ -50,22 +50,22 @@ def _guarantee_terms(tree: QueueTree, request: Request, queue: int) -> Guarantee
 
 def charge_within_guarantee(usage: Usage, queue: int, charge: Charge) -> bool:
     """The whole charge on top of what is used lies inside the queue's guarantees."""
-    return _sums_within_guarantee(usage, queue, charge, counted=False)
+    return _sums_within_guarantee(usage, queue, charge, is_counted=False)
 
 
 def held_within_guarantee(usage: Usage, queue: int, charge: Charge) -> bool:
     """The charge, part of what is used already, lies inside the queue's guarantees."""
-    return _sums_within_guarantee(usage, queue, charge, counted=True)
+    return _sums_within_guarantee(usage, queue, charge, is_counted=True)
 
 
-def _sums_within_guarantee(usage: Usage, queue: int, charge: Charge, *, counted: bool) -> bool:
+def _sums_within_guarantee(usage: Usage, queue: int, charge: Charge, *, is_counted: bool) -> bool:
     added: dict[int, int] = {}
     for bucket, milli, _ in charge.amounts:
         lines = [line for line in usage.tree.quotas_of[queue] if line.matches(bucket) and line.quota.guaranteed]
         if not lines:
             return False
         for line in lines:
-            added[line.index] = added.get(line.index, 0) + (0 if counted else milli)
+            added[line.index] = added.get(line.index, 0) + (0 if is_counted else milli)
     return all(
         usage.quota_milli[number] + more <= usage.tree.quotas[number].guaranteed for number, more in added.items()
     )
