@@ -31,13 +31,13 @@ def test_periods_begin_at_midnight_utc(period: Period, now: str, start: str, end
     assert (begun, end_of(period, begun)) == (moment(start), moment(end))
 
 
-def queue(status: dict[str, Any] | None = None) -> Queue:
+def queue(status: dict[str, Any] | None = None, *, gpu_hours: int = 2) -> Queue:
     return Queue.model_validate(
         {
             "apiVersion": "cotenant.dev/v1alpha1",
             "kind": "Queue",
             "metadata": {"name": "red"},
-            "spec": {"budget": {"gpuHours": 2, "period": "Day"}},
+            "spec": {"budget": {"gpuHours": gpu_hours, "period": "Day"}},
             "status": status or {},
         }
     )
@@ -63,3 +63,47 @@ def test_a_restart_takes_the_account_up_where_it_was_written() -> None:
         budgets.charge({"red": queue(status)}, {}, noon)
         spent.append(budgets.spent("red"))
     assert spent == [3_600_000, 0]
+
+
+def test_a_queue_that_holds_nothing_spends_nothing_and_one_without_an_account_has_spent_nothing() -> None:
+    budgets, noon = Budgets(), moment("2026-11-21T12:00").timestamp()
+    assert (budgets.spent("red"), budgets.revision) == (0, 0)
+    for after in (0, 600):
+        budgets.charge({"red": queue()}, {}, noon + after)
+    assert (budgets.spent("red"), budgets.spent("blue")) == (0, 0)
+
+
+def test_the_revision_grows_with_what_is_spent_and_stays_while_nothing_is() -> None:
+    budgets, noon = Budgets(), moment("2026-11-21T12:00").timestamp()
+    revisions = []
+    for after, held in ((0, 0), (10, 0), (20, 500), (30, 500)):
+        budgets.charge({"red": queue()}, {"red": held}, noon + after)
+        revisions.append(budgets.revision)
+    assert revisions == [1, 1, 2, 3]
+
+
+def test_a_clock_that_goes_back_gives_nothing_back() -> None:
+    budgets, noon = Budgets(), moment("2026-11-21T12:00").timestamp()
+    for after in (0, 100, 40, 50):
+        budgets.charge({"red": queue()}, {"red": 1000}, noon + after)
+    assert budgets.spent("red") == 110_000
+
+
+def test_a_queue_that_has_lost_its_budget_has_no_account() -> None:
+    budgets, noon = Budgets(), moment("2026-11-21T12:00").timestamp()
+    for after in (0, 100):
+        budgets.charge({"red": queue()}, {"red": 1000}, noon + after)
+    free = queue().model_copy(update={"spec": queue().spec.model_copy(update={"budget": None})})
+    budgets.charge({"red": free}, {"red": 1000}, noon + 200)
+    assert (budgets.spent("red"), budgets.usage(free, noon + 200)) == (0, None)
+
+
+def test_hours_are_shown_to_the_hundredth_and_more_than_the_budget_leaves_nothing() -> None:
+    noon = moment("2026-11-21T12:00").timestamp()
+    written = {"budget": {"spentMilliGPUSeconds": 3_600_000 * 1_000_000, "periodStart": "2026-11-21T00:00:00Z"}}
+    usage = Budgets().usage(queue(written, gpu_hours=1_000_001), noon)
+    assert usage is not None
+    assert (usage.spent, usage.left) == ("1000000", "1")
+    over = Budgets().usage(queue(written, gpu_hours=999), noon)
+    assert over is not None
+    assert over.left == "0"

@@ -216,6 +216,20 @@ def test_what_did_not_change_is_no_reason_to_decide_again() -> None:
     assert not cluster.sync(T0 + 10).decisions_may_change
 
 
+def test_a_pod_that_a_placement_covers_is_no_reason_to_decide_again() -> None:
+    cluster = new_cluster()
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 1)))
+    cluster.sync(T0)
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    covered = cluster.sync(T0 + 1)
+    cluster.cache.put(TRAINING_JOBS, job_document(), deleted=True)
+    orphaned = cluster.sync(T0 + 2)
+    cluster.cache.put(PODS, pod_document(0, version=99, status={"phase": "Running"}))
+    the_same = cluster.sync(T0 + 3)
+    assert [len(one.jobs) for one in (covered, orphaned, the_same)] == [1, 1, 1]
+    assert [one.decisions_may_change for one in (covered, orphaned, the_same)] == [False, True, False]
+
+
 def test_queues_follow_the_labels_of_namespaces() -> None:
     from cotenant.controller.client.kube import NAMESPACES
 

@@ -1,0 +1,83 @@
+"""TrainingJobs as the core sees them, with what their earlier attempts still hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant import names
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.controller.client.kube import PODS, TRAINING_JOBS
+from cotenant.controller.cluster.core_jobs import CoreJobs
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.settings import Settings
+from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.objects import Job
+from tests.controller.builders import T0, admitted, job_document, pod_document
+
+RUNS = {"phase": "Running"}
+
+
+def core_job(status: TrainingJobStatus | None, *pods: dict[str, Any], reserve_mib: int = 0, **spec: Any) -> Job | None:
+    cache = ObjectCache()
+    cache.put(TRAINING_JOBS, job_document(status=status.to_document() if status else None, **spec))
+    for document in pods:
+        cache.put(PODS, document)
+    core_jobs = CoreJobs(cache, JobMemories(), Settings(reserve_head_mib=reserve_mib))
+    return core_jobs.job(cache.jobs["red/train"], T0)
+
+
+def left_on(job: Job | None) -> list[str]:
+    """Nodes on which pods of earlier attempts still hold."""
+    assert job is not None
+    return [part.node for part in job.resizing_from.nodes] if job.resizing_from else []
+
+
+def test_a_pod_of_an_earlier_attempt_holds_what_it_was_given_until_it_has_ended() -> None:
+    status = admitted(Phase.STARTING, ("n2", 1), attempts=2)
+    ended = {"phase": "Succeeded"}
+    assert left_on(core_job(status, pod_document(0, attempt=1, status=RUNS))) == ["n1"]
+    assert left_on(core_job(status, pod_document(0, attempt=1, status=ended))) == []
+    assert left_on(core_job(status, pod_document(0, attempt=2, status=RUNS))) == []
+
+
+def test_a_server_of_an_earlier_attempt_holds_no_gpus() -> None:
+    server = pod_document(1, attempt=1, status=RUNS)
+    del server["metadata"]["annotations"][names.ANNOTATION_PLACEMENT]
+    server["metadata"]["labels"][names.LABEL_SERVER] = "0"
+    status = admitted(Phase.STARTING, ("n2", 1), attempts=2)
+    assert left_on(core_job(status, server)) == []
+    assert left_on(core_job(status, server, pod_document(0, attempt=1, status=RUNS))) == ["n1"]
+
+
+@pytest.mark.parametrize("reserve_mib", [0, 512])
+def test_the_launchers_memory_is_counted_for_each_worker(reserve_mib: int) -> None:
+    bare, job = core_job(None), core_job(None, reserve_mib=reserve_mib)
+    assert bare is not None
+    assert job is not None
+    assert job.memory_mib - bare.memory_mib == reserve_mib
+
+
+@pytest.mark.parametrize(
+    ("status", "spec"),
+    [
+        (TrainingJobStatus(phase=Phase.SUSPENDED), {}),
+        (TrainingJobStatus(phase=Phase.FAILED), {}),
+        (None, {"suspend": True}),
+        (None, {"gpu": {"memoryFraction": "nonsense"}}),
+        (TrainingJobStatus(phase=Phase.RUNNING), {}),
+    ],
+    ids=["suspended", "over", "to be suspended", "not readable", "running without a placement"],
+)
+def test_a_job_that_neither_waits_nor_holds_is_none(status: TrainingJobStatus | None, spec: dict[str, Any]) -> None:
+    assert core_job(status, **spec) is None
+
+
+def test_a_job_that_holds_is_one_even_where_it_is_to_be_suspended_or_cannot_be_read() -> None:
+    held = admitted(Phase.RUNNING, ("n1", 1))
+    for spec in ({}, {"suspend": True}, {"gpu": {"memoryFraction": "nonsense"}}):
+        job = core_job(held, **spec)
+        assert job is not None
+        assert job.placement is not None

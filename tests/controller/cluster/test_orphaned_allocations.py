@@ -1,0 +1,42 @@
+"""What pods that no placement covers hold, and a job whose spec cannot be read any more, as the core sees them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.controller.cluster.orphaned_allocations import orphaned_allocations, unreadable_job
+from cotenant.controller.informers.job_record import JobId, read_job
+from cotenant.core.model.lifecycle import Phase
+from tests.controller.builders import T0, UID, admitted, exited, job_document, placement_on, pod, server
+
+JOB = JobId("red", "train", UID)
+
+
+def test_the_pods_of_one_attempt_are_one_job_that_is_leaving() -> None:
+    left = [replace(pod(rank, node=node), cpu_milli=1500, memory_mib=1000) for rank, node in ((1, "n2"), (0, "n1"))]
+    (found,) = orphaned_allocations(left, JOB).values()
+    assert found.key == f"red/train#{UID}-1"
+    assert (found.uid, found.namespace, found.queue) == (UID, "red", "red")
+    assert found.placement is not None
+    assert [part.node for part in found.placement.nodes] == ["n1", "n2"]
+    assert (found.workers_min, found.workers_max) == (2, 2)
+    assert (found.cpu_milli, found.memory_mib) == (1500, 1000)
+    assert (found.evicting, found.preemptible, found.submitted_at, found.admitted_at) == (True, False, 0.0, 0.0)
+
+
+def test_each_attempt_is_one_of_its_own() -> None:
+    found = orphaned_allocations([pod(0), pod(0, attempt=2, node="n2")], JOB)
+    assert sorted(found) == [f"red/train#{UID}-1", f"red/train#{UID}-2"]
+
+
+def test_pods_that_have_ended_and_servers_hold_no_gpus() -> None:
+    assert orphaned_allocations([pod(0, end=exited(0)), server(nodes=1)], JOB) == {}
+
+
+def test_a_job_whose_spec_cannot_be_read_keeps_its_placement_and_is_not_moved() -> None:
+    record = replace(read_job(job_document()), status=admitted(Phase.RUNNING, ("n1", 2)))
+    placement = placement_on(("n1", 2))
+    job = unreadable_job(record, placement)
+    assert (job.key, job.uid, job.queue, job.placement) == ("red/train", UID, "", placement)
+    assert (job.workers_min, job.workers_max, job.submitted_at, job.admitted_at) == (2, 2, 0.0, T0)
+    assert (job.preemptible, job.evicting) == (False, False)
