@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes.client import Configuration
 
-from cotenant.controller.client.credentials import NoClusterError, load_configuration
+from cotenant.controller.client.credentials import load_configuration
 from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import (
     EVENTS,
@@ -26,7 +26,6 @@ from cotenant.controller.client.rest import PAGE, RestKube, RetryPolicy, priorit
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
-pytestmark = pytest.mark.cluster
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 HASTY = RetryPolicy(attempts=2, call_timeout_s=2.0, first_backoff_s=0.01)
 
@@ -45,6 +44,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
+@pytest.mark.cluster
 async def test_every_outcome_of_every_verb(api_server: Cluster) -> None:
     async with client(api_server) as kube:
         made = await kube.create(CONFIG_MAPS, config_map("one", a="1"), "default")
@@ -73,6 +73,7 @@ async def test_every_outcome_of_every_verb(api_server: Cluster) -> None:
     assert (read.document["data"], version_of(changed.document) > version_of(made.document)) == ({"a": "2"}, True)
 
 
+@pytest.mark.cluster
 async def test_a_list_is_whole_although_it_comes_in_pages(api_server: Cluster) -> None:
     async with client(api_server) as kube:
         names = [f"page-{index:04d}" for index in range(PAGE + 20)]
@@ -84,12 +85,14 @@ async def test_a_list_is_whole_although_it_comes_in_pages(api_server: Cluster) -
     assert sorted(item["metadata"]["name"] for item in listing.items) == names
 
 
+@pytest.mark.cluster
 async def test_a_resource_that_is_not_installed_is_named_with_a_hint(api_server: Cluster) -> None:
     async with client(api_server) as kube:
         with pytest.raises(UnreachableError, match=r"list of things refused \(404\).*CustomResourceDefinition"):
             await kube.list(Resource("example.com", "v1", "things"))
 
 
+@pytest.mark.cluster
 async def test_credentials_that_are_not_taken_any_more_are_read_again(api_server: Cluster) -> None:
     given: list[Configuration] = []
 
@@ -106,6 +109,7 @@ async def test_credentials_that_are_not_taken_any_more_are_read_again(api_server
     assert ([reply.outcome for reply in replies], len(given)) == ([Outcome.MISSING] * 5, 2)
 
 
+@pytest.mark.cluster
 async def test_a_replica_that_does_not_lead_reads_but_its_writes_are_not_sent(api_server: Cluster) -> None:
     async with client(api_server, before_write=Fence(lambda: False).check) as kube:
         with pytest.raises(FencedError):
@@ -114,6 +118,7 @@ async def test_a_replica_that_does_not_lead_reads_but_its_writes_are_not_sent(ap
     assert read.outcome is Outcome.MISSING
 
 
+@pytest.mark.cluster
 async def test_a_server_that_does_not_answer_is_an_error_that_says_which_call(api_server: Cluster) -> None:
     def nobody() -> Configuration:
         configuration = loaded(api_server)
@@ -130,10 +135,3 @@ async def test_a_server_that_does_not_answer_is_an_error_that_says_which_call(ap
 def test_commits_go_before_pods_and_pods_before_events() -> None:
     calls = [("POST", EVENTS), ("GET", SECRETS), ("POST", SECRETS), ("DELETE", SECRETS), ("PATCH", SECRETS)]
     assert [priority_of(method, resource.path("red")) for method, resource in calls] == [2, 1, 1, 0, 0]
-
-
-def test_without_a_cluster_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", "/nonexistent")
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(NoClusterError, match="set KUBECONFIG, or run in a pod"):
-        load_configuration()

@@ -1,4 +1,4 @@
-"""Leader election on a real Lease of the real API server; time is the test's own, so nothing waits."""
+"""Leader election on a Lease of the double and of the real API server; time is the test's own, so nothing waits."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from kubernetes.client import Configuration
 
 from cotenant.controller.client.credentials import load_configuration
-from cotenant.controller.client.kube import LEASES
+from cotenant.controller.client.kube import LEASES, Kube
 from cotenant.controller.client.rest import RestKube
 from cotenant.controller.leader.election import LeaderElector, LeaseTimes
-
-if TYPE_CHECKING:
-    from cotenant_local.cluster.lifecycle import Cluster
+from tests.support.fake_kube import FakeKube
 
 TIMES = LeaseTimes()
 
@@ -30,43 +27,44 @@ class Clock:
         return self.now
 
 
-@asynccontextmanager
-async def client(cluster: Cluster) -> AsyncIterator[RestKube]:
-    async with RestKube(lambda: load_configuration(str(cluster.kubeconfig))) as kube:
-        yield kube
+@pytest.fixture(params=["double", pytest.param("real", marks=pytest.mark.cluster)])
+async def kube(request: pytest.FixtureRequest) -> AsyncIterator[Kube]:
+    if request.param == "double":
+        yield FakeKube()
+        return
+    cluster = request.getfixturevalue("api_server")
+    async with RestKube(lambda: load_configuration(str(cluster.kubeconfig))) as client:
+        yield client
 
 
-def replica(kube: RestKube, name: str, lease: str, clock: Clock) -> LeaderElector:
+def replica(kube: Kube, name: str, lease: str, clock: Clock) -> LeaderElector:
     return LeaderElector(kube, namespace="default", name=lease, identity=name, clock=clock)
 
 
-async def holder(kube: RestKube, lease: str) -> str:
+async def holder(kube: Kube, lease: str) -> str:
     found = await kube.get(LEASES, lease, "default")
     return str(found.document["spec"]["holderIdentity"])
 
 
 @asynccontextmanager
-async def pair(cluster: Cluster, lease: str) -> AsyncIterator[tuple[Clock, LeaderElector, LeaderElector, RestKube]]:
+async def pair(kube: Kube, lease: str) -> AsyncIterator[tuple[Clock, LeaderElector, LeaderElector]]:
     """Replica one, that has taken the Lease, and replica two, that has seen it taken."""
     clock = Clock()
-    async with client(cluster) as kube:
-        one, two = (replica(kube, name, lease, clock) for name in ("one", "two"))
-        await one.try_acquire_or_renew()
-        await two.try_acquire_or_renew()
-        yield clock, one, two, kube
+    one, two = (replica(kube, name, lease, clock) for name in ("one", "two"))
+    await one.try_acquire_or_renew()
+    await two.try_acquire_or_renew()
+    yield clock, one, two
 
 
-@pytest.mark.cluster
-async def test_the_first_leads_and_the_second_does_not(api_server: Cluster) -> None:
-    async with pair(api_server, "first") as (_, one, two, kube):
+async def test_the_first_leads_and_the_second_does_not(kube: Kube) -> None:
+    async with pair(kube, "first") as (_, one, two):
         assert (one.is_leader, two.is_leader, await holder(kube, "first")) == (True, False, "one")
 
 
-@pytest.mark.cluster
 async def test_a_leader_that_is_killed_is_replaced_when_its_lease_has_not_moved_for_its_whole_length(
-    api_server: Cluster,
+    kube: Kube,
 ) -> None:
-    async with pair(api_server, "killed") as (clock, one, two, kube):
+    async with pair(kube, "killed") as (clock, one, two):
         clock.now += TIMES.lease_s - 0.1
         await two.try_acquire_or_renew()
         early = two.is_leader
@@ -75,9 +73,8 @@ async def test_a_leader_that_is_killed_is_replaced_when_its_lease_has_not_moved_
         assert (early, two.is_leader, one.is_leader, await holder(kube, "killed")) == (False, True, False, "two")
 
 
-@pytest.mark.cluster
-async def test_a_leader_that_is_killed_and_comes_back_waits_like_everybody_else(api_server: Cluster) -> None:
-    async with pair(api_server, "back") as (clock, _, two, kube):
+async def test_a_leader_that_is_killed_and_comes_back_waits_like_everybody_else(kube: Kube) -> None:
+    async with pair(kube, "back") as (clock, _, two):
         again = replica(kube, "one_again", "back", clock)
         clock.now += 3.0
         await again.try_acquire_or_renew()
@@ -88,18 +85,16 @@ async def test_a_leader_that_is_killed_and_comes_back_waits_like_everybody_else(
         assert (early, again.is_leader, two.is_leader, await holder(kube, "back")) == (False, False, True, "two")
 
 
-@pytest.mark.cluster
-async def test_a_leader_that_cannot_renew_stops_before_another_may_start(api_server: Cluster) -> None:
-    async with pair(api_server, "fenced") as (clock, one, two, _):
+async def test_a_leader_that_cannot_renew_stops_before_another_may_start(kube: Kube) -> None:
+    async with pair(kube, "fenced") as (clock, one, two):
         clock.now += TIMES.renew_deadline_s
         await two.try_acquire_or_renew()
         assert (one.is_leader, two.is_leader) == (False, False)
         assert TIMES.renew_deadline_s < TIMES.lease_s
 
 
-@pytest.mark.cluster
-async def test_a_leader_that_renews_stays_leader_whatever_time_passes(api_server: Cluster) -> None:
-    async with pair(api_server, "renewed") as (clock, one, two, _):
+async def test_a_leader_that_renews_stays_leader_whatever_time_passes(kube: Kube) -> None:
+    async with pair(kube, "renewed") as (clock, one, two):
         led = []
         for _ in range(20):
             clock.now += TIMES.poll_s
@@ -109,25 +104,22 @@ async def test_a_leader_that_renews_stays_leader_whatever_time_passes(api_server
         assert led == [(True, False)] * 20
 
 
-@pytest.mark.cluster
-async def test_a_lease_that_is_released_is_taken_at_once(api_server: Cluster) -> None:
-    async with pair(api_server, "released") as (_, one, two, kube):
+async def test_a_lease_that_is_released_is_taken_at_once(kube: Kube) -> None:
+    async with pair(kube, "released") as (_, one, two):
         await one.release()
         await two.try_acquire_or_renew()
         assert (one.is_leader, two.is_leader, await holder(kube, "released")) == (False, True, "two")
 
 
-@pytest.mark.cluster
 @pytest.mark.parametrize("deleted", [True, False], ids=["deleted", "emptied"])
-async def test_a_lease_that_somebody_takes_from_its_leader_is_not_free_at_once(
-    api_server: Cluster, deleted: bool
-) -> None:
+async def test_a_lease_that_somebody_takes_from_its_leader_is_not_free_at_once(kube: Kube, deleted: bool) -> None:
     name = "deleted" if deleted else "emptied"
-    async with pair(api_server, name) as (clock, one, two, kube):
+    async with pair(kube, name) as (clock, one, two):
         if deleted:
             await kube.delete(LEASES, name, "default")
         else:
-            await kube.patch(LEASES, name, {"spec": None}, namespace="default")
+            fields = ("holderIdentity", "leaseDurationSeconds", "acquireTime", "renewTime", "leaseTransitions")
+            await kube.patch(LEASES, name, {"spec": dict.fromkeys(fields)}, namespace="default")
         await two.try_acquire_or_renew()
         at_once = (one.is_leader, two.is_leader)
         clock.now += TIMES.lease_s
@@ -135,9 +127,8 @@ async def test_a_lease_that_somebody_takes_from_its_leader_is_not_free_at_once(
         assert (at_once, one.is_leader, two.is_leader, await holder(kube, name)) == ((True, False), False, True, "two")
 
 
-@pytest.mark.cluster
-async def test_a_leader_whose_lease_was_deleted_makes_it_anew_and_leads_on(api_server: Cluster) -> None:
-    async with pair(api_server, "anew") as (clock, one, two, kube):
+async def test_a_leader_whose_lease_was_deleted_makes_it_anew_and_leads_on(kube: Kube) -> None:
+    async with pair(kube, "anew") as (clock, one, two):
         await kube.delete(LEASES, "anew", "default")
         clock.now += TIMES.poll_s
         await one.try_acquire_or_renew()
@@ -145,22 +136,19 @@ async def test_a_leader_whose_lease_was_deleted_makes_it_anew_and_leads_on(api_s
         assert (one.is_leader, two.is_leader, await holder(kube, "anew")) == (True, False, "one")
 
 
-@pytest.mark.cluster
-async def test_a_leader_that_was_replaced_while_it_slept_learns_it_from_its_next_renewal(api_server: Cluster) -> None:
-    async with pair(api_server, "slept") as (clock, one, two, kube):
+async def test_a_leader_that_was_replaced_while_it_slept_learns_it_from_its_next_renewal(kube: Kube) -> None:
+    async with pair(kube, "slept") as (clock, one, two):
         clock.now += TIMES.lease_s
         await two.try_acquire_or_renew()
         await one.try_acquire_or_renew()
         assert (one.is_leader, two.is_leader, await holder(kube, "slept")) == (False, True, "two")
 
 
-@pytest.mark.cluster
-async def test_of_many_that_start_together_exactly_one_leads(api_server: Cluster) -> None:
+async def test_of_many_that_start_together_exactly_one_leads(kube: Kube) -> None:
     clock = Clock()
-    async with client(api_server) as kube:
-        replicas = [replica(kube, f"r{index}", "crowd", clock) for index in range(8)]
-        await asyncio.gather(*(one.try_acquire_or_renew() for one in replicas))
-        assert sum(one.is_leader for one in replicas) == 1
+    replicas = [replica(kube, f"r{index}", "crowd", clock) for index in range(8)]
+    await asyncio.gather(*(one.try_acquire_or_renew() for one in replicas))
+    assert sum(one.is_leader for one in replicas) == 1
 
 
 async def read_in_silence(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
