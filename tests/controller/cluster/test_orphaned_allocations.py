@@ -7,6 +7,7 @@ from dataclasses import replace
 from cotenant.controller.cluster.orphaned_allocations import orphaned_allocations, unreadable_job
 from cotenant.controller.informers.job_record import JobId, read_job
 from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.objects import NodePlacement
 from tests.controller.builders import T0, UID, admitted, exited, job_document, placement_on, pod, server
 
 JOB = JobId("red", "train", UID)
@@ -22,6 +23,19 @@ def test_the_pods_of_one_attempt_are_one_job_that_is_leaving() -> None:
     assert (found.workers_min, found.workers_max) == (2, 2)
     assert (found.cpu_milli, found.memory_mib) == (1500, 1000)
     assert (found.evicting, found.preemptible, found.submitted_at, found.admitted_at) == (True, False, 0.0, 0.0)
+
+
+def test_a_pod_with_one_rank_is_one_worker() -> None:
+    (found,) = orphaned_allocations([replace(pod(0), cpu_milli=1500, memory_mib=1000)], JOB).values()
+    assert (found.workers_min, found.cpu_milli, found.memory_mib) == (1, 1500, 1000)
+
+
+def test_a_pod_whose_annotation_names_no_rank_counts_as_one_worker() -> None:
+    bare = pod(0)
+    assert bare.worker is not None
+    worker = replace(bare.worker, placement=NodePlacement(node="n1", ranks=()))
+    (found,) = orphaned_allocations([replace(bare, worker=worker, cpu_milli=1500)], JOB).values()
+    assert (found.workers_min, found.cpu_milli) == (1, 1500)
 
 
 def test_each_attempt_is_one_of_its_own() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS
-from cotenant.controller.cluster.placement_validation import pod_contradiction, shape_error
+from cotenant.controller.cluster.placement_validation import pod_contradiction, server_count_error, shape_error
+from cotenant.controller.informers.job_record import read_job
 from cotenant.controller.manifests.placement_annotation import placement_to_json
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GpuRequest, Job, NodePlacement, Placement, Sharing
@@ -18,11 +19,13 @@ from tests.controller.builders import (
     UID,
     ObservedCluster,
     admitted,
+    exited,
     job_document,
     new_cluster,
     placement_on,
     pod,
     pod_document,
+    server,
 )
 
 
@@ -49,10 +52,19 @@ def part(name: str, *ranks: int) -> NodePlacement:
         (Placement(nodes=(part("n1", 0), part("n2", 0))), "the ranks are not 0, 1, 2"),
         (Placement(nodes=(part("n1", 1), part("n2", 0))), "the ranks are not 0, 1, 2"),
         (Placement(nodes=(part("n1", 0), part("n1", 1))), "a node is named twice"),
+        (Placement(nodes=(part("n1", 0, 1), part("n2"))), "the ranks are not 0, 1, 2"),
         (placement_on(("n1", 3)), "it has 3 ranks, and the job has 2 workers"),
         (placement_on(("n1", 1)), "it has 1 ranks, and the job has 2 workers"),
     ],
-    ids=["as decided", "a rank twice", "ranks out of order", "a node twice", "a rank too many", "a rank too few"],
+    ids=[
+        "as decided",
+        "a rank twice",
+        "ranks out of order",
+        "a node twice",
+        "a node without ranks",
+        "a rank too many",
+        "a rank too few",
+    ],
 )
 def test_a_placement_that_no_decision_looks_like_is_told_from_one_that_may_be(placement: Placement, says: str) -> None:
     asked = replace(job("red/a", placement), workers_min=2, workers_max=2)
@@ -107,3 +119,39 @@ def test_only_what_is_to_run_is_held_against_the_books(phase: Phase) -> None:
     status = admitted(Phase.EVICTING, ("nowhere", 2)).model_copy(update={"phase": phase})
     seen = world_with(status)
     assert not seen.view.placements.error(seen.cache.jobs["red/train"], T0 + 100)
+
+
+def test_a_server_was_given_no_gpus_and_contradicts_nothing() -> None:
+    assert pod_contradiction(placement_on(("n1", 1)), [server(nodes=1)]) is None
+
+
+def test_a_pod_that_has_ended_contradicts_nothing() -> None:
+    assert pod_contradiction(placement_on(("n2", 1)), [pod(0, end=exited(0))]) is None
+
+
+def test_a_job_without_a_placement_has_no_servers_too_many() -> None:
+    assert server_count_error(read_job(job_document())) is None
+
+
+def error_of(seen: ObservedCluster) -> str | None:
+    return seen.view.placements.error(seen.cache.jobs["red/train"], T0 + 100)
+
+
+@pytest.mark.parametrize(
+    ("phase", "pods", "checked"),
+    [
+        (Phase.STARTING, 0, True),
+        (Phase.STARTING, 1, True),
+        (Phase.STARTING, 2, False),
+        (Phase.RUNNING, 0, False),
+    ],
+    ids=["no pods yet", "one of two pods", "all pods", "it runs"],
+)
+def test_gpus_are_looked_for_as_long_as_pods_have_to_be_made(phase: Phase, pods: int, checked: bool) -> None:
+    nodes = ("n1", "n2")
+    made = [pod_document(rank, node=nodes[rank], status={"phase": "Running"}) for rank in range(pods)]
+    for rank, document in enumerate(made):
+        given = placement_on(("n1", 1), ("n2", 1)).nodes[rank]
+        document["metadata"]["annotations"][ANNOTATION_PLACEMENT] = placement_to_json(given)
+    error = error_of(world_with(admitted(phase, ("n1", 1), ("n2", 1)), *made))
+    assert error == ("there is no node n1 with GPUs" if checked else None)

@@ -346,3 +346,19 @@ RUNNING = [
 def test_a_job_that_holds_its_gpus(case: Case) -> None:
     check(case)
     check_written_once(case)
+
+
+def test_objects_that_are_refused_for_good_are_the_last_exit_without_a_code_of_the_program() -> None:
+    status = reconcile(observed(admitted(Phase.STARTING, *ONE), creation_rejection="denied"), Settings()).status
+    assert status is not None
+    assert status.last_exit is not None
+    assert (status.last_exit.code, status.last_exit.reason, status.last_exit.message) == (-1, "Refused", "denied")
+
+
+def test_a_rank_that_sees_other_gpus_is_an_exit_without_a_code_of_the_program() -> None:
+    status = reconcile(
+        observed(admitted(Phase.RUNNING, *ONE), pod(ready=True), isolation_mismatch="x"), Settings()
+    ).status
+    assert status is not None
+    assert status.last_exit is not None
+    assert (status.last_exit.code, status.last_exit.reason, status.last_exit.message) == (-1, "IsolationMismatch", "x")
