@@ -6,10 +6,13 @@ import pytest
 
 from cotenant import names
 from cotenant.api.resources.gpunodes import Violation
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.informers.disruption import Disruption
+from cotenant.controller.lifecycle.observation import EventToRecord, Observation
+from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.core.model.lifecycle import Phase
 from tests.controller.builders import T0, admitted, exited, observed, pod, server
-from tests.controller.lifecycle.reconcile_cases import ONE, TWO, Case, check, check_written_once
+from tests.controller.lifecycle.reconcile_cases import ONE, SETTINGS, TWO, Case, check, check_written_once
 
 OVER = Violation(pod_uid="pod-1-0", uuid="GPU-n1-0", memory_mib=40_000, quota_mib=32_768, since=T0)
 
@@ -348,8 +351,52 @@ def test_a_job_that_holds_its_gpus(case: Case) -> None:
     check_written_once(case)
 
 
+def event_of(o: Observation) -> EventToRecord:
+    event = reconcile(o, SETTINGS).event
+    assert event is not None
+    return event
+
+
+@pytest.mark.parametrize(
+    ("o", "reason", "warning"),
+    [
+        (observed(admitted(Phase.STARTING, *ONE), pod(ready=True)), "Running", False),
+        (observed(admitted(Phase.RUNNING, *ONE), pod(ready=True), spec={"suspend": True}), "Suspended", False),
+        (observed(TrainingJobStatus(phase=Phase.RUNNING, attempts=1), pod(ready=True)), "PlacementLost", True),
+        (observed(admitted(Phase.RUNNING, *ONE), pod(ready=True), error="is held"), "PlacementImpossible", True),
+        (
+            observed(admitted(Phase.RUNNING, *ONE), pod(ready=True), violations={"pod-1-0": OVER}),
+            "GPUMemoryQuotaExceeded",
+            True,
+        ),
+        (observed(admitted(Phase.STARTING, *ONE), pod(), creation_delay="no quota"), "NotCreated", True),
+    ],
+    ids=["up", "suspended", "placement removed", "placement edited", "over its GPU memory", "pods cannot be made"],
+)
+def test_what_a_tenant_has_to_see_is_a_warning(o: Observation, reason: str, warning: bool) -> None:
+    event = event_of(o)
+    assert (event.reason, event.warning) == (reason, warning)
+
+
+def test_servers_are_named_beside_the_workers_that_run() -> None:
+    status = admitted(Phase.STARTING, *ONE, servers=1)
+    event = event_of(observed(status, pod(ready=True), server(nodes=1, ready=True)))
+    assert event.message == "2 workers running in 1 pod, 1 parameter server beside them"
+
+
+def test_the_first_start_is_kept_over_later_ones() -> None:
+    first = reconcile(observed(admitted(Phase.STARTING, *ONE), pod(ready=True), now=T0 + 5), SETTINGS).status
+    assert first is not None
+    assert first.started_at is not None
+    assert first.started_at.timestamp() == T0 + 5
+    again = admitted(Phase.STARTING, *ONE, started_at=first.started_at)
+    later = reconcile(observed(again, pod(ready=True), now=T0 + 50), SETTINGS).status
+    assert later is not None
+    assert later.started_at == first.started_at
+
+
 def test_objects_that_are_refused_for_good_are_the_last_exit_without_a_code_of_the_program() -> None:
-    status = reconcile(observed(admitted(Phase.STARTING, *ONE), creation_rejection="denied"), Settings()).status
+    status = reconcile(observed(admitted(Phase.STARTING, *ONE), creation_rejection="denied"), SETTINGS).status
     assert status is not None
     assert status.last_exit is not None
     assert (status.last_exit.code, status.last_exit.reason, status.last_exit.message) == (-1, "Refused", "denied")
@@ -357,7 +404,7 @@ def test_objects_that_are_refused_for_good_are_the_last_exit_without_a_code_of_t
 
 def test_a_rank_that_sees_other_gpus_is_an_exit_without_a_code_of_the_program() -> None:
     status = reconcile(
-        observed(admitted(Phase.RUNNING, *ONE), pod(ready=True), isolation_mismatch="x"), Settings()
+        observed(admitted(Phase.RUNNING, *ONE), pod(ready=True), isolation_mismatch="x"), SETTINGS
     ).status
     assert status is not None
     assert status.last_exit is not None
