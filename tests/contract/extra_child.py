@@ -6,6 +6,7 @@ alone. Prints a JSON object: module → the error of its import, for those that 
 
 import importlib
 import importlib.abc
+import importlib.machinery
 import importlib.metadata
 import json
 import re
@@ -22,10 +23,19 @@ def canonical(name: str) -> str:
 class Hidden(importlib.abc.MetaPathFinder):
     def __init__(self, names: set[str]) -> None:
         self._names = names
+        self._environment = set(sys.path)
 
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-        if fullname.partition(".")[0] in self._names:
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in self._names:
+            return None
+        # A distribution may carry a copy of another in a folder that it puts on the path: Ray does so with psutil.
+        carried = [entry for entry in sys.path if entry not in self._environment]
+        spec = importlib.machinery.PathFinder.find_spec(fullname, carried)
+        if spec is None:
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+        return spec
 
 
 def main() -> None:

@@ -7,11 +7,11 @@ the same result from the same documents.
 
 from __future__ import annotations
 
+from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.admitted import reconcile_admitted
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
 from cotenant.controller.lifecycle.termination import SUSPENDED_MESSAGE, reconcile_evicting
-from cotenant.controller.lifecycle.ttl_after_finished import reconcile_finished
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import HOLDING, TERMINAL, LifecycleEvent, Phase
 
@@ -22,7 +22,7 @@ def reconcile(o: Observation, settings: Settings) -> ReconcileResult:
         return ReconcileResult(delete_pods=o.stoppable)
     # 2. Succeeded or failed: nothing of it may run, and in the end the document goes.
     if o.phase in TERMINAL:
-        return reconcile_finished(o)
+        return _reconcile_finished(o)
     # 3. Asked to leave: it holds its GPUs until its last pod is gone.
     if o.phase is Phase.EVICTING:
         return reconcile_evicting(o)
@@ -31,6 +31,17 @@ def reconcile(o: Observation, settings: Settings) -> ReconcileResult:
         return reconcile_admitted(o, settings)
     # 5. Pending, suspended or invalid: it holds nothing, and waits for the scheduler or for an edit.
     return _reconcile_waiting(o)
+
+
+def _reconcile_finished(o: Observation) -> ReconcileResult:
+    """`spec.ttlAfterFinished`: end the pods that are left; delete the job once its time is over."""
+    ttl_s = o.spec.ttl_after_finished if o.spec else None
+    ended_at = unix_seconds(o.status.finished_at)
+    if ttl_s is None or ended_at is None:
+        return ReconcileResult(delete_pods=o.stoppable)
+    if o.now >= ended_at + ttl_s:
+        return ReconcileResult(delete_pods=o.stoppable, delete_job=True)
+    return ReconcileResult(delete_pods=o.stoppable, requeue_at=ended_at + ttl_s)
 
 
 def _reconcile_waiting(o: Observation) -> ReconcileResult:
