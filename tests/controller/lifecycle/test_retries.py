@@ -132,3 +132,8 @@ def test_faults_in_a_row_are_counted_anew_since_the_job_saved_something_new(
 )
 def test_a_message_names_the_rank_and_where_it_was_once(seen: ExitStatus, message: str) -> None:
     assert exit_message(seen) == message
+
+
+def test_a_job_whose_spec_cannot_be_read_has_no_retries_to_speak_of() -> None:
+    o = observed(admitted(Phase.RUNNING, ("n1", 1)), problem="spec.gpu: is required")
+    assert decide(o, OWN, SETTINGS).message == "rank 0 ended with 3"
