@@ -76,3 +76,10 @@ def test_another_end_is_not_explained_by_an_obstacle() -> None:
     ending = pod_exits.ending(o, SETTINGS)
     assert ending is not None
     assert "ErrImagePull" not in ending.message
+
+
+def test_of_several_missing_pods_the_first_is_named_with_its_node() -> None:
+    ending = pod_exits.ending(observed(admitted(Phase.RUNNING, *TWO, servers=1), UP[0]), SETTINGS)
+    assert ending is not None
+    assert ending.fields["last_exit"].node == "n2"
+    assert ending.message.startswith("pod train-1-1 on node n2 was deleted by somebody")

@@ -2,8 +2,10 @@
 
 import pytest
 
-from cotenant.contract import Progress
-from cotenant.controller.lifecycle.progress import coarse, summary
+from cotenant.contract import Progress, Termination
+from cotenant.controller.lifecycle.progress import coarse, final_progress, progress_update, summary
+from cotenant.controller.lifecycle.status_transitions import moment
+from tests.controller.builders import T0
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,31 @@ def test_remaining_time_is_shown_by_tens_of_seconds_from_a_minute_on_and_by_minu
     seconds: int, shown: int
 ) -> None:
     assert coarse(seconds) == shown
+
+
+def test_progress_that_the_status_has_already_is_not_written_again() -> None:
+    progress = Progress(state="training", step=7, of=10)
+    first = progress_update(None, progress, T0)
+    assert first is not None
+    assert first.updated_at == moment(T0)
+    assert progress_update(first, progress, T0 + 60) is None
+    moved = progress_update(first, Progress(state="training", step=8, of=10), T0 + 60)
+    assert moved is not None
+    assert (moved.step, moved.updated_at) == (8, moment(T0 + 60))
+
+
+def test_the_time_of_progress_is_that_of_the_launcher_where_it_has_one() -> None:
+    written = progress_update(None, Progress(state="training", updated_at=T0 + 5), T0 + 60)
+    assert written is not None
+    assert written.updated_at == moment(T0 + 5)
+
+
+def test_the_last_step_is_that_of_the_termination_and_without_one_what_was_known() -> None:
+    known = summary(Progress(state="training", step=7, of=10, metrics={"loss": 0.5}))
+    ended = Termination(node_rank=0, attempt=1, code=0, reason="", step=10, of=10)
+    final = final_progress(known, ended, T0)
+    assert final is not None
+    assert (final.step, final.percent, final.state, final.metrics) == (10, 100, "done", {"loss": 0.5})
+    assert final.updated_at == moment(T0)
+    silent = Termination(node_rank=0, attempt=1, code=0, reason="")
+    assert final_progress(known, None, T0) is final_progress(known, silent, T0) is known

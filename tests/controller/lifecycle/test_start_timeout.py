@@ -86,3 +86,11 @@ def test_it_is_given_up_after_so_many_faults_of_the_platform(faults: int, given_
     assert isinstance(ending, Finish) is given_up
     if isinstance(ending, Eviction):
         assert ending.fields["faults"] == faults + 1
+
+
+def test_a_gang_that_is_given_up_has_an_exit_without_a_code_of_the_program() -> None:
+    status = admitted(Phase.STARTING, *TWO, faults=2)
+    ending = start_timeout.ending(observed(status, now=T0 + 300), SETTINGS)
+    assert ending is not None
+    last = ending.fields["last_exit"]
+    assert (last.code, last.reason, last.at.timestamp()) == (-1, "StartTimeout", T0 + 300)

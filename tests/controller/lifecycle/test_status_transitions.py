@@ -126,3 +126,11 @@ def test_excluded_nodes_are_kept_until_their_time_and_the_newest_reason_counts()
     second = status_transitions.excluded(TrainingJobStatus(excluded_nodes=first), {"n2": "dead"}, T0 + 20, T0 + 9)
     assert [(one.node, one.reason) for one in second] == [("n1", "late"), ("n2", "dead")]
     assert status_transitions.excluded(TrainingJobStatus(excluded_nodes=first), {}, T0 + 20, T0 + 10) == ()
+
+
+@pytest.mark.parametrize("change", ["", "spec.gpu.count: 1"])
+def test_what_would_let_a_job_start_is_shown_where_it_is_known(change: str) -> None:
+    verdict = Verdict(job="red/train", reason=Reason.WAITING_FOR_GPUS, message="", would_start_if=change)
+    pending = status_transitions.waiting(TrainingJobStatus(), verdict, T0).pending
+    assert pending is not None
+    assert pending.would_start_if == (change or None)

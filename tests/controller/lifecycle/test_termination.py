@@ -191,3 +191,13 @@ def test_a_completion_says_where_it_stopped_unless_that_is_the_last_step(step: i
     end = AttemptEnd(outcome=AttemptOutcome.COMPLETED, exit=exit_status(done), pod=done)
     finish = completion(o, end)
     assert (finish.message, finish.fields["results"]) == (message, {"loss": 0.5})
+
+
+def test_a_job_whose_spec_cannot_be_read_has_the_usual_grace_period() -> None:
+    o = observed(
+        admitted(Phase.EVICTING, *ONE),
+        pod(deleting=True),
+        unreachable_nodes={"n1": T0},
+        problem="spec.gpu: is required",
+    )
+    assert reconcile_evicting(o).requeue_at == T0 + 50 + 30 + 60
