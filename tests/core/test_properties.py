@@ -10,15 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.core import schedule
-from cotenant.core.allocation.allocation import AllocationBatch
-from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.placements import union_during_resize
 from cotenant.core.model.objects import GpuRequest, Job, Node, Quota, Sharing, TenantQueue, Topology, TopologyMode
 from cotenant.core.model.plan import Admit, Evict, EvictionKind, Resize
-from cotenant.core.placement import BestFit
-from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.core.state.facts import NodeGone, NodeObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 
 CLASSES = ("A100", "H100")
@@ -313,96 +308,6 @@ def test_only_preemptible_jobs_of_lower_priority_or_borrowers_leave(
                 elif action.kind is EvictionKind.RECLAIMED:
                     assert victim.queue != winner.queue
         toy.finish_evictions()
-
-
-@given(clusters(), st.data())
-def test_books_kept_fact_by_fact_are_the_books_counted_afresh(
-    world: tuple[list[Node], list[TenantQueue], list[Job]], data: st.DataObject
-) -> None:
-    """Any order of facts, plans assumed and forgotten, nodes that change and go."""
-    nodes, queues, jobs = world
-    toy = ToyCluster(nodes, queues, jobs)
-    for _ in range(data.draw(st.integers(1, 8))):
-        match data.draw(st.sampled_from(("cycle", "leave", "end", "forget", "health", "gone", "back"))):
-            case "cycle":
-                toy.cycle()
-            case "leave":
-                toy.finish_evictions()
-            case "end":
-                toy.end(data.draw(st.sampled_from(sorted(job.key for job in jobs))))
-            case "forget":
-                plan = schedule(toy.snapshot())
-                toy.state.assume(plan, toy.now)
-                for action in plan.actions:
-                    toy.state.forget(action)
-            case "health":
-                node = data.draw(st.sampled_from(nodes))
-                toy.state.observe(NodeObserved(replace(node, ready=data.draw(st.booleans()), cpu_milli=70_000)))
-            case "gone":
-                toy.state.observe(NodeGone(data.draw(st.sampled_from(nodes)).name))
-            case "back":
-                toy.state.observe(NodeObserved(data.draw(st.sampled_from(nodes))))
-        snapshot = toy.snapshot()
-        carried, counted = snapshot.accounting, Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
-        assert carried is not None
-        assert carried.ledger.free_memory.tolist() == counted.ledger.free_memory.tolist()
-        assert carried.ledger.same(counted.ledger)
-        assert carried.usage.same(counted.usage)
-        assert carried.shapes == counted.shapes
-        assert schedule(snapshot) == schedule(replace(snapshot, accounting=None))
-
-
-@given(clusters())
-def test_a_trial_that_is_rolled_back_leaves_nothing_behind(
-    world: tuple[list[Node], list[TenantQueue], list[Job]],
-) -> None:
-    toy = ToyCluster(*world)
-    toy.cycle()
-    snapshot = toy.snapshot()
-    standing = Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
-    books = Occupancy(standing.ledger.copy(), standing.usage.copy(), BestFit())
-    holdings = list(standing.allocations.values())
-    with books.trial():
-        bulk = AllocationBatch(holdings)
-        books.release_batch(bulk, 0, len(bulk))
-        for holding in holdings[::2]:
-            books.allocate(holding)
-        with books.trial() as inner:
-            for holding in holdings[::2]:
-                books.release(holding)
-            inner.commit()
-    assert books.ledger.same(standing.ledger)
-    assert books.usage.same(standing.usage)
-    assert books.ledger.sound()
-
-
-@given(clusters(), st.integers(0, 10))
-def test_moving_many_at_once_is_moving_them_one_by_one(
-    world: tuple[list[Node], list[TenantQueue], list[Job]], half: int
-) -> None:
-    toy = ToyCluster(*world)
-    toy.cycle()
-    snapshot = toy.snapshot()
-    standing = Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
-    holdings = list(standing.allocations.values())
-    at_once = Occupancy(standing.ledger.copy(), standing.usage.copy(), BestFit())
-    one_by_one = Occupancy(standing.ledger.copy(), standing.usage.copy(), BestFit())
-
-    bulk = AllocationBatch(holdings[:half])
-    at_once.release_batch(bulk, 0, len(bulk))
-    bulk.extend(holdings[half:])
-    at_once.release_batch(bulk, min(half, len(holdings)), len(bulk))
-    for holding in holdings:
-        one_by_one.release(holding)
-    for holding in holdings[::2]:
-        at_once.allocate(holding)
-    fits = [at_once.fits(holding, whole=False) for holding in holdings]
-
-    assert not any(fit and blocked for fit, blocked in zip(fits, bulk.blocked(at_once.ledger).tolist(), strict=True))
-    for holding in holdings[::2]:
-        at_once.release(holding)
-    assert at_once.ledger.same(one_by_one.ledger)
-    assert at_once.usage.same(one_by_one.usage)
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.lists(st.integers(1, 3), min_size=1, max_size=8), st.booleans())

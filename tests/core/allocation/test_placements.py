@@ -1,0 +1,110 @@
+"""Placements as values: made of assignments, joined and cut; ranks stay contiguous from 0."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.core.allocation.placements import (
+    placement_of,
+    renumber,
+    single_rank,
+    union_during_resize,
+    with_more,
+    without_ranks,
+)
+from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.objects import Placement
+from cotenant.core.placement.gang import NodeAssignment
+from cotenant.core.placement.shapes import Shape
+from cotenant.testing import make_node, make_placement
+
+INVENTORY = Inventory.of([make_node("n1"), make_node("n2"), make_node("n3", gpu_class="A100", memory_mib=40_960)])
+WIDE = make_placement(("n1", [[0], [1]]), ("n2", [[0], [1]]))
+
+
+@pytest.mark.parametrize(
+    ("assignments", "want"),
+    [
+        pytest.param(
+            ((0, ((0,),)), (1, ((0,), (1,)))),
+            make_placement(("n2", [[0], [1]]), ("n1", [[0]])),
+            id="rank 0 lies on the node with most workers",
+        ),
+        pytest.param(
+            ((1, ((1,),)), (0, ((0,),))),
+            make_placement(("n1", [[0]]), ("n2", [[1]])),
+            id="nodes with as many are in order",
+        ),
+        pytest.param(((0, ((1, 0),)),), make_placement(("n1", [[1, 0]])), id="GPUs of a worker keep their order"),
+    ],
+)
+def test_a_placement_is_made_of_assignments(assignments: tuple[NodeAssignment, ...], want: Placement) -> None:
+    assert placement_of(assignments, Shape(), INVENTORY) == want
+
+
+def test_a_share_is_granted_in_the_memory_of_the_gpu_that_it_lies_on() -> None:
+    found = placement_of(((0, ((0,),)), (2, ((1,),))), Shape(whole=False, memory_milli=500), INVENTORY)
+
+    assert [
+        (gpu.uuid, gpu.memory_mib, gpu.compute_milli)
+        for node in found.nodes
+        for rank in node.ranks
+        for gpu in rank.gpus
+    ] == [("GPU-n1-0", 40_960, 500), ("GPU-n3-1", 20_480, 500)]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "want"),
+    [
+        pytest.param((), WIDE, id="none"),
+        pytest.param((3,), make_placement(("n1", [[0], [1]]), ("n2", [[0]])), id="the last"),
+        pytest.param((0,), make_placement(("n1", [[1]]), ("n2", [[0], [1]])), id="the first: the others move up"),
+        pytest.param((2, 3), make_placement(("n1", [[0], [1]])), id="all of a node: the node goes"),
+        pytest.param((0, 1, 2, 3), Placement(nodes=()), id="all"),
+    ],
+)
+def test_ranks_are_left_out(ranks: tuple[int, ...], want: Placement) -> None:
+    assert without_ranks(WIDE, ranks) == want
+
+
+@pytest.mark.parametrize(("rank", "want"), [(0, ("n1", [[0]])), (1, ("n1", [[1]])), (3, ("n2", [[1]]))])
+def test_one_worker_alone_is_rank_0(rank: int, want: tuple[str, list[list[int]]]) -> None:
+    assert single_rank(WIDE, rank) == make_placement(want)
+
+
+def test_workers_are_added_on_nodes_that_the_placement_has_before_new_ones() -> None:
+    found = with_more(make_placement(("n2", [[0]]), ("n1", [[0]])), make_placement(("n3", [[0]]), ("n2", [[1]])))
+
+    assert found == make_placement(("n2", [[0], [1]]), ("n1", [[0]]), ("n3", [[0]]))
+
+
+def test_a_node_without_workers_is_no_part_of_a_placement() -> None:
+    gpus = WIDE.nodes[0].ranks[0].gpus
+
+    assert renumber([("n1", []), ("n2", [gpus])]).nodes[0].node == "n2"
+    assert renumber([]) == Placement(nodes=())
+
+
+@pytest.mark.parametrize(
+    ("now", "leaving", "want"),
+    [
+        pytest.param(WIDE, None, WIDE, id="no resize"),
+        pytest.param(WIDE, WIDE, WIDE, id="a resize to the same"),
+        pytest.param(make_placement(("n1", [[0]])), WIDE, WIDE, id="shrinking holds all that was held"),
+        pytest.param(WIDE, make_placement(("n2", [[1]])), WIDE, id="growing holds all that is coming"),
+        pytest.param(
+            make_placement(("n1", [[0]])),
+            make_placement(("n1", [[1]]), ("n2", [[0]])),
+            make_placement(("n1", [[0], [1]]), ("n2", [[0]])),
+            id="moving holds both",
+        ),
+        pytest.param(
+            make_placement(("n1", [[0], [0], [1]]), milli=200),
+            make_placement(("n1", [[0], [1], [1], [1]]), milli=200),
+            make_placement(("n1", [[0], [0], [1], [1], [1]]), milli=200),
+            id="of shares on one GPU the larger number counts",
+        ),
+    ],
+)
+def test_what_a_resize_holds(now: Placement, leaving: Placement | None, want: Placement) -> None:
+    assert union_during_resize(now, leaving) == want

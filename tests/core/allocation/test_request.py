@@ -1,0 +1,168 @@
+"""Ways in which a job could run, resolved once for all jobs that ask for the same."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from cotenant.core.allocation.request import Option, options_of, request_key
+from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.objects import GpuRequest, Job, Quota, TenantQueue, Topology, TopologyMode
+from cotenant.core.placement.fitting import Tenancy
+from cotenant.core.placement.shapes import Shape
+from cotenant.core.quota.tree import QueueTree
+from cotenant.testing import make_job, make_node, make_placement, make_queue
+
+INVENTORY = Inventory.of(
+    [
+        make_node("a1", gpu_class="A100", memory_mib=40_960, zone="east"),
+        make_node("h1", zone="east"),
+        make_node("h2", zone="west"),
+    ]
+)
+RED = make_queue("red", guaranteed=1)
+JOB = make_job("a")
+
+ALIKE: dict[str, Any] = {
+    "key": "red/other",
+    "uid": "other",
+    "workers_max": 9,
+    "submitted_at": 9.0,
+    "placement": make_placement(("n1", [[0]])),
+    "admitted_at": 9.0,
+    "last_checkpoint_at": 9.0,
+    "expected_runtime_s": 9,
+    "max_runtime_s": 9,
+    "evicting": True,
+    "resizing_from": make_placement(("n1", [[0]])),
+}
+DIFFERENT: dict[str, Any] = {
+    "namespace": "other",
+    "queue": "blue",
+    "user": "ann",
+    "priority": 1,
+    "workers_min": 2,
+    "gpu": GpuRequest(count=2),
+    "cpu_milli": 1,
+    "memory_mib": 1,
+    "topology": Topology("rack", TopologyMode.PREFERRED),
+    "distinct_gpus": False,
+    "preemptible": False,
+    "excluded_nodes": frozenset({"n1"}),
+}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Job)])
+def test_jobs_share_a_request_that_differ_in_nothing_that_a_rule_reads(name: str) -> None:
+    other = replace(JOB, **{name: (ALIKE | DIFFERENT)[name]})
+
+    assert (request_key(other) == request_key(JOB)) is (name in ALIKE)
+
+
+def options(job: Job, *queues: TenantQueue) -> tuple[Option, ...]:
+    return options_of(job, INVENTORY, QueueTree.of(queues or (RED,), INVENTORY))
+
+
+def ways(job: Job, *queues: TenantQueue) -> list[tuple[str, list[str]]]:
+    """Class of each option, and the nodes that may serve."""
+    return [
+        (
+            option.gpu_class,
+            [node.name for node, may in zip(INVENTORY.nodes, option.placement_request.allowed, strict=True) if may],
+        )
+        for option in options(job, *queues)
+    ]
+
+
+ALL = ["a1", "h1", "h2"]
+EAST_ONLY = replace(RED, quotas=(Quota(zone="east", guaranteed=1_000),))
+H100_ONLY = replace(RED, quotas=(Quota(gpu_class="H100", guaranteed=1_000),))
+BOTH_CLASSES = replace(RED, quotas=(Quota(gpu_class="H100"), Quota(gpu_class="A100")))
+
+
+@pytest.mark.parametrize(
+    ("job", "queue", "want"),
+    [
+        pytest.param(JOB, RED, [("", ALL)], id="one worker that names no class chooses freely"),
+        pytest.param(
+            make_job("a", workers=2),
+            RED,
+            [("A100", ALL), ("H100", ALL), ("", ALL)],
+            id="a gang that names none prefers one class and is mixed last",
+        ),
+        pytest.param(
+            make_job("a", workers=(1, 2)),
+            RED,
+            [("A100", ALL), ("H100", ALL), ("", ALL)],
+            id="a job that may grow counts as a gang",
+        ),
+        pytest.param(
+            make_job("a", classes=("H100", "A100")),
+            RED,
+            [("H100", ALL), ("A100", ALL)],
+            id="classes that are named come in the order of preference and are never mixed",
+        ),
+        pytest.param(
+            make_job("a", classes=("B200", "H100")), RED, [("H100", ALL)], id="a class that is not there is left out"
+        ),
+        pytest.param(JOB, H100_ONLY, [("H100", ALL)], id="a class that no line covers is left out"),
+        pytest.param(
+            make_job("a", workers=2),
+            BOTH_CLASSES,
+            [("A100", ALL), ("H100", ALL)],
+            id="under lines that name classes none are mixed",
+        ),
+        pytest.param(make_job("a", zones=("west",)), RED, [("", ["h2"])], id="zones of the job"),
+        pytest.param(JOB, EAST_ONLY, [("", ["a1", "h1"])], id="zones that lines cover"),
+        pytest.param(make_job("a", zones=("west",)), EAST_ONLY, [], id="no zone of the job that a line covers"),
+        pytest.param(make_job("a", zones=("moon",)), RED, [], id="a zone that is not there"),
+        pytest.param(
+            replace(JOB, excluded_nodes=frozenset({"h1", "gone"})),
+            RED,
+            [("", ["a1", "h2"])],
+            id="nodes that failed the job are left out",
+        ),
+        pytest.param(
+            make_job("a", gpu=GpuRequest(memory_mib=50_000)), RED, [("H100", ALL)], id="a class too small for the share"
+        ),
+    ],
+)
+def test_the_ways_to_run_are(job: Job, queue: TenantQueue, want: list[tuple[str, list[str]]]) -> None:
+    assert ways(job, queue) == want
+
+
+def test_lines_of_a_parent_that_name_classes_forbid_a_mix_too() -> None:
+    found = ways(make_job("a", workers=2), replace(RED, parent="top"), replace(BOTH_CLASSES, name="top"))
+
+    assert found == [("A100", ALL), ("H100", ALL)]
+
+
+def test_an_option_has_the_shape_the_tenant_and_the_dearest_cost_of_one_worker() -> None:
+    topology = Topology("rack", TopologyMode.REQUIRED)
+    job = make_job(
+        "a",
+        gpu=GpuRequest(memory_mib=20_480, classes=("H100", "A100"), zones=("east",)),
+        cpu_milli=5,
+        distinct_gpus=False,
+        topology=topology,
+    )
+    first, second = options(job, make_queue("blue"), replace(RED, user_limit=1))
+
+    shape = Shape(whole=False, memory_mib=20_480, cpu_milli=5, classes=("A100", "H100"), only_class="H100")
+    wanted = first.placement_request
+    assert (wanted.shape, wanted.tenancy) == (shape, Tenancy(1, job.gpu.sharing))
+    assert (wanted.distinct, wanted.topology, wanted.unrestricted) == (False, topology, False)
+    assert (first.milli, first.mib, first.buckets, first.limited) == (250, 20_480, (("H100", "east"),), True)
+    assert (second.milli, second.mib, second.buckets) == (500, 20_480, (("A100", "east"),))
+
+
+def test_a_mixed_option_costs_what_its_dearest_class_costs_and_lies_in_the_buckets_of_all() -> None:
+    (mixed,) = options(make_job("a", gpu=GpuRequest(memory_mib=20_480)))
+    (whole,) = options(make_job("a", gpus=2))
+
+    assert (mixed.gpu_class, mixed.milli, mixed.mib, mixed.limited) == ("", 500, 20_480, False)
+    assert mixed.buckets == (("A100", "east"), ("A100", "west"), ("H100", "east"), ("H100", "west"))
+    assert mixed.placement_request.unrestricted
+    assert (whole.milli, whole.mib) == (2_000, 163_840)
