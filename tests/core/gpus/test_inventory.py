@@ -38,7 +38,7 @@ def test_no_nodes_make_arrays_without_rows() -> None:
     inventory = Inventory.of([])
 
     assert inventory.kind.shape == (0, 0)
-    assert inventory.kinds == inventory.zones == inventory.racks == ()
+    assert (inventory.kinds, inventory.zones, inventory.racks) == ((), (), ())
 
 
 def test_a_gpu_is_usable_where_it_is_healthy_and_its_node_takes_new_work() -> None:
@@ -88,8 +88,14 @@ def test_gpus_that_reach_each_other_by_nvlink_share_a_group(
 def test_gpus_that_reach_each_other_through_others_share_a_group() -> None:
     """A chain 0 → 1 → 2, each link named on one side only, and a peer of another node, which is none."""
     node = make_node("n1", gpus=4)
-    peers = (frozenset({"GPU-n1-1"}), frozenset({"GPU-n1-2"}), frozenset(), frozenset({"GPU-n2-0"}))
-    chained = replace(node, gpus=tuple(replace(gpu, peers=near) for gpu, near in zip(node.gpus, peers, strict=True)))
+    links = {0: "GPU-n1-1", 1: "GPU-n1-2", 3: "GPU-n2-0"}
+    chained = replace(
+        node,
+        gpus=tuple(
+            replace(gpu, peers=frozenset({links[gpu.index]}) if gpu.index in links else frozenset())
+            for gpu in node.gpus
+        ),
+    )
 
     assert Inventory.of([chained]).nvlink_group.tolist() == [[0, 0, 0, 3]]
 

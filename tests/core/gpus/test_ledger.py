@@ -38,7 +38,7 @@ def test_a_new_ledger_has_all_that_there_is_and_nothing_where_there_is_no_gpu() 
     assert free.sound()
 
 
-def moved(allocation: NodeAllocation) -> dict[str, object]:
+def moved(allocation: NodeAllocation) -> dict[str, int]:
     """Every number of GPU 1 of the first node after the allocation, and the node's own."""
     free = ledger()
     free.allocate(allocation)
@@ -192,10 +192,10 @@ def test_on_changed_nodes_the_same_holders_leave_the_difference_free() -> None:
     free.allocate(SHARE)
     inventory = free.inventory.patched([make_node("n1", gpus=2, cpu_milli=32_000, host_mib=500_000, ready=False)])
 
-    moved = free.with_inventory(inventory)
+    patched = free.with_inventory(inventory)
     afresh = Ledger(inventory)
     afresh.allocate(SHARE)
 
-    assert moved.same(afresh)
-    assert (moved.free_cpu.tolist(), moved.free_host.tolist()) == ([28_000, 64_000], [499_000, 524_288])
+    assert patched.same(afresh)
+    assert (patched.free_cpu.tolist(), patched.free_host.tolist()) == ([28_000, 64_000], [499_000, 524_288])
     assert free.free_cpu.tolist() == [60_000, 64_000]
