@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from cotenant import names
+from cotenant.api.resources.trainingjob_status import Isolation
 from cotenant.controller.client.kube import GPU_NODES, NODES
 from cotenant.controller.cluster.missing_gpus import KEPT_S
+from cotenant.controller.manifests.gpu_isolation import NodeIsolation
 from cotenant.core.model.objects import NodePlacement, Placement, RankPlacement
 from tests.controller.builders import T0, new_cluster
 
@@ -30,7 +32,7 @@ class Cluster:
         }
         self.observed.cache.put(NODES, document, gone)
 
-    def agent(self, name: str, *uuids: str, at: float = T0, gone: bool = False) -> None:
+    def agent(self, name: str, *uuids: str, at: float | None = T0, gone: bool = False) -> None:
         listed = [{"uuid": uuid, "index": i, "class": "H100", "memoryMiB": 81920} for i, uuid in enumerate(uuids)]
         document = self._document(name, "gpunode") | {
             "apiVersion": names.API_VERSION,
@@ -135,3 +137,16 @@ def test_what_ranks_see_is_not_held_against_a_node_whose_agent_says_nothing() ->
     assert "sees somebody else's" in wrong
     cluster.agent("n1", gone=True)
     assert cluster.observed.view.nodes.isolation_mismatch(placement, seen_by_ranks) is None
+
+
+def test_a_node_whose_agent_has_no_heartbeat_any_more_is_not_ready() -> None:
+    cluster = running()
+    cluster.agent("n1", "a", "b", at=None)
+    cluster.observed.sync(T0 + 1)
+    assert [node.ready for node in cluster.observed.snapshot(T0 + 1).nodes] == [False]
+
+
+def test_a_node_without_an_agent_is_taken_for_one_with_real_gpus() -> None:
+    nodes = running().observed.view.nodes
+    assert nodes.isolation_of("elsewhere") == NodeIsolation(simulated=False, best=Isolation.COOPERATIVE)
+    assert nodes.isolation_of("n1").simulated
