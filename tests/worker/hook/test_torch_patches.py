@@ -37,3 +37,41 @@ def test_that_nccl_was_replaced_is_said_once_whoever_asked_for_it(
     c10d.init_process_group("nccl", **arguments)
     assert asked == ["gloo"]
     assert bool(lines) is said
+
+
+@pytest.mark.parametrize(
+    ("collective", "backend", "want"),
+    [
+        ("gloo", "nccl", "gloo"),
+        ("gloo", "cpu:gloo,cuda:nccl", "cpu:gloo,cuda:gloo"),
+        ("gloo", "nccl2", "gloo"),
+        ("gloo", "cuda:nccl-lazy", "cuda:gloo"),
+        ("gloo", "nccl-legacy", "gloo"),
+        ("gloo", "gloo", "gloo"),
+        ("gloo", None, None),
+        ("nccl", "nccl", "nccl"),
+    ],
+)
+def test_nccl_becomes_gloo_only_where_the_launcher_said_so(
+    monkeypatch: pytest.MonkeyPatch, collective: str, backend: str | None, want: str | None
+) -> None:
+    monkeypatch.setenv("COTENANT_COLLECTIVE", collective)
+    assert torch_patches.substitute_backend(backend) == want
+
+
+@pytest.mark.parametrize(
+    ("config", "want"),
+    [
+        ("cpu:gloo,cuda:gloo", "gloo"),
+        ("cpu:gloo,cuda:nccl", "nccl"),
+        ("cuda:nccl2", "nccl"),
+        ("cpu:gloo", "gloo"),
+        ("cpu:gloo,cuda:ucc", "ucc"),
+    ],
+)
+def test_what_a_process_group_is_made_of_is_read_where_the_model_is(config: str, want: str) -> None:
+    """A group without a named backend has one for each kind of device, and no name of its own."""
+    assert (
+        torch_patches.transport(SimpleNamespace(get_backend_config=lambda: config, get_backend=lambda: "undefined"))
+        == want
+    )

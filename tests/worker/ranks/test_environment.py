@@ -126,6 +126,21 @@ def test_each_framework_finds_its_own_words() -> None:
     assert (env["HOROVOD_RANK"], env["HOROVOD_SIZE"], env["HOROVOD_LOCAL_RANK"]) == ("1", "2", "0")
 
 
+def test_every_rank_knows_its_place_on_horovods_three_axes() -> None:
+    """Simulated GPUs: two ranks on one machine, one on another. Who is second on its machine has no peer across."""
+    job = contract([2, 1])
+    world = world_of(job)
+    axes = ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE")
+    names = (*axes, "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT")
+    found = [[rank_environment(job, world, member)[name] for name in names] for member in world.ranks]
+    meet = ["10.0.0.1", "24002"]
+    assert found == [
+        ["0", "0", "2", "0", "2", "machine-0", *meet],
+        ["1", "1", "2", "0", "1", "machine-0", *meet],
+        ["2", "0", "1", "1", "2", "machine-1", *meet],
+    ]
+
+
 def test_what_would_mislead_a_rank_is_not_inherited() -> None:
     inherited = {
         "RAY_AUTH_TOKEN": "secret",

@@ -2,13 +2,10 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from cotenant.contract import GpuGrant, PodGrant, RankGrant
-from cotenant_worker.hook.cotenant_shim.memory import merged_alloc_conf
-from cotenant_worker.hook.cotenant_shim.torch_patches import substitute_backend, transport
 from cotenant_worker.ranks import memory_limits
 from tests.support.pod_sandbox import contract
 
@@ -117,53 +114,3 @@ def test_a_rank_that_sees_its_whole_pod_is_limited_on_every_gpu_of_it(monkeypatc
     found, _ = memory_limits.memory_limits_of(job)
     assert isinstance(found, dict)
     assert [sorted(json.loads(env["COTENANT_LIMITS"])) for env in found.values()] == [["GPU-a", "GPU-b"]] * 2
-
-
-@pytest.mark.parametrize(
-    ("before", "want"),
-    [
-        ("", "per_process_memory_fraction:0.400000"),
-        ("expandable_segments:True", "expandable_segments:True,per_process_memory_fraction:0.400000"),
-        (
-            "per_process_memory_fraction:1.0,max_split_size_mb:64",
-            "max_split_size_mb:64,per_process_memory_fraction:0.400000",
-        ),
-    ],
-)
-def test_our_limit_is_last_among_the_allocators_settings(before: str, want: str) -> None:
-    assert merged_alloc_conf(before, 0.4) == want
-
-
-@pytest.mark.parametrize(
-    ("collective", "backend", "want"),
-    [
-        ("gloo", "nccl", "gloo"),
-        ("gloo", "cpu:gloo,cuda:nccl", "cpu:gloo,cuda:gloo"),
-        ("gloo", "nccl2", "gloo"),
-        ("gloo", "cuda:nccl-lazy", "cuda:gloo"),
-        ("gloo", "nccl-legacy", "gloo"),
-        ("gloo", "gloo", "gloo"),
-        ("gloo", None, None),
-        ("nccl", "nccl", "nccl"),
-    ],
-)
-def test_nccl_becomes_gloo_only_where_the_launcher_said_so(
-    monkeypatch: pytest.MonkeyPatch, collective: str, backend: str | None, want: str | None
-) -> None:
-    monkeypatch.setenv("COTENANT_COLLECTIVE", collective)
-    assert substitute_backend(backend) == want
-
-
-@pytest.mark.parametrize(
-    ("config", "want"),
-    [
-        ("cpu:gloo,cuda:gloo", "gloo"),
-        ("cpu:gloo,cuda:nccl", "nccl"),
-        ("cuda:nccl2", "nccl"),
-        ("cpu:gloo", "gloo"),
-        ("cpu:gloo,cuda:ucc", "ucc"),
-    ],
-)
-def test_what_a_process_group_is_made_of_is_read_where_the_model_is(config: str, want: str) -> None:
-    """A group without a named backend has one for each kind of device, and no name of its own."""
-    assert transport(SimpleNamespace(get_backend_config=lambda: config, get_backend=lambda: "undefined")) == want

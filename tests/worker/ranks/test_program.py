@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant_worker.ranks.program import Preloads, Program, preloads, program_of, source_file
+from cotenant_worker.ranks.program import Preloads, Program, preloads, program_of, source_file, wants_horovod
 from tests.support.pod_sandbox import contract
 
 PYTHON = "/opt/venv/bin/python3.11"
@@ -147,3 +147,18 @@ def test_launchers_that_tell_a_rank_its_local_rank_on_its_command_line(
 def test_an_interpreter_of_the_image_gets_the_local_rank_behind_its_program() -> None:
     program = Program("exec", ("/usr/bin/python3", "-u", "a.py", "x"), local_rank_option="--local-rank")
     assert program.for_rank("1").argv == ("/usr/bin/python3", "-u", "a.py", "--local-rank=1", "x")
+
+
+@pytest.mark.parametrize(
+    ("source", "launcher", "framework", "want"),
+    [
+        ("import horovod.torch as hvd", "", "", True),
+        ("import torch", "horovodrun", "", True),
+        ("import torch", "", "horovod", True),
+        ("import torch  # not horovod", "torchrun", "pytorch", False),
+    ],
+)
+def test_horovods_rendezvous_is_for_programs_that_use_horovod(
+    source: str, launcher: str, framework: str, want: bool
+) -> None:
+    assert wants_horovod(Program("script", ("train.py",), launcher), source, framework) is want

@@ -15,7 +15,6 @@ import ray
 from ray.exceptions import RayActorError
 
 from cotenant_worker.ray_cluster import driver
-from cotenant_worker.ray_cluster.node_command import ray_environment
 from cotenant_worker.ray_cluster.processes import failure_line
 from cotenant_worker.supervision.messages import KillRanks, PodLost, PodReady, Preempt, Resize
 from tests.support.pod_sandbox import contract
@@ -151,9 +150,3 @@ def test_a_ray_that_never_answers_its_driver_ends_it_when_the_jobs_patience_ends
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 1, done.stderr
     assert failure_line(done.stderr.splitlines()) == "Ray did not answer its driver in time: 0:00:01"
-
-
-def test_a_slow_worker_of_ray_has_the_jobs_patience() -> None:
-    """Ray would give it up after a minute, start no other, and let the driver wait for it."""
-    job = replace(contract([1, 1], command=("x",)), rendezvous_timeout_s=300)
-    assert ray_environment({}, job, home="/tmp")["RAY_worker_register_timeout_seconds"] == "300"
