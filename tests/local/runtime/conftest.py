@@ -1,4 +1,7 @@
-"""One runtime per kind of user for the whole run: as root, and as an ordinary user with one id or a range of them."""
+"""One runtime per kind of user for the whole run: as root, and as an ordinary user with one id or a range of them.
+
+`cri_numbers` is for tests of pure functions, which need the interface's enums and nothing else of it.
+"""
 
 import os
 import pwd
@@ -11,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from cotenant_local.host import user_ids
+from cotenant_local.runtime.interface import proto
 
 from . import sandbox
+from .cri_messages import NUMBERS
 
 
 def ordinary_user(*, ranged: bool) -> sandbox.User | None:
@@ -50,3 +55,8 @@ def node(request: pytest.FixtureRequest) -> Iterator[sandbox.Kubelet]:
         kubelet.channel.close()
         kubelet.process.kill()
         kubelet.process.wait()
+
+
+@pytest.fixture
+def cri_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proto, "pb", NUMBERS)

@@ -2,9 +2,14 @@
 
 import socket
 import struct
+import urllib.parse
 import zlib
 
 from cotenant_local.runtime.streaming import spdy
+
+from .sandbox import Kubelet
+
+EXEC, FORWARD = "v4.channel.k8s.io", "portforward.k8s.io"
 
 
 class Client:
@@ -76,3 +81,8 @@ class Client:
             self.buffer += data
         data, self.buffer = self.buffer[:size], self.buffer[size:]
         return data
+
+
+def visit(node: Kubelet, url: str, protocol: str) -> Client:
+    parts = urllib.parse.urlsplit(url)
+    return Client(node.connect(parts.port or 80), parts.path, protocol)

@@ -10,8 +10,7 @@ import grpc
 import pytest
 
 from cotenant_local.runtime.interface import proto
-
-from .sandbox import Kubelet, wait_for
+from tests.local.runtime.sandbox import Kubelet, wait_for
 
 pytestmark = pytest.mark.sandbox
 

@@ -2,17 +2,22 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 
-from cotenant_local.runtime.interface import proto
+from cotenant_local.runtime.containers import sandboxes
+from cotenant_local.runtime.containers.sandboxes import Sandbox, Sandboxes
+from cotenant_local.runtime.interface import field_support, proto
+from cotenant_local.runtime.interface.config import RuntimeConfig
+from cotenant_local.runtime.interface.unsupported import UnsupportedError
+from cotenant_local.runtime.shim.zygote_client import LaunchError
+from tests.local.runtime.cri_messages import Message
+from tests.local.runtime.sandbox import NODE_ADDRESS, Kubelet, wait_for
 
-from .sandbox import NODE_ADDRESS, Kubelet, wait_for
 
-pytestmark = pytest.mark.sandbox
-
-
+@pytest.mark.sandbox
 def test_pods_have_addresses_of_their_own_and_reach_each_other_and_the_node(node: Kubelet) -> None:
     first, second = node.pod("net-a"), node.pod("net-b")
     server = node.start(first, "python3", "-m", "http.server", "8000")
@@ -26,6 +31,7 @@ def test_pods_have_addresses_of_their_own_and_reach_each_other_and_the_node(node
     node.stop(server)
 
 
+@pytest.mark.sandbox
 def test_a_pod_has_its_host_name_and_the_name_servers_it_was_given(node: Kubelet) -> None:
     dns = proto.pb.DNSConfig(servers=["10.96.0.10"], searches=["default.svc.cluster.local"], options=["ndots:5"])
     pod = node.pod("names", dns_config=dns)
@@ -34,6 +40,7 @@ def test_a_pod_has_its_host_name_and_the_name_servers_it_was_given(node: Kubelet
     assert said.splitlines() == [*wanted, node.address(pod)]
 
 
+@pytest.mark.sandbox
 def test_containers_of_a_pod_share_memory_and_network_but_not_processes(node: Kubelet) -> None:
     pod = node.pod("shares")
     sleeper = node.start(pod, "/bin/sh", "-c", "echo hello > /dev/shm/word; exec sleep 1000", name="sleeper")
@@ -42,6 +49,7 @@ def test_containers_of_a_pod_share_memory_and_network_but_not_processes(node: Ku
     node.stop(sleeper)
 
 
+@pytest.mark.sandbox
 def test_a_pod_that_shares_processes_sees_and_outlives_them(node: Kubelet) -> None:
     pod = node.pod("together", namespaces={"pid": proto.pb.POD})
     together = {"namespace_options": proto.pb.NamespaceOption(pid=proto.pb.POD)}
@@ -55,6 +63,7 @@ def test_a_pod_that_shares_processes_sees_and_outlives_them(node: Kubelet) -> No
     assert sleeping() == "0"  # what it left behind, too
 
 
+@pytest.mark.sandbox
 def test_programs_that_end_at_once_in_a_shared_pid_namespace_are_not_lost(node: Kubelet) -> None:
     pod = node.pod("quick", namespaces={"pid": proto.pb.POD})
     together = {"namespace_options": proto.pb.NamespaceOption(pid=proto.pb.POD)}
@@ -62,6 +71,7 @@ def test_programs_that_end_at_once_in_a_shared_pid_namespace_are_not_lost(node: 
     assert {(status.exit_code, status.reason) for status in ended} == {(0, "Completed")}
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("sysctl", "value", "refusal"),
     [
@@ -82,6 +92,7 @@ def test_sysctls_of_the_pod_are_applied_and_others_refused(
     assert node.output(pod, f"cat /proc/sys/{sysctl.replace('.', '/')}") == value
 
 
+@pytest.mark.sandbox
 def test_a_host_port_leads_from_the_node_to_the_pod_and_is_given_once(node: Kubelet) -> None:
     mapping = proto.pb.PortMapping(container_port=80, host_port=8099)
     pod = node.pod("hostport", port_mappings=[mapping])
@@ -99,6 +110,7 @@ def test_a_host_port_leads_from_the_node_to_the_pod_and_is_given_once(node: Kube
     node.remove_pod(node.pod("second", port_mappings=[mapping]))
 
 
+@pytest.mark.sandbox
 def test_pods_of_the_nodes_network_have_no_address_of_their_own(node: Kubelet) -> None:
     pod = node.pod("hostnet", namespaces={"network": proto.pb.NODE, "pid": proto.pb.NODE, "ipc": proto.pb.NODE})
     every = {"namespace_options": proto.pb.NamespaceOption(network=2, pid=2, ipc=2)}
@@ -106,6 +118,7 @@ def test_pods_of_the_nodes_network_have_no_address_of_their_own(node: Kubelet) -
     assert NODE_ADDRESS in node.output(pod, "ip -4 addr show lo; test -d /proc/1", security=every)
 
 
+@pytest.mark.sandbox
 def test_a_removed_pod_leaves_no_process_no_link_no_mount_and_no_file(node: Kubelet) -> None:
     def remains() -> tuple[list[str], list[str], list[str]]:
         first = node.first_process
@@ -124,6 +137,7 @@ def test_a_removed_pod_leaves_no_process_no_link_no_mount_and_no_file(node: Kube
     assert remains() == before
 
 
+@pytest.mark.sandbox
 def test_stopping_unknown_pods_and_containers_is_no_error_and_asking_for_them_is_not_found(node: Kubelet) -> None:
     node.remove_pod("nobody")
     node.stop("nobody")
@@ -132,6 +146,7 @@ def test_stopping_unknown_pods_and_containers_is_no_error_and_asking_for_them_is
     assert caught.value.code() == grpc.StatusCode.NOT_FOUND
 
 
+@pytest.mark.sandbox
 def test_a_cdi_device_brings_its_environment_mounts_and_device_nodes(node: Kubelet) -> None:
     shared = node.shared("cdi")
     (shared / "library").write_text("driver\n")
@@ -153,6 +168,7 @@ def test_a_cdi_device_brings_its_environment_mounts_and_device_nodes(node: Kubel
         node.create(pod, "true", CDI_devices=[proto.pb.CDIDevice(name="example.com/slot=7")])
 
 
+@pytest.mark.sandbox
 def test_a_device_plugins_device_appears_and_a_missing_one_is_refused(node: Kubelet) -> None:
     pod = node.pod("devices")
     found = proto.pb.Device(host_path="/dev/full", container_path="/dev/gpu0", permissions="rw")
@@ -162,6 +178,7 @@ def test_a_device_plugins_device_appears_and_a_missing_one_is_refused(node: Kube
         node.create(pod, "true", devices=[missing])
 
 
+@pytest.mark.sandbox
 def test_sandboxes_and_containers_are_listed_by_state_and_label(node: Kubelet) -> None:
     pb = proto.pb
     pod = node.pod("listed", labels={"app": "listed"})
@@ -180,6 +197,7 @@ def test_sandboxes_and_containers_are_listed_by_state_and_label(node: Kubelet) -
     assert [item.metadata.name for item in node.runtime.ListPodSandbox(pods).items] == ["listed"]
 
 
+@pytest.mark.sandbox
 def test_statistics_grow_with_what_a_container_does(node: Kubelet) -> None:
     pb = proto.pb
     pod = node.pod("busy")
@@ -193,3 +211,101 @@ def test_statistics_grow_with_what_a_container_does(node: Kubelet) -> None:
     assert whole.process.process_count.value == 1
     assert [one.attributes.id for one in whole.containers] == [container]
     node.stop(container)
+
+
+def wanted(*, network: int = 0, pid: int = 1, ipc: int = 0, sysctls: tuple[str, ...] = ()) -> Message:
+    options = Message(network=network, pid=pid, ipc=ipc)
+    linux = Message(security_context=Message(namespace_options=options), sysctls=dict.fromkeys(sysctls, "1"))
+    return Message(linux=linux, hostname="web-0")
+
+
+@pytest.mark.usefixtures("cri_numbers")
+@pytest.mark.parametrize(
+    ("config", "namespaces"),
+    [
+        (wanted(), ("uts", "net", "ipc")),
+        (wanted(pid=0), ("uts", "net", "ipc", "pid")),
+        (wanted(network=2), ("uts", "ipc")),
+        (wanted(network=2, ipc=2, pid=2), ("uts",)),
+    ],
+)
+def test_a_pod_has_the_namespaces_for_itself_that_it_does_not_share(
+    config: Message, namespaces: tuple[str, ...]
+) -> None:
+    assert sandboxes.private_namespaces(config) == namespaces
+
+
+@pytest.mark.parametrize(
+    ("dns", "text"),
+    [
+        (Message(servers=["10.96.0.10"]), "nameserver 10.96.0.10\n"),
+        (
+            Message(servers=["1.1.1.1", "2.2.2.2"], searches=["a.svc", "svc"], options=["ndots:5"]),
+            "nameserver 1.1.1.1\nnameserver 2.2.2.2\nsearch a.svc svc\noptions ndots:5\n",
+        ),
+    ],
+)
+def test_name_servers_are_those_that_the_pod_was_given(dns: Message, text: str, tmp_path: Path) -> None:
+    assert Sandbox("s", tmp_path, Message(dns_config=dns), 1, "h", "").resolv_conf() == text
+
+
+@pytest.mark.usefixtures("cri_numbers")
+@pytest.mark.parametrize(
+    ("sysctl", "network", "allowed"),
+    [
+        ("net.core.somaxconn", 0, True),
+        ("net.core.somaxconn", 2, False),
+        ("kernel.shm_rmid_forced", 2, True),
+        ("kernel.pid_max", 0, False),
+        ("vm.swappiness", 0, False),
+    ],
+)
+def test_a_sysctl_is_refused_unless_it_is_the_pods_own(
+    sysctl: str, network: int, allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(field_support, "reject_unknown", lambda *_: None)
+    config = wanted(network=network, sysctls=(sysctl,))
+    if allowed:
+        sandboxes.reject_unsupported(config)
+        return
+    with pytest.raises(UnsupportedError, match=f"^sysctl {sysctl} is not a pod's own"):
+        sandboxes.reject_unsupported(config)
+
+
+class DeadZygote:
+    async def call(self, request: object, fds: object) -> int:
+        raise LaunchError("no more processes")
+
+
+@pytest.fixture
+def empty(tmp_path: Path, cri_numbers: None, monkeypatch: pytest.MonkeyPatch) -> Sandboxes:
+    """A node without pods, on which none can be started."""
+    monkeypatch.setattr(field_support, "reject_unknown", lambda *_: None)
+    config = RuntimeConfig("n", tmp_path / "s", tmp_path, "10.0.0.0/24", "10.1.0.1", tmp_path / "i.json")
+    zygote: Any = DeadZygote()
+    return Sandboxes(config, zygote)
+
+
+async def test_a_pod_that_cannot_be_started_leaves_no_record(empty: Sandboxes) -> None:
+    with pytest.raises(LaunchError, match="no more processes"):
+        await empty.run(wanted(), "")
+    assert (empty.all, list(empty.folder.iterdir())) == ({}, [])
+
+
+async def test_a_runtime_class_that_is_not_known_is_refused_with_those_that_are(empty: Sandboxes) -> None:
+    with pytest.raises(UnsupportedError, match=r"^runtime handler 'kata' is not known; known are cotenant, nvidia$"):
+        await empty.run(wanted(), "kata")
+
+
+def test_a_pod_is_found_by_its_id_or_by_a_beginning_that_no_other_has(empty: Sandboxes, tmp_path: Path) -> None:
+    for name in ("aa", "ab", "abc"):
+        empty.all[name] = Sandbox(name, tmp_path, None, 1, "h", "")
+    found = {name: empty.find(name) for name in ("aa", "ab", "abc", "a", "", "b")}
+    assert {name: pod and pod.id for name, pod in found.items()} == {
+        "aa": "aa",
+        "ab": "ab",
+        "abc": "abc",
+        "a": None,
+        "": None,
+        "b": None,
+    }
