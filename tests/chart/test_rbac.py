@@ -49,13 +49,17 @@ def calls_in(path: Path) -> Iterator[tuple[ast.Call, str]]:
 
 
 def handed_around_in(path: Path) -> set[str]:
-    """Resources that a parameter `resource` can be: those that the module passes to its own functions or yields."""
+    """Resources that a parameter `resource` can be: those that the module passes to its own functions, or that come
+    from a builder of manifests which it imports, in pairs with the document."""
     source = path.read_text()
     if "in kopf_feed.WATCHED" in source:
         return {name for name, value in RESOURCES.items() if value in kopf_feed.WATCHED}
     tree = list(ast.walk(ast.parse(source)))
     firsts = [n.args[0] for n in tree if isinstance(n, ast.Call) and n.args]
-    firsts += [n.value.elts[0] for n in tree if isinstance(n, ast.Yield) and isinstance(n.value, ast.Tuple)]
+    for module in (n.module for n in tree if isinstance(n, ast.ImportFrom) and n.module):
+        if module.startswith("cotenant.controller.manifests."):
+            builder = ast.parse((ROOT / "operator" / f"{module.replace('.', '/')}.py").read_text())
+            firsts += [pair.elts[0] for pair in ast.walk(builder) if isinstance(pair, ast.Tuple) and pair.elts]
     return {first.id for first in firsts if isinstance(first, ast.Name) and first.id in RESOURCES}
 
 
