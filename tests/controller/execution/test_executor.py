@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from cotenant.controller.client.kube import TRAINING_JOBS, FencedError, UnreachableError
-from cotenant.controller.execution.executor import RETRY_S, ExecutionResult
+from cotenant.controller.execution.executor import RETRY_S, ExecutionResult, Executor
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Reason, Verdict
 from tests.controller.execution.replica import Replica, granted, phase, start_pods, status, submit, writes
@@ -84,11 +86,11 @@ async def test_a_conflict_forgets_the_admission_and_learns_the_other_write() -> 
 async def test_a_namesake_at_the_commit_is_not_given_the_gpus_of_the_job_that_was_decided_on() -> None:
     replica, record, action = await decided()
 
-    def replace() -> None:
+    def replace_job() -> None:
         replica.kube.remove(TRAINING_JOBS, "train", "red")
         submit(replica.kube)
 
-    replica.kube.faults.add(Fault(call=COMMIT, first=replace))
+    replica.kube.faults.add(Fault(call=COMMIT, first=replace_job))
     await replica.operator.loop.executor.admit(record, action)
     replica.observe()
     assert (record_of(replica).uid == record.uid, phase(replica.kube), await granted(replica.kube)) == (False, None, {})
@@ -128,3 +130,34 @@ async def test_a_reason_to_wait_is_written_once() -> None:
     await replica.operator.loop.executor.report_pending(record_of(replica), verdict)
     assert writes(replica.kube) == [COMMIT]
     assert (phase(replica.kube), status(replica.kube)["pending"]["message"]) == ("Pending", "no quota")
+
+
+async def test_a_commit_that_fails_takes_nothing_back_from_a_namesake_that_was_given_the_same_gpus_meanwhile() -> None:
+    replica, record, action = await decided()
+    given: list[tuple[Action, ...]] = []
+
+    def replace_and_decide() -> None:
+        replica.kube.remove(TRAINING_JOBS, "train", "red")
+        submit(replica.kube)
+        given.append(replica.decide().actions)
+
+    replica.kube.faults.add(Fault(call=COMMIT, first=replace_and_decide))
+    await replica.operator.loop.executor.admit(record, action)
+    assert given == [(action,)]
+    assert (record_of(replica).uid == record.uid, replica.held()) == (False, ALL)
+
+
+async def test_a_commit_that_lands_after_its_job_was_replaced_confirms_nothing_of_the_namesake() -> None:
+    replica, record, action = await decided()
+
+    async def commit_then_replace(*args: Any) -> JobRecord:
+        replica.kube.remove(TRAINING_JOBS, "train", "red")
+        submit(replica.kube)
+        assert replica.decide().actions == (action,)
+        return replace(record, version=record.version + 1)
+
+    with patch.object(Executor, "_write", side_effect=commit_then_replace):
+        await replica.operator.loop.executor.admit(record, action)
+    replica.observe()
+    submit(replica.kube, uid=record_of(replica).uid, labels={"seen": "again"})
+    assert (replica.held(), await granted(replica.kube)) == (ALL, {})

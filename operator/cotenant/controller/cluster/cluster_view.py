@@ -49,7 +49,7 @@ class ClusterView:
         self._budget_revision = -1
         self._state = ClusterState(history_half_life_s=settings.history_half_life_s)
         self._watched_since: float | None = None
-        self._resolved: list[tuple[Action, int | None]] = []
+        self._resolved: list[tuple[JobId, Action, int | None]] = []
         self._gpu_holders = GpuHolders()
         self._core_jobs = CoreJobs(cache, memories, settings)
         self.nodes = ClusterNodes(cache, self._state, settings)
@@ -69,12 +69,15 @@ class ClusterView:
         """Take over what has changed in the cache, and what has become of the actions that were assumed."""
         # 1. Actions that were written, at their version, or not at all.
         resolved, self._resolved = self._resolved, []
-        for action, version in resolved:
+        for job, action, version in resolved:
+            observed = self._state.jobs.get(action.job)
+            if observed is None or observed.uid != job.uid:
+                continue  # the assumption went with the job; one of a namesake may look the same
             if version is None:
                 self._state.forget(action)
             else:
                 self._state.confirm(action, version)
-        changed = any(version is None for _, version in resolved)
+        changed = any(version is None for _, _, version in resolved)
         # 2. Nodes, 3. queues, 4. jobs: those that wait or hold, and pods that no placement covers.
         changes = self._cache.pop_changes()
         changed |= self.nodes.sync(changes.nodes, now)
@@ -99,11 +102,11 @@ class ClusterView:
         """Count every action of a plan as done, before it is carried out."""
         self._state.assume(plan, now)
 
-    def resolve_assumption(self, action: Action, version: int | None) -> None:
-        """Note that an action was written at this version, or was not. It counts from the next sync on: while a
-        decision is made, in its thread, the state does not change.
+    def resolve_assumption(self, job: JobId, action: Action, version: int | None) -> None:
+        """Note that an action on this very job was written at this version, or was not. It counts from the next sync
+        on: while a decision is made, in its thread, the state does not change.
         """
-        self._resolved.append((action, version))
+        self._resolved.append((job, action, version))
 
     def read_job(self, record: JobRecord, now: float) -> CoreReading:
         return self._core_jobs.reading(record, now)

@@ -145,7 +145,7 @@ class Executor:
         self.memories[record.id].uncertain = None
         if reply.done and version_of(reply.document) > record.version:
             self.cache.put(TRAINING_JOBS, reply.document)
-        self.cluster.resolve_assumption(action, None)
+        self.cluster.resolve_assumption(record.id, action, None)
         return ExecutionResult()
 
     async def _commit_departure(
@@ -163,13 +163,13 @@ class Executor:
         try:
             written = await self._write(record, status)
         except FencedError:
-            self.cluster.resolve_assumption(action, None)  # it was never sent
+            self.cluster.resolve_assumption(record.id, action, None)  # it was never sent
             raise
         except UnreachableError:
             self.memories[record.id].uncertain = action
             raise
         self.metrics.actions.labels(type(action).__name__, str(written is not None).lower()).inc()
-        self.cluster.resolve_assumption(action, None if written is None else written.version)
+        self.cluster.resolve_assumption(record.id, action, None if written is None else written.version)
         return written
 
     async def _write(self, record: JobRecord, status: TrainingJobStatus) -> JobRecord | None:
