@@ -6,6 +6,7 @@ A scheduling loop that hangs does not lead on unnoticed: the liveness probe fail
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -61,7 +62,8 @@ class LeaseThread:
         if self._thread is None or self._loop is None or self._stop is None:
             return
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
+            with contextlib.suppress(RuntimeError):  # after an error, the loop closes a moment before the thread ends
+                self._loop.call_soon_threadsafe(self._stop.set)
             await asyncio.to_thread(self._thread.join, RELEASE_S + 1.0)
 
     async def _hold_lease(self, notify: Callable[[bool], None]) -> None:
