@@ -72,7 +72,9 @@ def test_who_shares_a_gpu(
     [
         pytest.param(Shape(), [False, True], id="a whole GPU must be empty"),
         pytest.param(Shape(count=2), [False, True], id="each of two whole GPUs must be empty"),
-        pytest.param(Shape(whole=False, memory_mib=73_728, compute_milli=1), [True, True], id="exactly what is left"),
+        pytest.param(
+            Shape(whole=False, memory_mib=73_728, compute_milli=1), [True, True], id="exactly the memory left"
+        ),
         pytest.param(Shape(whole=False, memory_mib=73_729, compute_milli=1), [False, True], id="one MiB more"),
         pytest.param(Shape(whole=False, memory_mib=1, compute_milli=900), [True, True], id="exactly the compute left"),
         pytest.param(Shape(whole=False, memory_mib=1, compute_milli=901), [False, True], id="one milli more"),
@@ -205,7 +207,7 @@ BOTH = replace(HOLDING, columns=(0, 1), memory_mib=(81_920,) * 2, compute_milli=
         pytest.param(
             replace(HOLDING, columns=(1, 0), memory_mib=(1, 1), compute_milli=(1, 901)),
             False,
-            id="a milli too much",
+            id="a milli less is left",
         ),
         pytest.param(
             replace(HOLDING, columns=(1, 0), memory_mib=(1, 1), compute_milli=(1, 1), tenant=2),

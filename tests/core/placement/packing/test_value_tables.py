@@ -1,0 +1,94 @@
+"""Value of a GPU with so much free: what can still be packed into it, net of CPU, and workers of each shape."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.placement.packing.dual_prices import UNIT
+from cotenant.core.placement.packing.value_tables import LEVELS, ValueTables
+from cotenant.core.placement.packing.workload_mix import WorkloadMix
+from cotenant.core.placement.shapes import Shape
+from cotenant.testing import make_node
+
+HALF = Shape(whole=False, memory_milli=500, cpu_milli=1_000)
+HEAVY = [(HALF, 1e6)]
+"""So much of it that the prior has no weight beside it."""
+PRICES = np.array([0.0, 100.0, 1_000.0])
+
+
+def inventory(*classes: str) -> Inventory:
+    return Inventory.of([make_node(f"n-{name}", gpus=1, gpu_class=name) for name in classes or ("H100",)])
+
+
+def tables(demands: list[tuple[Shape, float]], *classes: str) -> tuple[ValueTables, WorkloadMix]:
+    found = inventory(*classes)
+    mix = WorkloadMix.of(demands, found)
+    return ValueTables(mix, found, PRICES), mix
+
+
+@pytest.mark.parametrize(
+    ("free", "packed"),
+    [
+        pytest.param(0, [0, 0, 0], id="nothing is worth nothing"),
+        pytest.param(499, [0, 0, 0], id="less than the smallest share is worth nothing"),
+        pytest.param(500, [UNIT // 2, UNIT // 2 - 100_000, 0], id="a half less the price of its CPU, never below zero"),
+        pytest.param(999, [UNIT // 2, UNIT // 2 - 100_000, 0], id="what is left beside a half is worth nothing"),
+        pytest.param(1_000, [UNIT, UNIT - 200_000, 0], id="a whole GPU holds two halves"),
+    ],
+)
+def test_a_residual_is_worth_what_can_be_packed_into_it(free: int, packed: list[int]) -> None:
+    found, _ = tables(HEAVY)
+
+    assert found.at(np.array(0), np.array(free), np.array(free))[:3].tolist() == pytest.approx(packed, abs=1)
+
+
+def test_workers_of_each_shape_are_counted_per_residual() -> None:
+    """Down to the smallest share there is, of 1 milli."""
+    found, mix = tables([(HALF, 6.0), (Shape(), 6.0), (Shape(whole=False, memory_milli=1), 6.0)])
+    sizes = mix.size.tolist()
+
+    assert min(sizes) == 1
+    for free in (0, 249, 250, 333, 499, 500, 666, 667, 1_000):
+        assert found.at(np.array(0), np.array(free), np.array(free))[3:].tolist() == [free // size for size in sizes]
+
+
+def test_each_kind_has_rows_of_its_own_and_takes_only_shapes_that_may_lie_there() -> None:
+    only = Shape(whole=False, memory_milli=500, classes=("A100",))
+    found, mix = tables([(only, 6.0)], "A100", "H100")
+    place = 3 + mix.shapes.index(only)
+    everything = np.array(1_000)
+
+    assert found.at(np.array(0), everything, everything)[place] == 2
+    assert found.at(np.array(LEVELS), everything, everything)[place] == 0
+    assert found.at(np.array([0, LEVELS]), np.array([1_000, 0]), np.array([1_000, 0])).shape == (2, 3 + len(mix.shapes))
+
+
+def test_where_dimensions_are_alike_the_smaller_one_counts() -> None:
+    found, _ = tables(HEAVY)
+
+    assert found.even
+    assert found.at(np.array(0), np.array(1_000), np.array(500)).tolist() == (
+        found.at(np.array(0), np.array(500), np.array(500)).tolist()
+    )
+
+
+def test_where_they_differ_the_worse_of_both_counts() -> None:
+    """A share of 100 of the memory and 500 of the compute: ten by memory, two by compute."""
+    uneven = Shape(whole=False, memory_milli=100, compute_milli=500)
+    found, mix = tables([(uneven, 1e6)])
+    place = 3 + mix.shapes.index(uneven)
+
+    def workers(memory: int, compute: int) -> int:
+        return int(found.at(np.array(0), np.array(memory), np.array(compute))[place])
+
+    assert not found.even
+    assert [workers(1_000, 1_000), workers(100, 1_000), workers(99, 1_000), workers(1_000, 499)] == [2, 1, 0, 0]
+
+
+def test_without_gpus_there_is_nothing_to_look_up_and_no_error() -> None:
+    nothing = Inventory.of([])
+    found = ValueTables(WorkloadMix.of([], nothing), nothing, PRICES)
+
+    assert found.at(np.array(0), np.array(1_000), np.array(1_000)).tolist() == [0.0, 0.0, 0.0]
