@@ -52,8 +52,8 @@ class Accounts:
 
     def nominate(self, allocation: Allocation) -> None:
         """Take what becomes free after evictions; until then `current` counts it twice, and nothing else fits there."""
-        self.current.allocate(allocation)
         self.open_after_evictions().allocate(allocation)
+        self.current.allocate(allocation)
 
     def release(self, allocation: Allocation) -> None:
         """Give back what `allocate` took."""
