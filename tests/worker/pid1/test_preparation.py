@@ -1,0 +1,82 @@
+"""Preparation of a pod: what its board shows of the choices made for it, and the limits that its processes get."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cotenant_worker.pid1 import preparation
+from cotenant_worker.progress.progress_board import ProgressBoard
+from cotenant_worker.supervision.commands import Finish
+from tests.support.pod_sandbox import contract
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    lines: list[str] = []
+    monkeypatch.setattr(preparation, "log_line", lines.append)
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("collective", "command", "warnings", "lines"),
+    [
+        pytest.param("gloo", "", {}, [], id="nothing else than the job asks for"),
+        pytest.param(
+            "nccl",
+            "torchrun: --x has no effect here",
+            {
+                "collective": "collective: nccl was asked for, but the GPUs are simulated; gloo is used",
+                "command": "torchrun: --x has no effect here",
+            },
+            ["torchrun: --x has no effect here"],
+            id="another collective, and options without effect",
+        ),
+    ],
+)
+def test_choices_other_than_the_jobs_are_warnings(
+    log: list[str], collective: Any, command: str, warnings: dict[str, str], lines: list[str]
+) -> None:
+    board = ProgressBoard()
+    preparation.publish_choices(contract([1], collective=collective), board, command)
+    assert (board.collective, board.warnings, log) == ("gloo", warnings, lines)
+
+
+LIMITS = {
+    0: {"XLA_CLIENT_MEM_FRACTION": "0.5", "COTENANT_LIMITS": "of grant 0"},
+    1: {"XLA_CLIENT_MEM_FRACTION": "0.25", "COTENANT_LIMITS": "of grant 1"},
+}
+
+
+@pytest.mark.parametrize(
+    ("mode", "limits", "of_ray"),
+    [
+        pytest.param("command", LIMITS, None, id="the ranks' own processes"),
+        pytest.param("rayTrain", LIMITS, LIMITS[1], id="Ray Train: the tightest, a worker may use any of the GPUs"),
+        pytest.param("rayTrain", {}, {}, id="nothing is limited"),
+    ],
+)
+async def test_limits_are_given_to_the_ranks_and_to_ray_train(
+    monkeypatch: pytest.MonkeyPatch, log: list[str], mode: Any, limits: Any, of_ray: Any
+) -> None:
+    problems = [("limits", "they are not applied")]
+    monkeypatch.setattr(preparation, "memory_limits_of", lambda _job: (limits, problems))
+    board = ProgressBoard()
+    ranks: Any = SimpleNamespace(limits=None)
+    ray: Any = SimpleNamespace(limits=None)
+    finish = await preparation.apply_memory_limits(contract([2], mode=mode), board, ranks, ray)
+    assert (finish, ranks.limits, ray.limits) == (None, limits, of_ray)
+    assert (board.warnings, log) == ({"limits": "they are not applied"}, ["they are not applied"])
+
+
+async def test_a_pod_whose_gpus_are_not_those_of_its_grant_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, log: list[str]
+) -> None:
+    monkeypatch.setattr(preparation, "memory_limits_of", lambda _job: ("granted GPU-a, but sees no GPU", []))
+    board = ProgressBoard()
+    nothing: Any = SimpleNamespace(limits=None)
+    finish = await preparation.apply_memory_limits(contract([1]), board, nothing, nothing)
+    assert finish == Finish(83, "Quota", "granted GPU-a, but sees no GPU")
+    assert (nothing.limits, board.warnings, log) == (None, {}, [])

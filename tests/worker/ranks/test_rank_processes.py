@@ -1,0 +1,231 @@
+"""Ranks of a pod: how they are started, how their ends are recorded, how they are asked to leave. No process starts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cotenant.contract import Contract
+from cotenant_worker.host import layout
+from cotenant_worker.host.processes import ChildProcess, ChildWatcher
+from cotenant_worker.ranks import rank_processes
+from cotenant_worker.ranks.rank_processes import LocalRanks
+from cotenant_worker.supervision.failure_cause import RankExit
+from cotenant_worker.supervision.messages import RankExited
+from cotenant_worker.supervision.worker_group import WorkerGroup, assign_ranks
+from tests.support.pod_sandbox import contract
+
+
+@dataclass
+class PlayedChild(ChildProcess):
+    """A process that ends when it is killed, or when a test sets `exit`."""
+
+    argv: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    signals: list[tuple[int, bool]] = field(default_factory=list)
+
+    def signal(self, number: int, *, group: bool = False) -> None:
+        self.signals.append((number, group))
+        if number == signal.SIGKILL and self.alive:
+            self.exit.set_result(-signal.SIGKILL)
+
+
+class PlayedChildren(ChildWatcher):
+    """Starts played children. `printed` is their output; `refusal` is raised instead of a start."""
+
+    def __init__(self, printed: bytes = b"", refusal: OSError | None = None) -> None:
+        super().__init__()
+        self.printed, self.refusal = printed, refusal
+        self.spawned: list[PlayedChild] = []
+
+    def spawn(
+        self,
+        name: str,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        cwd: str,
+        output: int,
+        keep: Sequence[int] = (),
+    ) -> ChildProcess:
+        if self.refusal is not None:
+            raise self.refusal
+        os.write(output, self.printed)
+        ends: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.spawned.append(PlayedChild(name, 100 + len(self.spawned), ends, argv=argv, env=env, cwd=cwd))
+        return self.spawned[-1]
+
+
+class Pod:
+    """The ranks of one pod, over played children; `exits` are the events for the conductor."""
+
+    def __init__(self, job: Contract, children: PlayedChildren | None = None, **fields: Any) -> None:
+        self.job = job
+        self.children = children or PlayedChildren()
+        self.exits: list[RankExited] = []
+        self.ranks = LocalRanks(job, self.children, {}, self.exits.append, lambda *_: None, **fields)
+
+    async def start(self, generation: int = 0) -> list[PlayedChild]:
+        addresses = {pod: f"10.0.0.{pod + 1}" for pod in range(len(self.job.pods))}
+        members = assign_ranks(self.job, addresses)
+        before = len(self.children.spawned)
+        await self.ranks.start(WorkerGroup(generation, members, "10.0.0.1", 24001, 24002))
+        return self.children.spawned[before:]
+
+    async def ended(self) -> list[RankExit]:
+        """The ends so far, once all that ended is recorded; without their time."""
+        await self.ranks.wait_until_gone(5)
+        return [replace(event.exit, at=0.0, home=()) for event in self.exits]
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(layout.ENV_STATE, str(tmp_path / "state"))
+    (tmp_path / "state").mkdir()
+    monkeypatch.setattr(rank_processes, "oom_kills", lambda: 0)
+    return tmp_path
+
+
+def job_of(pods: Sequence[int] = (1,), *command: str, **fields: Any) -> Contract:
+    return contract(pods, command=command or ("bash", "run.sh"), **fields)
+
+
+async def test_the_ranks_of_this_pod_are_started_where_the_code_is(state: Path) -> None:
+    pod = Pod(job_of([1, 2], "python", "train.py", "--lr", "1", node_rank=1, platform={"codePath": str(state)}))
+    children = await pod.start()
+    assert [(child.name, child.argv, child.cwd, child.env["RANK"]) for child in children] == [
+        ("rank 1", (sys.executable, "-u", "train.py", "--lr", "1"), str(state), "1"),
+        ("rank 2", (sys.executable, "-u", "train.py", "--lr", "1"), str(state), "2"),
+    ]
+    assert pod.ranks.processes() == [(1, 0, 100), (2, 0, 101)]
+    await pod.ranks.kill(0)
+
+
+async def test_limits_of_memory_belong_to_the_rank_that_was_granted_them() -> None:
+    pod = Pod(job_of([2]), limits={1: {"COTENANT_LIMITS": "of grant 1"}})
+    children = await pod.start()
+    assert [child.env.get("COTENANT_LIMITS") for child in children] == [None, "of grant 1"]
+    await pod.ranks.kill(0)
+
+
+async def test_the_driver_of_ray_train_has_no_rank_and_finds_ray() -> None:
+    pod = Pod(job_of([1], mode="rayTrain"), train_driver_env={"RAY_ADDRESS": "10.0.0.1:6379"})
+    [child] = await pod.start()
+    found = {name: child.env.get(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "RAY_ADDRESS")}
+    assert found == {"RANK": None, "WORLD_SIZE": None, "LOCAL_RANK": None, "RAY_ADDRESS": "10.0.0.1:6379"}
+    await pod.ranks.kill(0)
+
+
+@pytest.mark.parametrize(
+    ("status", "kills", "want"),
+    [
+        pytest.param(0, 0, RankExit(0, 4, 0, None, 0.0, tail=("last line",)), id="success"),
+        pytest.param(3, 0, RankExit(0, 4, 3, None, 0.0, tail=("last line",)), id="a code"),
+        pytest.param(-9, 1, RankExit(0, 4, None, 9, 0.0, oom=True, tail=("last line",)), id="killed for memory"),
+        pytest.param(-11, 0, RankExit(0, 4, None, 11, 0.0, tail=("last line",)), id="a signal"),
+    ],
+)
+async def test_the_end_of_a_rank_is_recorded_with_its_last_lines(
+    monkeypatch: pytest.MonkeyPatch, status: int, kills: int, want: RankExit
+) -> None:
+    pod = Pod(job_of(), PlayedChildren(b"last line\n"))
+    [child] = await pod.start(generation=4)
+    monkeypatch.setattr(rank_processes, "oom_kills", lambda: kills)
+    child.exit.set_result(status)
+    assert await pod.ended() == [want]
+    assert (pod.ranks.running, child.signals) == ({}, [(signal.SIGKILL, True)])
+
+
+async def test_collectives_that_a_rank_had_entered_are_part_of_its_end() -> None:
+    pod = Pod(job_of())
+    [child] = await pod.start()
+    pod.ranks.running[0].counters.set("sequence", 17)
+    child.exit.set_result(1)
+    assert await pod.ended() == [RankExit(0, 0, 1, None, 0.0, sequence=17)]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code", "text"),
+    [
+        (FileNotFoundError(2, "No such file or directory"), 127, "cannot run 'bash run.sh': No such file or directory"),
+        (
+            PermissionError(13, "Permission denied"),
+            126,
+            "cannot run 'bash run.sh': Permission denied; is it executable? A file of a ConfigMap is not:"
+            " name its interpreter first, as in [bash, run.sh]",
+        ),
+        (OSError(8, "Exec format error"), 126, "cannot run 'bash run.sh': Exec format error"),
+    ],
+)
+async def test_a_program_that_cannot_be_started_ends_as_in_a_shell(
+    capsys: pytest.CaptureFixture[str], refusal: OSError, code: int, text: str
+) -> None:
+    pod = Pod(job_of(), PlayedChildren(refusal=refusal))
+    assert await pod.start() == []
+    assert await pod.ended() == [RankExit(0, 0, code, None, 0.0, tail=(text,))]
+    assert capsys.readouterr().err == f"cotenant: {text}\n"
+
+
+async def test_a_long_command_that_cannot_be_started_is_shortened() -> None:
+    pod = Pod(job_of([1], "x" * 300), PlayedChildren(refusal=FileNotFoundError(2, "No such file or directory")))
+    await pod.start()
+    [ended] = await pod.ended()
+    assert ended.tail == (f"cannot run '{'x' * 200} …': No such file or directory",)
+
+
+async def test_a_start_kills_the_generation_before() -> None:
+    pod = Pod(job_of())
+    [old] = await pod.start(generation=1)
+    [new] = await pod.start(generation=2)
+    assert (old.signals[0], new.signals) == ((signal.SIGKILL, True), [])
+    assert pod.ranks.processes() == [(0, 2, 101)]
+    new.exit.set_result(0)
+    assert await pod.ended() == [
+        RankExit(0, 1, None, 9, 0.0, stopped=True),
+        RankExit(0, 2, 0, None, 0.0),
+    ]
+
+
+async def test_ranks_of_a_generation_that_is_over_are_killed_as_they_start() -> None:
+    pod = Pod(job_of())
+    await pod.ranks.kill(3)
+    [late] = await pod.start(generation=3)
+    assert late.signals[0] == (signal.SIGKILL, True)
+    assert await pod.ended() == [RankExit(0, 3, None, 9, 0.0, stopped=True)]
+
+
+@pytest.mark.parametrize(
+    ("command", "group"),
+    [
+        pytest.param(("python", "train.py"), False, id="a Python program heeds SIGTERM by itself"),
+        pytest.param(("python", "-c", "pass"), False, id="a Python that the fork server cannot run too"),
+        pytest.param(("bash", "run.sh"), True, id="a shell does not pass it on to its children"),
+    ],
+)
+async def test_ranks_are_asked_to_leave_and_their_safe_points_are_counted(
+    command: tuple[str, ...], group: bool
+) -> None:
+    pod = Pod(job_of([2], *command))
+    children = await pod.start()
+    pod.ranks.running[1].counters.set("calls", 40)
+    assert pod.ranks.terminate() == {0: 0, 1: 40}
+    assert [child.signals for child in children] == [[(signal.SIGTERM, group)]] * 2
+    await pod.ranks.kill(0)
+
+
+@pytest.mark.parametrize(("count", "stop_at"), [(42, 42), (0, 1)])
+async def test_every_rank_gets_the_safe_point_to_stop_at_which_0_is_not(count: int, stop_at: int) -> None:
+    pod = Pod(job_of([2]))
+    await pod.start()
+    pod.ranks.set_stop_call(count)
+    assert [run.counters.get("stop_at") for run in pod.ranks.running.values()] == [stop_at] * 2
+    await pod.ranks.kill(0)
