@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.core import schedule
 from cotenant.core.model.objects import Job, Node, Placement, Sharing, TenantQueue, Topology, TopologyMode
-from cotenant.core.model.plan import Admit, Reason
+from cotenant.core.model.plan import Admit, Reason, Resize
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
 
@@ -169,3 +169,15 @@ def test_a_cluster_is_decided_as_the_table_says(case: Case) -> None:
 
     assert {action.job: action.placement for action in plan.actions if isinstance(action, Admit)} == case.admitted
     assert {key: verdict.reason for key, verdict in plan.verdicts.items()} == case.waiting
+
+
+def test_an_elastic_job_that_shrinks_for_another_does_not_grow_elsewhere_in_the_same_cycle() -> None:
+    nodes = [make_node("n1", gpus=4), make_node("n2", gpus=2)]
+    elastic = make_job("elastic", workers=(1, 8), placement=make_placement(("n1", [[0], [1], [2], [3]])))
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=[RED], jobs=[elastic, make_job("new", gpus=3, at=1.0)]))
+
+    (resize,) = plan.actions
+    assert isinstance(resize, Resize)
+    assert resize.placement == make_placement(("n1", [[0]]))
+    assert plan.nominations == {"red/new": make_placement(("n1", [[1, 2, 3]]))}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from cotenant.core.actions.elastic import growth_order
 from cotenant.core.model.plan import Admit, Evict, Resize
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 
@@ -30,3 +33,36 @@ def test_an_elastic_job_grows_into_idle_room_and_shrinks_before_anyone_is_evicte
     assert shrunk is not None
     assert shrunk.workers == 2
     assert [kind for kind, _ in steps(toy)] == ["admit", "resize", "admit"]
+
+
+def test_elastic_jobs_grow_by_priority_then_age_then_key_and_jobs_of_a_fixed_size_do_not() -> None:
+    jobs = [
+        make_job("b", workers=(1, 2), at=1.0),
+        make_job("a", workers=(1, 2), at=1.0),
+        make_job("old", workers=(1, 2), at=0.0),
+        make_job("vip", workers=(1, 2), at=9.0, priority=1),
+        make_job("fixed", workers=2, priority=9),
+    ]
+
+    assert [job.key for job in growth_order(jobs)] == ["red/vip", "red/old", "red/a", "red/b"]
+
+
+@pytest.mark.parametrize(
+    ("preemptible", "guaranteed", "workers"),
+    [
+        pytest.param(True, 2, 4, id="as far as there is room, if it may be evicted"),
+        pytest.param(False, 4, 4, id="inside the guarantee, if it may not"),
+        pytest.param(False, 2, 1, id="and not at all where the growth would leave the guarantee"),
+    ],
+)
+def test_an_elastic_job_grows(preemptible: bool, guaranteed: int, workers: int) -> None:
+    toy = ToyCluster(
+        [make_node("n1", gpus=4)],
+        [make_queue("red", guaranteed=guaranteed)],
+        [make_job("elastic", workers=(1, 4), preemptible=preemptible)],
+    )
+    toy.settle()
+    placement = toy.jobs["red/elastic"].placement
+
+    assert placement is not None
+    assert placement.workers == workers

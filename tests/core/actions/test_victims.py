@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from cotenant.core import Policy, schedule
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.victims import CandidateFinder
@@ -69,14 +71,16 @@ ELASTIC = make_job(
 )
 
 
-def listed(jobs: list[Job], request: Job, queues: list[TenantQueue]) -> list[tuple[str, int | None, list[int], int]]:
+def listed(
+    jobs: list[Job], request: Job, queues: list[TenantQueue], *, guarantee_waits: bool = False
+) -> list[tuple[str, int | None, list[int], int]]:
     """(job, rank, GPUs, lost work) of all candidates, surplus first."""
     counted = Accounting.of([make_node("n1", gpus=8)], queues, [*jobs, request])
     running = RunningJobs(counted.running, counted.allocations, counted.tree)
     finder = CandidateFinder(running, counted.inventory, EvictionRules(counted.tree, DEFAULT, now=100.0))
     resolved = RequestResolver(counted.inventory, counted.tree).resolve(request)
     assert isinstance(resolved, Request)
-    found = finder.candidates(resolved, counted.usage, CycleOutcome(), guarantee_waits=False)
+    found = finder.candidates(resolved, counted.usage, CycleOutcome(), guarantee_waits=guarantee_waits)
     return [
         (one.job.key, one.rank, [column for node in one.allocation.nodes for column in node.columns], one.lost_work)
         for one in (*found.surplus, *found.jobs)
@@ -123,3 +127,22 @@ def test_a_job_of_a_fixed_size_has_no_surplus_although_more_of_its_workers_run()
     candidates = listed([fixed], make_job("high", priority=1), [make_queue("red", guaranteed=8)])
 
     assert [(key, rank) for key, rank, _, _ in candidates] == [("red/elastic", None)]
+
+
+@pytest.mark.parametrize(
+    ("guaranteed", "guarantee_waits", "preempts"),
+    [
+        pytest.param(8, False, True, id="inside its guarantee"),
+        pytest.param(8, True, True, id="inside its guarantee, also while another one waits for its own"),
+        pytest.param(0, False, True, id="outside it while all others have theirs"),
+        pytest.param(0, True, False, id="but not while another one waits for its own"),
+    ],
+)
+def test_a_request_preempts(guaranteed: int, guarantee_waits: bool, preempts: bool) -> None:
+    low = running("low", 0)
+
+    found = listed(
+        [low], make_job("high", priority=1), [make_queue("red", guaranteed=guaranteed)], guarantee_waits=guarantee_waits
+    )
+
+    assert [key for key, _, _, _ in found] == (["red/low"] if preempts else [])

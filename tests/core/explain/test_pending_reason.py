@@ -39,3 +39,20 @@ def test_a_limit_that_is_used_up_is_said_in_numbers() -> None:
     assert verdict.message == (
         "Needs 2 GPUs, together 2 GPU; queue red, class any, zone any: limit 3 GPU, used 2 GPU, available 1 GPU."
     )
+
+
+def test_gpus_whose_nodes_lack_cpu_are_named_with_what_one_worker_asks() -> None:
+    jobs = [
+        make_job("old", cpu_milli=6_000, placement=make_placement(("n1", [[0]]))),
+        make_job("new", cpu_milli=4_500, memory_mib=2_048),
+    ]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1", cpu_milli=8_000)], queues=[RED], jobs=jobs))
+
+    verdict = plan.verdicts["red/new"]
+    assert verdict.reason == Reason.WAITING_FOR_CPU_OR_MEMORY
+    assert verdict.message == (
+        "Needs 1 GPU. Queue red allows it, but it does not fit now: the GPUs are there, but their nodes lack CPU or "
+        "memory (one worker asks 4.5 CPUs and 2048 MiB)."
+    )
+    assert dict(verdict.evidence) == {"asked": 1, "available": 0, "cpu_milli": 4_500, "memory_mib": 2_048}

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.model.objects import Job, Node, Topology, TopologyMode
+from cotenant.core.model.objects import GpuRequest, Job, Node, Topology, TopologyMode
+from cotenant.core.model.plan import Reason
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
 
@@ -15,6 +16,8 @@ def busy(name: str, node: str, column: int, **changes: object) -> Job:
     job = make_job(name, placement=make_placement((node, [[column]])), **changes)  # type: ignore[arg-type]
     return replace(job, admitted_at=900.0)
 
+
+SHARE = GpuRequest(memory_milli=500, compute_milli=500)
 
 CHANGES: dict[str, tuple[list[Node], list[Job], Job]] = {
     "it asked for 3 workers": ([make_node("n1", gpus=4)], [busy("a", "n1", 0)], make_job("new", workers=4)),
@@ -60,3 +63,29 @@ def test_a_limit_in_the_way_is_named_with_the_missing_amount() -> None:
     plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=4)], queues=queues, jobs=jobs))
 
     assert plan.verdicts["red/new"].would_start_if == "queue red, class any, zone any had 1 GPU more"
+
+
+@pytest.mark.parametrize(
+    "small",
+    [
+        pytest.param(make_job("small", at=2, gpu=SHARE), id="one worker has no ranks to put together"),
+        pytest.param(
+            make_job("small", at=2, gpu=SHARE, workers=2, distinct_gpus=False), id="its ranks may share a GPU already"
+        ),
+        pytest.param(make_job("small", at=2, workers=2), id="whole GPUs are not shared"),
+    ],
+)
+def test_a_job_that_waits_behind_kept_places_is_not_advised_to_put_its_ranks_together(small: Job) -> None:
+    ending = [busy(f"busy{column}", "n1", column, expected_runtime_s=700) for column in range(2)]
+    gang = make_job("gang", workers=4, at=1)
+
+    plan = schedule(
+        make_snapshot(
+            nodes=[make_node("n1", gpus=4)],
+            queues=[make_queue("red", guaranteed=8)],
+            jobs=[*ending, gang, small],
+        )
+    )
+
+    assert plan.verdicts["red/small"].reason == Reason.WAITING_FOR_GPUS
+    assert plan.verdicts["red/small"].would_start_if == ""

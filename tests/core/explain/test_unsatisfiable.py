@@ -62,3 +62,37 @@ def test_a_job_that_no_node_could_hold_is_told_what_of_it_is_too_big(job: Job, m
 
     verdict = plan.verdicts["red/a"]
     assert (verdict.reason, verdict.message) == (Reason.EXCEEDS_CLUSTER, message)
+
+
+@pytest.mark.parametrize(
+    ("number", "names"),
+    [(1, "n0"), (5, "n0, n1, n2, n3, n4"), (6, "n0, n1, n2, n3, n4 …")],
+    ids=["one", "five, all of them", "six, the first five of them"],
+)
+def test_nodes_that_are_not_ready_and_would_help_are_named(number: int, names: str) -> None:
+    down = [make_node(f"n{index}", gpus=1, ready=False) for index in range(number)]
+
+    plan = schedule(
+        make_snapshot(
+            nodes=[*down, make_node("up", gpus=1)],
+            queues=[make_queue("red", guaranteed=1)],
+            jobs=[make_job("a", workers=number + 1)],
+        )
+    )
+
+    verdict = plan.verdicts["red/a"]
+    assert verdict.reason == Reason.NODES_NOT_READY
+    assert verdict.message == (
+        f"Needs {number + 1} workers × 1 GPU; the nodes that are ready hold 1 of {number + 1} workers. "
+        f"Not ready: {names}."
+    )
+    assert dict(verdict.evidence) == {"asked": number + 1, "available": 1, "nodes_not_ready": number}
+
+
+def test_the_class_that_holds_most_of_the_gang_decides() -> None:
+    nodes = [make_node("a", gpus=1, gpu_class="A100"), make_node("h", gpus=4)]
+    job = make_job("gang", workers=4, classes=("A100", "H100"))
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=4)], jobs=[job]))
+
+    assert [action.job for action in plan.actions] == ["red/gang"]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from cotenant.core import schedule
-from cotenant.core.state.facts import QueueObserved
+from cotenant.core.model.failover import BorrowingRecord
+from cotenant.core.placement.shapes import Shape
+from cotenant.core.queueing.usage_history import UsageHistory
+from cotenant.core.snapshot.snapshot import DecayedBorrowing
+from cotenant.core.state.facts import QueueGone, QueueObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
 
 
@@ -92,3 +96,38 @@ def test_an_admission_that_failed_leaves_no_penalty_behind() -> None:
 
     assert toy.state.job("red/a") == toy.jobs["red/a"]
     assert sum(remembered_of(toy).values()) == 0.0
+
+
+def test_what_a_queue_had_borrowed_goes_with_it() -> None:
+    toy = ToyCluster([make_node("n1", gpus=1)], [make_queue("red", guaranteed=0)], [make_job("long")])
+    toy.cycle()
+    toy.now += 60.0
+    assert set(remembered_of(toy)) == {"red"}
+
+    toy.end("red/long")
+    toy.state.observe(QueueGone("red"))
+    toy.now += 60.0
+
+    assert remembered_of(toy) == {}
+
+
+def test_a_history_continues_from_what_another_one_had_come_to() -> None:
+    """A day old at a half-life of a day; what was held since adds up at its rate."""
+    history = UsageHistory(86_400.0)
+    ended = [(make_job("pair", gpus=2), 86_400.0), (make_job("one", workers=3), 0.0), (make_job("more"), 86_400.0)]
+    history.restore(
+        [
+            BorrowingRecord(queue="red", milli_seconds=8_000, rate_milli=0, at=0.0),
+            BorrowingRecord(queue="blue", milli_seconds=8_000, rate_milli=1_000, at=86_400.0, half_life_s=60),
+            BorrowingRecord(queue="future", milli_seconds=5, rate_milli=7, at=90_000.0),
+        ],
+        ended,
+        86_400.0,
+    )
+
+    assert history.borrowing() == (
+        DecayedBorrowing(queue="blue", milli_seconds=8_000.0, half_life_s=60),
+        DecayedBorrowing(queue="future", milli_seconds=5.0, half_life_s=86_400.0),
+        DecayedBorrowing(queue="red", milli_seconds=4_000.0, half_life_s=86_400.0),
+    )
+    assert history.demand() == ((Shape(count=1), 2.5), (Shape(count=2), 1.0))

@@ -171,3 +171,11 @@ def test_books_kept_fact_by_fact_are_the_books_counted_afresh(
         assert carried.usage.same(counted.usage)
         assert carried.shapes == counted.shapes
         assert schedule(snapshot) == schedule(replace(snapshot, accounting=None))
+
+
+def test_a_fact_that_is_repeated_changes_nothing() -> None:
+    other = make_job("other")
+    followed = cache(WAITING, other)
+    followed.update_job(WAITING, WAITING)
+
+    assert followed.accounting((NODE,), QUEUES, ()).pending == (WAITING, other)

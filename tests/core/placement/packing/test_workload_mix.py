@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.placement.packing.workload_mix import EXACT, PARTS, WorkloadMix, sizes, smallest
+from cotenant.core.placement.packing.workload_mix import EXACT, PARTS, SIZES, WorkloadMix, sizes, smallest
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
 
@@ -81,3 +81,23 @@ def test_absolute_memory_is_a_different_size_on_each_kind() -> None:
     memory, compute, allowed = sizes((shape,), INVENTORY)
     assert (memory.tolist(), compute.tolist(), allowed.tolist()) == ([[100], [500]], [[300], [300]], [[True], [True]])
     assert smallest(memory, compute, allowed).tolist() == [300]
+
+
+def test_so_many_share_sizes_are_priced_the_heaviest_of_them() -> None:
+    """Sixty sizes, the larger the heavier, so that the smallest are left out."""
+    demands = [(Shape(whole=False, memory_milli=400 + size), 100.0 + size) for size in range(60)]
+
+    mix = WorkloadMix.of(demands, INVENTORY)
+
+    assert [part.memory_milli for part in mix.parts] == list(range(420, 460))
+    assert SIZES == 40
+
+
+def test_the_prior_has_its_part_of_the_cpu_and_memory_per_gpu() -> None:
+    """Ten GPUs on nodes of different width: half of the tenth part beside a whole GPU, and shares of it."""
+    mix = WorkloadMix.of([], INVENTORY)
+    cpu, host = (int(amount.sum()) // 10 for amount in (INVENTORY.cpu_milli, INVENTORY.host_mib))
+
+    assert {shape.memory_milli or 1_000: (shape.cpu_milli, shape.host_mib) for shape in mix.shapes} == {
+        milli: (cpu * milli // 2_000, host * milli // 2_000) for milli in (250, 333, 500, 1_000)
+    }

@@ -1,0 +1,72 @@
+"""Amounts and requests as tenants read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant.core.model.formatting import counted, describe_request, describe_worker, format_gpus, format_mib, join_or
+from cotenant.core.model.objects import GpuRequest
+from cotenant.testing import make_job
+
+
+@pytest.mark.parametrize(
+    ("milli", "text"),
+    [(0, "0"), (1, "0.001"), (10, "0.01"), (500, "0.5"), (1_000, "1"), (1_500, "1.5"), (10_000, "10")],
+)
+def test_gpus_are_written_without_zeros_at_the_end(milli: int, text: str) -> None:
+    assert format_gpus(milli) == text
+
+
+@pytest.mark.parametrize(("mib", "text"), [(0, "0 MiB"), (1_023, "1023 MiB"), (1_024, "1 GiB"), (1_025, "1025 MiB")])
+def test_memory_is_written_in_gib_where_it_is_even(mib: int, text: str) -> None:
+    assert format_mib(mib) == text
+
+
+def test_one_is_singular() -> None:
+    assert [counted(number, "GPU") for number in (0, 1, 2)] == ["0 GPUs", "1 GPU", "2 GPUs"]
+    assert join_or(["a", "b", "c"]) == "a or b or c"
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        pytest.param(GpuRequest(count=1), "1 GPU", id="one GPU"),
+        pytest.param(GpuRequest(count=4), "4 GPUs", id="four GPUs"),
+        pytest.param(GpuRequest(memory_mib=2_048), "2 GiB of a GPU", id="memory alone"),
+        pytest.param(
+            GpuRequest(memory_mib=2_000, compute_milli=250),
+            "2000 MiB of a GPU and 0.25 of its compute",
+            id="memory and compute",
+        ),
+        pytest.param(GpuRequest(memory_milli=400), "0.4 GPU", id="a part"),
+        pytest.param(GpuRequest(compute_milli=300), "0.3 GPU", id="compute alone, which memory follows"),
+        pytest.param(GpuRequest(memory_milli=400, compute_milli=400), "0.4 GPU", id="both parts alike"),
+        pytest.param(
+            GpuRequest(memory_milli=400, compute_milli=200), "0.4 GPU (0.2 of its compute)", id="two different parts"
+        ),
+    ],
+)
+def test_one_worker_asks_for(request_: GpuRequest, text: str) -> None:
+    assert describe_worker(request_) == text
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        pytest.param({"gpus": 2}, "2 GPUs", id="one worker"),
+        pytest.param({"workers": 3}, "3 workers × 1 GPU", id="several"),
+        pytest.param({"workers": (2, 9)}, "2 workers × 1 GPU", id="at least so many"),
+        pytest.param({"milli": 400}, "0.4 GPU", id="one worker with a share"),
+        pytest.param({"milli": 400, "workers": 2}, "2 workers × 0.4 GPU, each on a GPU of its own", id="apart"),
+        pytest.param({"milli": 400, "workers": 2, "distinct_gpus": False}, "2 workers × 0.4 GPU", id="together"),
+        pytest.param(
+            {"classes": ("H100", "A100"), "zones": ("east", "west")},
+            "1 GPU of class H100 or A100 in zone east or west",
+            id="classes and zones",
+        ),
+    ],
+)
+def test_a_job_asks_for(changes: dict[str, Any], text: str) -> None:
+    assert describe_request(make_job("a", **changes)) == text

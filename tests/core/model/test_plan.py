@@ -1,0 +1,31 @@
+"""Reasons to wait, and verdicts made of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from cotenant.core.model.plan import Reason, Refusal
+
+
+def test_for_these_reasons_waiting_alone_does_not_help() -> None:
+    assert {reason.value for reason in Reason if reason.needs_change} == {
+        "QueueNotFound",
+        "NamespaceNotServed",
+        "NoQuota",
+        "ExceedsLimit",
+        "ClassNotFound",
+        "ZoneNotFound",
+        "ExceedsCluster",
+    }
+
+
+def test_a_verdict_is_the_refusal_with_the_name_of_the_job() -> None:
+    refusal = Refusal(
+        reason=Reason.WAITING_FOR_GPUS,
+        message="waits",
+        evidence=(("asked", 1),),
+        estimated_start_at=7.0,
+        would_start_if="less",
+    )
+
+    assert asdict(refusal.verdict("red/a")) == {"job": "red/a", **asdict(refusal)}
