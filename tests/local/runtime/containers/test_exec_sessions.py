@@ -1,6 +1,7 @@
 """Programs in a running container, with a zygote that plays the program itself: streams, reports, deadlines."""
 
 import asyncio
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -34,6 +35,7 @@ class PlayedProgram:
     def send(self, request: dict[str, Any], fds: list[int]) -> None:
         self.requests.append(request)
         report, control, _, out, err = fds
+        fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, 1 << 17)  # more than one read takes
         os.write(out, self.out)
         os.write(err, self.err)
         for each in self.reports:
@@ -50,8 +52,8 @@ async def run(program: PlayedProgram, container: Container, *, limit: int = 99, 
 async def test_a_program_sees_what_the_containers_own_sees_and_its_output_is_cut_at_the_limit(
     container: Container,
 ) -> None:
-    program = PlayedProgram({"pid": 5}, {"exit_code": 3}, out=b"0123456789", err=b"oh")
-    assert await run(program, container, limit=4) == (b"0123", b"oh", 3)
+    program = PlayedProgram({"pid": 5}, {"exit_code": 3}, out=bytes(70_000), err=b"oh")
+    assert await run(program, container, limit=66_000) == (bytes(66_000), b"oh", 3)
     want = {"task": "exec", "pid": 77, "process": {**PROCESS, "args": ["ls"]}, "tty": False}
     assert program.requests == [{**want, "cgroup_files": ["/cg/procs"]}]
 
