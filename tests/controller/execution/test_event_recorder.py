@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import EVENTS, Document
-from cotenant.controller.execution.event_recorder import QUEUE_LENGTH_MAX, EventRecorder
+from cotenant.controller.execution.event_recorder import EventRecorder
 from cotenant.controller.informers.job_record import read_job
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.telemetry.metrics import Metrics
@@ -65,7 +65,7 @@ async def test_no_more_are_written_than_the_rate_allows() -> None:
 
 
 async def test_a_backlog_that_is_full_drops_and_counts() -> None:
-    _, dropped = await written(FakeKube(), *(event() for _ in range(QUEUE_LENGTH_MAX + 7)), seconds=0.0)
+    _, dropped = await written(FakeKube(), *(event() for _ in range(1_007)), seconds=0.0)
     assert dropped == 7
 
 
@@ -83,3 +83,9 @@ async def test_an_event_that_cannot_be_written_is_dropped_and_the_next_one_is_no
 async def test_a_replica_that_does_not_lead_writes_no_events() -> None:
     made, dropped = await written(FakeKube(before_write=Fence(lambda: False).check), event(), seconds=1.0)
     assert (made, dropped) == ([], 1)
+
+
+async def test_a_message_is_cut_where_the_api_server_takes_no_more() -> None:
+    messages = ["m" * 1_024, "m" * 1_025]
+    made, _ = await written(FakeKube(), *(EventToRecord(reason="R", message=one) for one in messages), seconds=1.0)
+    assert sorted(one["note"] for one in made) == sorted(["m" * 1_024, "m" * 1_023 + "…"])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import time
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from cotenant.controller.client.kube import TRAINING_JOBS, FencedError, UnreachableError
+from cotenant.controller.client.kube import EVENTS, TRAINING_JOBS, FencedError, Outcome, Reply, UnreachableError
 from cotenant.controller.execution.executor import RETRY_S, ExecutionResult, Executor
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Reason, Verdict
+from tests.controller.builders import placement_on
 from tests.controller.execution.replica import Replica, granted, phase, start_pods, status, submit, writes
 from tests.support.api_faults import Fault
 
@@ -154,10 +156,81 @@ async def test_a_commit_that_lands_after_its_job_was_replaced_confirms_nothing_o
         replica.kube.remove(TRAINING_JOBS, "train", "red")
         submit(replica.kube)
         assert replica.decide().actions == (action,)
-        return replace(record, version=record.version + 1)
+        return dataclasses.replace(record, version=record.version + 1)
 
     with patch.object(Executor, "_write", side_effect=commit_then_replace):
         await replica.operator.loop.executor.admit(record, action)
     replica.observe()
     submit(replica.kube, uid=record_of(replica).uid, labels={"seen": "again"})
     assert (replica.held(), await granted(replica.kube)) == (ALL, {})
+
+
+async def events(replica: Replica) -> list[str]:
+    """Messages of the Events that were recorded so far."""
+    task = asyncio.create_task(replica.operator.event_recorder.run())
+    await asyncio.sleep(2.0)
+    task.cancel()
+    return [one["note"] for one in (await replica.kube.list(EVENTS)).items]
+
+
+async def test_a_reason_to_wait_that_only_has_another_message_is_no_event() -> None:
+    replica, record, _ = await decided()
+    for message in ("no quota", "no quota at all"):
+        verdict = Verdict(job=record.key, reason=Reason.NO_QUOTA, message=message)
+        await replica.operator.loop.executor.report_pending(record_of(replica), verdict)
+    assert (await events(replica), status(replica.kube)["message"]) == (["no quota"], "no quota at all")
+
+
+async def test_a_reason_to_wait_that_was_not_written_is_no_event() -> None:
+    replica, record, _ = await decided(Fault(call=COMMIT, answer=Reply(Outcome.REFUSED, code=403)))
+    verdict = Verdict(job=record.key, reason=Reason.NO_QUOTA, message="no quota")
+    await replica.operator.loop.executor.report_pending(record, verdict)
+    assert await events(replica) == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (1, "admitted: 1 worker on n1"),
+        (4, "admitted: 4 workers on n1, n2, n3, n4"),
+        (5, "admitted: 5 workers on n1, n2, n3 and 2 more nodes"),
+        (9, "admitted: 9 workers on n1, n2, n3 and 6 more nodes"),
+    ],
+)
+async def test_an_admission_names_up_to_four_nodes(nodes: int, message: str) -> None:
+    replica, record, _ = await decided()
+    placement = placement_on(*((f"n{number + 1}", 1) for number in range(nodes)))
+    await replica.operator.loop.executor.admit(record, Admit(job=record.key, placement=placement))
+    assert status(replica.kube)["message"] == message
+
+
+async def test_an_admission_measures_how_long_the_job_has_waited() -> None:
+    replica, record, action = await decided()
+    await asyncio.sleep(7.0)
+    await replica.operator.loop.executor.admit(record, action)
+    sample = replica.operator.metrics.registry.get_sample_value
+    waited = [sample(f"cotenant_job_wait_seconds_{part}", {"queue": "red"}) for part in ("count", "sum")]
+    assert waited == [1.0, pytest.approx(7.0, abs=0.1)]
+
+
+async def test_a_job_whose_spec_became_unreadable_is_admitted_without_a_measure_of_its_wait() -> None:
+    replica, record, action = await decided()
+    await replica.operator.loop.executor.admit(dataclasses.replace(record, job=None), action)
+    sample = replica.operator.metrics.registry.get_sample_value
+    assert (phase(replica.kube), sample("cotenant_job_wait_seconds_count", {"queue": "red"})) == ("Starting", None)
+
+
+async def test_of_a_committed_placement_that_cannot_be_carried_out_no_pod_is_made() -> None:
+    replica, record, _ = await decided()
+    action = Admit(job=record.key, placement=placement_on(("n1", 1)))
+    assert await replica.operator.loop.executor.admit(record, action) == AT_ONCE
+    assert (writes(replica.kube), phase(replica.kube)) == ([COMMIT], "Starting")
+
+
+async def test_of_a_job_that_is_gone_after_its_commit_no_pod_is_made() -> None:
+    replica, record, action = await decided()
+    cache = replica.operator.cache
+    gone = Fault(call=COMMIT, first=lambda: cache.remove(TRAINING_JOBS, "red", "train", record.uid))
+    replica.kube.faults.add(gone)
+    assert await replica.operator.loop.executor.admit(record, action) == AT_ONCE
+    assert writes(replica.kube) == [COMMIT]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from cotenant.controller.client.kube import PODS, Outcome, Reply, UnreachableError
+from cotenant import names
+from cotenant.api.resources.runtime import Strategy
+from cotenant.controller.client.kube import PODS, SECRETS, Outcome, Reply, UnreachableError
 from cotenant.controller.execution.pod_creator import Creation
 from cotenant.controller.informers.job_memory import ObjectCreation
 from cotenant.controller.informers.job_record import JobRecord
@@ -61,6 +65,37 @@ async def test_creating_twice_makes_nothing_twice() -> None:
     assert writes(replica.kube) == SIDE_OBJECTS + PODS_OF_IT
 
 
+async def test_the_token_of_an_attempt_has_256_bits_and_is_another_each_time() -> None:
+    tokens = []
+    for _ in range(2):
+        replica, record = await committed()
+        await create(replica, record)
+        secret = replica.kube.stored(SECRETS, "train-1", "red")
+        assert secret is not None
+        tokens.append(base64.b64decode(secret["data"][names.SECRET_TOKEN_KEY]))
+    assert ([len(bytes.fromhex(token.decode())) for token in tokens], tokens[0] == tokens[1]) == ([32, 32], False)
+
+
+async def test_of_parameter_servers_only_those_that_are_not_there_are_made() -> None:
+    replica, record = await committed()
+    job = record.job
+    assert job is not None
+    runtime = job.spec.runtime.model_copy(update={"strategy": Strategy.PARAMETER_SERVER})
+    placement = record.status.placement
+    assert placement is not None
+    status = record.status.model_copy(update={"placement": placement.model_copy(update={"servers": 2})})
+    spec = job.spec.model_copy(update={"runtime": runtime})
+    served = replace(record, job=job.model_copy(update={"spec": spec}), status=status)
+    replica.kube.faults.add(Fault(call="POST pods/train-1-s1", answer=Reply(Outcome.REFUSED, code=403)))
+    assert (await create(replica, served))[0] is Creation.RETRY
+    assert (await create(replica, served))[0] is Creation.CREATED
+    assert [call for call in writes(replica.kube) if call not in SIDE_OBJECTS] == [
+        *PODS_OF_IT,
+        "POST pods/train-1-s0",
+        *["POST pods/train-1-s1"] * 2,
+    ]
+
+
 async def test_after_a_crash_what_is_there_is_taken_as_made_and_only_the_rest_is_made() -> None:
     replica, record = await committed()
     replica.kube.faults.add(Fault(call="POST pods/train-1-1", lost="request"))
@@ -85,6 +120,14 @@ async def test_a_pod_that_was_made_without_an_answer_is_adopted() -> None:
 def owned(kind: str, uid: str) -> dict[str, Any]:
     owner = {"apiVersion": "v1", "kind": kind, "name": "train", "uid": uid}
     return {"metadata": {"name": "train-1-0", "namespace": "red", "ownerReferences": [owner]}, "spec": {}, "status": {}}
+
+
+async def test_a_pod_that_has_an_owner_beside_this_job_is_taken_as_made() -> None:
+    replica, record = await committed(workers=1)
+    document = owned("TrainingJob", record.uid)
+    document["metadata"]["ownerReferences"] += owned("Audit", "other")["metadata"]["ownerReferences"]
+    replica.kube.put(PODS, document)
+    assert await create(replica, record) == (Creation.CREATED, ObjectCreation(1, side_objects_made=True))
 
 
 async def test_a_pod_of_an_earlier_job_of_this_name_is_waited_for() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from cotenant.controller.client.kube import TRAINING_JOBS, Outcome, Reply
+from cotenant.controller.client.kube import TRAINING_JOBS, Outcome, Reply, Resource
+from cotenant.controller.execution.executor import RETRY_S
+from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Plan
 from tests.controller.execution.replica import (
+    SETTINGS,
     Replica,
     collect_garbage,
     end_pods,
@@ -198,4 +204,170 @@ async def test_a_namesake_waits_until_the_objects_of_the_earlier_job_are_gone_an
         later,
         "Starting",
         {"train-1-0": ["GPU-n1-1"]},
+    )
+
+
+def decisions(replica: Replica) -> int:
+    return int(replica.operator.metrics.registry.get_sample_value("cotenant_decision_seconds_count") or 0)
+
+
+async def test_without_a_change_a_plan_is_made_once_in_a_tick() -> None:
+    replica = Replica()
+    counts = []
+    for pause in (0.0, 0.5, 0.5, 0.25):
+        await asyncio.sleep(pause)
+        await replica.operator.loop.cycle()
+        counts.append(decisions(replica))
+    assert counts == [1, 1, 2, 2]
+
+
+async def test_a_job_that_is_due_much_later_keeps_no_plan_waiting() -> None:
+    replica = Replica()
+    document = submit(replica.kube)
+    replica.kube.put(TRAINING_JOBS, document | {"spec": document["spec"] | {"maxRuntime": "1h"}})
+    await replica.run()
+    await start_pods(replica.kube)
+    await replica.run()
+    before = decisions(replica)
+    await replica.run(5.5)
+    assert (phase(replica.kube), decisions(replica) - before >= 5) == ("Running", True)
+
+
+async def test_a_job_that_is_due_sooner_is_not_kept_waiting_for_the_tick() -> None:
+    replica = Replica()
+    replica.operator.loop.settings = SETTINGS.model_copy(update={"tick_s": 600.0})
+    call, refusal = "POST pods/train-1-0", Reply(Outcome.REFUSED, message="exceeded quota", code=403)
+    # Two more tries come at once: the commit is a change of the job, and so is the message of the first refusal.
+    replica.kube.faults.add(*(Fault(call=call, answer=refusal) for _ in range(3)))
+    submit(replica.kube, workers=1)
+    await replica.run(RETRY_S - 0.1)
+    early = writes(replica.kube).count(call)
+    await replica.run(0.5)
+    assert (early, writes(replica.kube).count(call), len(await granted(replica.kube))) == (3, 4, 1)
+
+
+async def test_the_log_counts_what_was_taken_over_and_what_was_decided(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    replica = Replica()
+    submit(replica.kube)
+    await replica.run()
+    took_over = re.fullmatch(r"took over: 1 jobs, 2 nodes, (\d+\.\d\d) s", caplog.messages[0])
+    cycle = "cycle: 1 jobs, 1 admitted, 0 asked to leave, 0 wait, "
+    (decided,) = [message for message in caplog.messages if message.startswith("cycle")]
+    assert took_over is not None
+    assert float(took_over[1]) < 30.0
+    assert decided.startswith(cycle)
+    assert float(decided.removeprefix(cycle).removesuffix(" s")) < 30.0
+    assert (replica.operator.metrics.registry.get_sample_value("cotenant_decision_seconds_sum") or 0.0) < 30.0
+
+
+class SlowWrites:
+    """Holds patches of one job back until they are let go, and counts how many are under way at once."""
+
+    def __init__(self, replica: Replica, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.job, self.under_way, self.most = job, 0, 0
+        self.go = asyncio.Event()
+        self._patch = replica.kube.patch
+        monkeypatch.setattr(replica.kube, "patch", self.patch)
+
+    async def patch(self, resource: Resource, name: str, body: Mapping[str, Any], **where: str) -> Reply:
+        if name != self.job:
+            return await self._patch(resource, name, body, **where)
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await self.go.wait()
+        self.under_way -= 1
+        return await self._patch(resource, name, body, **where)
+
+
+async def test_what_a_plan_has_for_a_job_that_is_being_written_waits_for_that_write_and_is_planned_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replica = Replica()
+    replica.operator.loop.settings = SETTINGS.model_copy(update={"tick_s": 600.0})
+    submit(replica.kube)
+    await replica.run()
+    slow = SlowWrites(replica, "second", monkeypatch)
+    submit(replica.kube, "second")
+    await replica.run()
+    assert (slow.under_way, phase(replica.kube, "second")) == (1, None)
+    replica.kube.remove(TRAINING_JOBS, "train", "red")
+    await replica.run()
+    assert (await granted(replica.kube), slow.under_way, slow.most) == ({}, 1, 1)
+    slow.go.set()
+    await replica.run()
+    assert (phase(replica.kube, "second"), slow.most) == ("Starting", 1)
+
+
+async def planned(replica: Replica, *actions: Action) -> None:
+    """Have the loop carry these actions out, and plan nothing after that."""
+    plans = [Plan(actions=actions)]
+    replica.operator.loop.schedule = lambda snapshot: plans.pop() if plans else Plan()
+    del replica.kube.calls[:]
+    await replica.run()
+
+
+async def test_an_eviction_is_carried_out_only_while_the_job_holds_gpus() -> None:
+    replica = Replica()
+    submit(replica.kube)
+    await replica.run()
+    await start_pods(replica.kube)
+    evict = Evict(job="red/train", kind=EvictionKind.PREEMPTED, in_favour_of=None, message="for others")
+    await planned(replica, evict)
+    assert (status(replica.kube)["phase"], sorted(await granted(replica.kube))) == (
+        "Evicting",
+        ["!train-1-0", "!train-1-1"],
+    )
+    await end_pods(replica.kube)
+    await planned(replica)
+    assert phase(replica.kube) == "Pending"
+    await planned(replica, evict)
+    assert (phase(replica.kube), writes(replica.kube)) == ("Pending", [])
+
+
+async def test_a_job_that_was_admitted_meanwhile_is_not_admitted_again() -> None:
+    replica = Replica()
+    submit(replica.kube, workers=1)
+    await replica.run()
+    placement = replica.operator.cache.jobs["red/train"].placement
+    assert placement is not None
+    await planned(replica, Admit(job="red/train", placement=placement))
+    assert (phase(replica.kube), writes(replica.kube)) == ("Starting", [])
+
+
+async def test_a_plan_for_a_job_that_is_gone_by_then_is_dropped() -> None:
+    replica = Replica()
+    submit(replica.kube, workers=1)
+    await replica.run()
+    placement = replica.operator.cache.jobs["red/train"].placement
+    assert placement is not None
+    await planned(replica, Admit(job="red/nobody", placement=placement))
+    assert writes(replica.kube) == []
+
+
+async def test_nothing_of_a_job_is_remembered_once_neither_it_nor_a_pod_of_it_is_there() -> None:
+    replica = Replica()
+    submit(replica.kube)
+    await replica.run()
+    await start_pods(replica.kube)
+    replica.kube.remove(TRAINING_JOBS, "train", "red")
+    await replica.run()
+    with_pods = len(replica.operator.memories)
+    await end_pods(replica.kube)
+    await replica.run()
+    assert (with_pods, len(replica.operator.memories)) == (1, 0)
+
+
+async def test_a_job_that_goes_while_its_commit_is_uncertain_leaves_no_memory_and_its_gpus_free() -> None:
+    replica = Replica()
+    replica.kube.faults.add(Fault(call=COMMIT, lost="request"))
+    submit(replica.kube)
+    await replica.run(0.2)
+    replica.kube.remove(TRAINING_JOBS, "train", "red")
+    submit(replica.kube, workers=2)
+    await replica.run()
+    assert (phase(replica.kube), len(replica.operator.memories), writes(replica.kube).count(COMMIT)) == (
+        "Starting",
+        1,
+        1,
     )

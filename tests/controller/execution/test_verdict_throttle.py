@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.execution.verdict_throttle import VerdictThrottle
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobRecord, read_job
 from cotenant.controller.lifecycle import status_transitions
+from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.plan import Reason, Verdict
 from tests.controller.builders import T0, job_document
 
@@ -38,3 +43,51 @@ def test_a_verdict_is_written_when_its_reason_is_new_and_reworded_only_now_and_t
         write(told("2 free", Reason.BUDGET_SPENT), knows, T0 + 31),
     ]
     assert written == [1, 0, 0, 1, 1]
+
+
+def chosen(verdicts: dict[str, Verdict], jobs: dict[str, JobRecord]) -> int:
+    """So many are written when nothing was written lately."""
+    return len(VerdictThrottle(JobMemories(), rewrite_s=30).verdicts_to_write(verdicts, jobs, T0 + 100))
+
+
+def test_of_many_new_messages_fifty_are_written_in_one_cycle_and_every_new_reason() -> None:
+    keys = [f"red/train-{number}" for number in range(60)]
+    record = waits(told("3 free")["red/train"])
+    same, other = told("2 free")["red/train"], told("2 free", Reason.BUDGET_SPENT)["red/train"]
+    jobs = dict.fromkeys(keys, record)
+    assert (chosen(dict.fromkeys(keys, same), jobs), chosen(dict.fromkeys(keys, other), jobs)) == (50, 60)
+
+
+def test_a_job_that_is_gone_and_one_that_waits_no_more_are_given_none() -> None:
+    record = waits(told("3 free")["red/train"])
+    status = record.status.model_copy(update={"phase": Phase.STARTING})
+    assert chosen(told("3 free", Reason.BUDGET_SPENT), {}) == 0
+    assert chosen(told("3 free", Reason.BUDGET_SPENT), {"red/train": replace(record, status=status)}) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "written"),
+    [
+        pytest.param({}, 0, id="nothing"),
+        pytest.param({"phase": None}, 1, id="the phase was removed"),
+        pytest.param({"pending": None}, 1, id="the reason was removed"),
+        pytest.param({"observed_generation": 0}, 1, id="the spec was edited"),
+    ],
+)
+def test_the_same_verdict_is_written_again_only_where_it_was_lost_or_the_spec_is_another(
+    change: dict[str, object], written: int
+) -> None:
+    record = waits(told("3 free")["red/train"])
+    edited = replace(record, status=record.status.model_copy(update=change))
+    assert chosen(told("3 free"), {"red/train": edited}) == written
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "written"),
+    [(None, None, 0), (None, T0, 1), (T0, None, 1), (T0, T0 + 60.0, 0), (T0 + 61.0, T0, 1), (T0, T0 + 61.0, 1)],
+)
+def test_an_estimate_is_rewritten_when_it_has_moved_by_more_than_a_minute(
+    before: float | None, after: float | None, written: int
+) -> None:
+    known, new = (replace(told("3 free")["red/train"], estimated_start_at=at) for at in (before, after))
+    assert chosen({"red/train": new}, {"red/train": waits(known)}) == written
