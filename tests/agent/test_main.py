@@ -4,8 +4,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from kubernetes.client.exceptions import ApiException
+
+from cotenant_agent import main
+from cotenant_agent.gpus.readings import GpuInventory, GpuSourceError
+from cotenant_agent.gpus.simulated import SimulatedSource
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -44,3 +52,106 @@ def test_without_a_cluster_it_says_so(tmp_path: object) -> None:
     ended = run("cotenant_agent", "--node", "n1", "--simulate", HOME=str(tmp_path))
     assert ended.returncode == 2
     assert ended.stderr.startswith("cotenant agent: no cluster: ")
+
+
+NO_GPUS = '{"class": "none", "memory": "1Mi", "count": 0}'
+
+
+@pytest.mark.parametrize(
+    ("metadata", "want"),
+    [
+        pytest.param({}, NO_GPUS, id="no annotations"),
+        pytest.param({"annotations": None}, NO_GPUS, id="null"),
+        pytest.param({"annotations": {"cotenant.dev/simulated-gpus": ""}}, NO_GPUS, id="an empty one"),
+        pytest.param({"annotations": {"cotenant.dev/simulated-gpus": "{}"}}, "{}", id="as it is written"),
+    ],
+)
+def test_a_node_without_the_annotation_has_no_simulated_gpus(metadata: dict[str, Any], want: str) -> None:
+    cluster: Any = SimpleNamespace(node=lambda: {"metadata": metadata})
+    assert main.simulated_annotation(cluster) == want
+
+
+def test_a_node_that_cannot_be_read_is_an_error_of_its_gpus() -> None:
+    def refuse() -> None:
+        raise ApiException(status=403, reason="Forbidden")
+
+    cluster: Any = SimpleNamespace(node=refuse)
+    with pytest.raises(GpuSourceError, match=r"^the Node cannot be read: HTTP 403 Forbidden$"):
+        main.simulated_annotation(cluster)
+
+
+def test_a_file_of_simulated_gpus_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "gpus.json"
+    with pytest.raises(GpuSourceError) as raised:
+        main.read_file(path)
+    assert str(raised.value) == f"{path} cannot be read: No such file or directory"
+
+
+class Reading:
+    """A source that returns its number of reads, at a clock that a test moves; it can fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.reads = 0
+        self.failing = False
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+
+    def __call__(self) -> str:
+        self.reads += 1
+        if self.failing:
+            raise GpuSourceError("not now")
+        return f"read {self.reads}"
+
+
+def test_a_source_is_read_once_in_so_many_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(monkeypatch)
+    limited = main.rate_limited(10.0, reading)
+    found = []
+    for at in (0.0, 9.9, 10.0, 19.9, 20.0):
+        reading.now = at
+        found.append(limited())
+    assert found == ["read 1", "read 1", "read 2", "read 2", "read 3"]
+
+
+def test_a_source_that_fails_has_its_last_result_and_without_one_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(monkeypatch)
+    limited = main.rate_limited(10.0, reading)
+    reading.failing = True
+    with pytest.raises(GpuSourceError, match="not now"):
+        limited()
+    reading.failing = False
+    assert limited() == "read 2"
+    reading.failing, reading.now = True, 10.0
+    assert limited() == "read 2"
+
+
+@pytest.mark.parametrize("flags", [["--simulate"], ["--simulate-file", "FILE"]], ids=["by annotation", "by file"])
+def test_simulated_gpus_are_those_of_the_annotation_or_of_the_file(tmp_path: Path, flags: list[str]) -> None:
+    document = '{"class": "H100", "memory": "80Gi", "count": 2}'
+    (tmp_path / "gpus.json").write_text(document)
+    args = main.parser().parse_args(
+        ["--node", "n1", *(flag.replace("FILE", str(tmp_path / "gpus.json")) for flag in flags)]
+    )
+    annotations = {"cotenant.dev/simulated-gpus": document} if flags == ["--simulate"] else {}
+    cluster: Any = SimpleNamespace(node=lambda: {"metadata": {"annotations": annotations}})
+    source = main.open_source(args, cluster)
+    assert isinstance(source, SimulatedSource)
+    assert [(gpu.gpu_class, gpu.memory_mib) for gpu in source.inventory().gpus] == [("H100", 81920)] * 2
+
+
+@pytest.mark.parametrize(
+    ("simulated", "warned"),
+    [(False, True), (True, False)],
+    ids=["real GPUs", "simulated ones are of no process"],
+)
+def test_memory_that_cannot_be_attributed_is_a_line_in_the_log(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, simulated: bool, warned: bool
+) -> None:
+    args = main.parser().parse_args(["--node", "n1", "--host", str(tmp_path)])
+    cluster: Any = SimpleNamespace(runtime_class_exists=lambda name: name == "nvidia")
+    source: Any = SimpleNamespace(inventory=lambda: GpuInventory(simulated=simulated, gpus=()))
+    observer = main.make_observer(args, cluster, source)
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    text = f"{tmp_path / 'proc'} is not the host's /proc: memory cannot be attributed to pods"
+    assert lines == ([text] if warned else [])
+    assert observer.capabilities.runtime_class

@@ -16,29 +16,17 @@ from cotenant_worker import reporting
 from cotenant_worker.checkpoints import fsspec_store, local_store
 from cotenant_worker.host import layout
 from cotenant_worker.reporting import Context, Saver
+from tests.worker.recording_launcher import RecordingLauncher
 
 
-class Rank:
+class Rank(RecordingLauncher):
     """The launcher and the heartbeat of this process."""
-
-    def __init__(self) -> None:
-        self.sent: list[dict[str, Any]] = []
-        self.counters: dict[str, int] = {}
-
-    def send(self, message: dict[str, Any]) -> None:
-        self.sent.append(message)
 
     def report(self, message: dict[str, Any]) -> None:
         self.sent.append(message)
 
     def flush(self) -> None:
         self.sent.append({"op": "flush"})
-
-    def get_counter(self, name: str) -> int:
-        return self.counters.get(name, 0)
-
-    def set_counter(self, name: str, value: int) -> None:
-        self.counters[name] = value
 
 
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "CUDA_VISIBLE_DEVICES")

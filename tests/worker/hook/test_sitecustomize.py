@@ -1,0 +1,41 @@
+"""The hook at the start of every Python program of a rank, in interpreters of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cotenant_worker.host import layout
+
+SHOWN = """
+import json, sys
+shims = [sys.modules.get(name) for name in ("cotenant_shim", "cotenant_worker.hook.cotenant_shim")]
+print(json.dumps({
+    "shim": shims[0] is not None and shims[0] is shims[1],
+    "worker": "cotenant_worker" in sys.modules,
+    "image": getattr(sys, "of_the_image", None),
+}))
+"""
+
+
+@pytest.mark.parametrize("image", [True, False], ids=["an image with its own sitecustomize", "an image without one"])
+@pytest.mark.parametrize("rank", [True, False], ids=["in a rank", "outside a job"])
+def test_a_rank_has_the_shim_and_every_program_the_sitecustomize_of_its_image(
+    tmp_path: Path, rank: bool, image: bool
+) -> None:
+    if image:
+        (tmp_path / "sitecustomize.py").write_text("import sys; sys.of_the_image = __file__")
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{layout.HOOK_DIR}:{tmp_path}"}
+    env |= {layout.ENV_STATE: str(tmp_path)} if rank else {}
+    done = subprocess.run([sys.executable, "-c", SHOWN], env=env, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {
+        "shim": rank,
+        "worker": False,
+        "image": str(tmp_path / "sitecustomize.py") if image else None,
+    }
+    assert done.stderr == ""
