@@ -200,3 +200,19 @@ def test_of_nodes_that_cost_the_same_the_larger_gives_its_gpus_first() -> None:
 
     assert node_by_node([worked, saved]) == [saved, worked]
     assert node_by_node([candidate("c", 0, 1, 1_000), worked])[0] is worked
+
+
+def test_of_victims_that_suffice_those_that_lose_least_leave_although_a_node_is_not_cleared() -> None:
+    """Two cheap jobs on two nodes lose 140 GPU-seconds, the two of the cheapest node 142."""
+    nodes = [make_node(name) for name in ("n1", "n2", "n3")]
+    queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=6)]
+    saved_at = {"cheap-n1": 990, "dear-n1": 0, "cheap-n2": 990, "dear-n2": 0, "near1-n3": 989, "near2-n3": 989}
+    held = [
+        replace(running(name, index % 2, node=name[-2:]), last_checkpoint_at=float(at))
+        for index, (name, at) in enumerate(saved_at.items())
+    ]
+
+    plan = schedule(make_snapshot(nodes=nodes, queues=queues, jobs=[*held, make_job("gang", queue="blue", workers=2)]))
+
+    assert [action.job for action in plan.actions] == ["red/cheap-n1", "red/cheap-n2"]
+    assert plan.nominations == {"blue/gang": make_placement(("n1", [[0]]), ("n2", [[0]]))}

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from cotenant.core import schedule
+from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.cycle.outcome import CycleOutcome
+from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.explain.forecast import endings_of, ends_at
+from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import GpuRequest, Job
+from cotenant.core.quota.tree import QueueTree
+from cotenant.core.quota.usage import Charge
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
 
@@ -44,3 +53,33 @@ def test_a_job_over_its_expectation_is_taken_to_need_its_maximum() -> None:
     plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=1)], queues=[make_queue("red", guaranteed=1)], jobs=jobs))
 
     assert plan.verdicts["red/next"].estimated_start_at == 1_200.0
+
+
+@pytest.mark.parametrize(
+    ("expected", "longest", "admitted_at", "ends"),
+    [
+        pytest.param(200, 600, 900.0, 1_100.0, id="after its expected runtime"),
+        pytest.param(101, 600, 900.0, 1_001.0, id="in a second"),
+        pytest.param(100, 600, 900.0, 1_500.0, id="at its maximum, where the expected end is now"),
+        pytest.param(None, 600, 900.0, 1_500.0, id="at its maximum, where nothing is expected"),
+        pytest.param(100, 100, 900.0, None, id="unknown, where both have passed"),
+        pytest.param(None, None, 900.0, None, id="unknown, where nothing is declared"),
+        pytest.param(200, 600, None, None, id="unknown, before it was admitted"),
+    ],
+)
+def test_a_job_ends(expected: int | None, longest: int | None, admitted_at: float | None, ends: float | None) -> None:
+    job = make_job("a", expected_runtime_s=expected, max_runtime_s=longest)
+
+    assert ends_at(job, admitted_at, now=1_000.0) == ends
+
+
+def test_the_soonest_endings_are_looked_at_so_many_of_them() -> None:
+    """Of six hundred jobs the later half starts in this cycle."""
+    tree = QueueTree.of([], Inventory.of([]))
+    nothing = Allocation((), Charge(-1, "", ()))
+    jobs = [replace(make_job(f"j{number}", expected_runtime_s=600 - number), admitted_at=0.0) for number in range(600)]
+    running = RunningJobs({job.key: job for job in jobs[:300]}, {job.key: nothing for job in jobs[:300]}, tree)
+
+    found = endings_of(running, CycleOutcome(), [(job, nothing) for job in jobs[300:]], now=0.0)
+
+    assert [(at, key) for at, key, _ in found] == [(600 - number, f"red/j{number}") for number in range(599, 87, -1)]

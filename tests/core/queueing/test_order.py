@@ -142,3 +142,9 @@ def test_the_head_of_a_department_is_the_job_of_its_next_team() -> None:
     jobs = [job("a-old", "a1", at=0.0), job("a-new", "a2", at=5.0), job("b", "b1", at=3.0)]
 
     assert turns(TREE, jobs) == ["a-old", "b", "a-new"]
+
+
+def test_a_queue_stands_where_its_best_job_stands_and_not_its_others() -> None:
+    jobs = [job("r-late", "red", at=9.0), job("b", "blue", at=5.0), job("r-early", "red", at=0.0)]
+
+    assert turns([RED, BLUE], jobs) == ["r-early", "b", "r-late"]
