@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from cotenant import names
 from cotenant.api.resources.runtime import Strategy
-from cotenant.controller.client.kube import PODS, SECRETS, Outcome, Reply, UnreachableError
+from cotenant.controller.client.kube import PODS, SECRETS, Outcome, Reply, Resource, UnreachableError
 from cotenant.controller.execution.pod_creator import Creation
 from cotenant.controller.informers.job_memory import ObjectCreation
 from cotenant.controller.informers.job_record import JobRecord
@@ -106,6 +108,27 @@ async def test_after_a_crash_what_is_there_is_taken_as_made_and_only_the_rest_is
     created, _ = await create(restarted, restarted.operator.cache.jobs["red/train"])
     assert (created, await granted(replica.kube)) == (Creation.CREATED, ALL)
     assert writes(replica.kube) == [*SIDE_OBJECTS, "POST pods/train-1-0", *SIDE_OBJECTS, "POST pods/train-1-1"]
+
+
+async def test_a_call_that_fails_is_reported_after_all_calls_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the next write about the job would start while pods of this one are still being made."""
+    replica, record = await committed()
+    answer, post = asyncio.Event(), replica.kube.create
+
+    async def slow(resource: Resource, body: Mapping[str, Any], namespace: str = "") -> Reply:
+        if body["metadata"]["name"] == "train-1-1":
+            await answer.wait()
+        return await post(resource, body, namespace)
+
+    monkeypatch.setattr(replica.kube, "create", slow)
+    replica.kube.faults.add(Fault(call="POST pods/train-1-0", lost="request"))
+    creating = asyncio.create_task(create(replica, record))
+    await asyncio.sleep(10.0)
+    before = (creating.done(), sorted(await granted(replica.kube)))
+    answer.set()
+    with pytest.raises(UnreachableError, match="train-1-0"):
+        await creating
+    assert (before, sorted(await granted(replica.kube))) == ((False, []), ["train-1-1"])
 
 
 async def test_a_pod_that_was_made_without_an_answer_is_adopted() -> None:

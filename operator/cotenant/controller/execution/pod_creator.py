@@ -78,9 +78,14 @@ class PodCreator:
                 yield PODS, server_pod.pod(attempt, index, self.settings)
 
     async def _create_all(self, objects: Iterable[tuple[Resource, Document]], creation: ObjectCreation) -> Creation:
-        """The worst that has come of any of them."""
+        """The worst that has come of any of them. The first error is raised after all calls have ended."""
         calls = (self._create_object(resource, document, creation) for resource, document in objects)
-        return _worst(await asyncio.gather(*calls))
+        outcomes = []
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+            outcomes.append(outcome)
+        return _worst(outcomes)
 
     async def _create_object(self, resource: Resource, document: Document, creation: ObjectCreation) -> Creation:
         reply = await self.kube.create(resource, document, document["metadata"]["namespace"])
