@@ -1,6 +1,7 @@
 """Start of a program: streams, cgroups, and one sentence for whatever keeps it from running. Without its own root."""
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +68,17 @@ def test_a_program_is_in_its_cgroups_before_it_runs(tmp_path: Path) -> None:
     assert finished(program) == ({"stdout": f"{program.pid}1000\n".encode(), "stderr": b""}, 0)
 
 
-def test_a_program_whose_limits_cannot_be_set_does_not_run(tmp_path: Path) -> None:
-    ran = tmp_path / "ran"
+def test_a_program_whose_limits_cannot_be_set_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran, pids, fork = tmp_path / "ran", [0], os.fork
+
+    def remembered() -> int:
+        pids[0] = fork()
+        return pids[0]
+
+    monkeypatch.setattr(os, "fork", remembered)
     with pytest.raises(OSError, match="No such file"):
         start.start(spec("touch", str(ran), cgroups=(str(tmp_path / "absent" / "procs"),)))
-    os.wait()
+    assert os.waitstatus_to_exitcode(os.waitpid(pids[0], 0)[1]) == -signal.SIGKILL
     assert not ran.exists()
 
 
