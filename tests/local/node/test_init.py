@@ -1,4 +1,4 @@
-"""The first process of a node: what it writes for its runtime and kubelet, and what it reports. It mounts nothing here."""
+"""The first process of a node: what it writes for runtime and kubelet, and what it reports. Nothing is mounted here."""
 
 import json
 from pathlib import Path

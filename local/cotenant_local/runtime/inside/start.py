@@ -1,5 +1,6 @@
 """Starts the program of a container: namespaces, root, identity, exec. What goes wrong comes back as one sentence."""
 
+import contextlib
 import errno
 import json
 import os
@@ -47,7 +48,8 @@ def start(spec: dict[str, Any]) -> StartedProgram:
     except OSError:
         os.kill(pid, signal.SIGKILL)
         raise
-    os.write(go, b"1")
+    with contextlib.suppress(BrokenPipeError):  # the child has failed already: its report has the reason
+        os.write(go, b"1")
     os.close(go)
     return await_exec(pid, stdio, errors)
 
