@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.core.placement.packing.dual_prices import UNIT, add_item, dual_prices
+from cotenant.core.placement.packing.dual_prices import UNIT, FloatArray, add_item, dual_prices
 
 SIZES = st.lists(st.integers(120, 1000), min_size=1, max_size=4, unique=True)
 
@@ -64,3 +64,18 @@ def test_filling_a_residual_agrees_with_trying_every_set(sizes: list[int], data:
         best = add_item(best, size, float(value))
     fits = [p for p in patterns(sizes) if sum(n * s for n, s in zip(p, sizes, strict=True)) <= level]
     assert best[level] == max(sum(n * v for n, v in zip(p, values, strict=True)) for p in fits)
+
+
+def test_the_search_ends_after_about_three_patterns_per_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pattern fills one knapsack per size; the last one is worth no more than a GPU."""
+    filled = []
+
+    def counting(best: FloatArray, size: int, value: FloatArray | float) -> FloatArray:
+        filled.append(size)
+        return add_item(best, size, value)
+
+    monkeypatch.setattr("cotenant.core.placement.packing.dual_prices.add_item", counting)
+    demand = ((811, 51), (473, 7), (311, 33), (157, 19))
+
+    assert len(dual_prices.__wrapped__(demand)) == len(demand)
+    assert len(filled) <= len(demand) * 3 * len(demand)

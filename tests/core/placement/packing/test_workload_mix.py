@@ -101,3 +101,9 @@ def test_the_prior_has_its_part_of_the_cpu_and_memory_per_gpu() -> None:
     assert {shape.memory_milli or 1_000: (shape.cpu_milli, shape.host_mib) for shape in mix.shapes} == {
         milli: (cpu * milli // 2_000, host * milli // 2_000) for milli in (250, 333, 500, 1_000)
     }
+
+
+def test_the_prior_weighs_as_much_as_six_jobs() -> None:
+    mix = WorkloadMix.of([(Shape(count=2), 6.0)], INVENTORY)
+
+    assert weight_of(mix, Shape(count=2)) == PARTS // 2

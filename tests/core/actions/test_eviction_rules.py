@@ -1,0 +1,51 @@
+"""Work that an eviction loses, and the time for which a job is left in peace."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.core import Policy
+from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.quota.tree import QueueTree
+from cotenant.testing import make_job, make_queue
+
+
+def rules(*, policy_s: int = 0, queue_s: int = 0, restart_s: int = 60) -> EvictionRules:
+    tree = QueueTree.of([make_queue("red", protected_runtime_s=queue_s)], Inventory.of([]))
+    return EvictionRules(tree, Policy(protected_runtime_s=policy_s, restart_cost_s=restart_s), 1_000.0)
+
+
+@pytest.mark.parametrize(
+    ("policy_s", "queue_s", "admitted_at", "protected"),
+    [
+        pytest.param(0, 0, 1_000.0, False, id="nobody where no time is set"),
+        pytest.param(100, 0, 900.5, True, id="half a second before the policy's time is over"),
+        pytest.param(100, 0, 900.0, False, id="when it is just over"),
+        pytest.param(0, 100, 900.5, True, id="the queue's time counts as well"),
+        pytest.param(50, 100, 949.0, True, id="the longer of both"),
+        pytest.param(100, 50, 949.0, True, id="whichever it is"),
+        pytest.param(100, 100, None, False, id="a job without a time of admission has none"),
+    ],
+)
+def test_a_job_is_protected(policy_s: int, queue_s: int, admitted_at: float | None, protected: bool) -> None:
+    job = make_job("a", admitted_at=admitted_at)
+
+    assert rules(policy_s=policy_s, queue_s=queue_s).is_protected(job) is protected
+
+
+@pytest.mark.parametrize(
+    ("submitted_at", "admitted_at", "saved_at", "lost_s"),
+    [
+        pytest.param(0.0, 700.0, None, 360, id="since its admission, and a restart"),
+        pytest.param(0.0, 700.0, 950.0, 110, id="since its checkpoint"),
+        pytest.param(0.0, 700.0, 600.0, 360, id="a checkpoint of an earlier run saves nothing of this one"),
+        pytest.param(900.0, None, None, 160, id="since its submission where no admission is known"),
+        pytest.param(0.0, 700.0, 1_001.0, 60, id="a checkpoint of a clock that is ahead gives nothing back"),
+        pytest.param(0.0, 998.5, None, 61, id="whole seconds"),
+    ],
+)
+def test_an_eviction_loses(submitted_at: float, admitted_at: float | None, saved_at: float | None, lost_s: int) -> None:
+    job = make_job("a", at=submitted_at, admitted_at=admitted_at, last_checkpoint_at=saved_at)
+
+    assert rules().lost_work(job, 2_000) == 2_000 * lost_s

@@ -1,0 +1,61 @@
+"""Order of candidates for eviction, and the moment at which their list is made anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
+from cotenant.core.model.plan import EvictionKind
+from cotenant.core.quota.usage import Charge
+from cotenant.testing import make_job
+
+NOTHING = Allocation((), Charge(-1, "", ()))
+
+
+def candidate(
+    name: str = "m",
+    *,
+    lost: int = 5,
+    kind: EvictionKind = EvictionKind.RECLAIMED,
+    priority: int = 5,
+    admitted_at: float | None = 5.0,
+    rank: int | None = None,
+) -> EvictionCandidate:
+    return EvictionCandidate(make_job(name, priority=priority, admitted_at=admitted_at), NOTHING, kind, lost, rank)
+
+
+PREEMPTED = EvictionKind.PREEMPTED
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(candidate(lost=4, kind=PREEMPTED, priority=9), candidate(), id="least lost work"),
+        pytest.param(candidate(priority=9), candidate(kind=PREEMPTED), id="borrowers before the own queue"),
+        pytest.param(candidate(priority=4, admitted_at=1.0), candidate(), id="lower priority"),
+        pytest.param(candidate("z", admitted_at=6.0), candidate(), id="the newest"),
+        pytest.param(candidate("z"), candidate(admitted_at=None), id="one of unknown age last"),
+        pytest.param(candidate("a", rank=1), candidate(rank=2), id="by key"),
+        pytest.param(candidate(rank=2), candidate(rank=1), id="the last rank of a job"),
+        pytest.param(candidate(rank=1), candidate(), id="surplus before the minimum"),
+    ],
+)
+def test_the_first_to_leave_is(first: EvictionCandidate, second: EvictionCandidate) -> None:
+    assert first.order < second.order
+
+
+def test_a_job_is_no_rank() -> None:
+    assert [candidate(rank=rank).is_job for rank in (None, 0, 1)] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("surplus", "jobs", "departures", "stale"),
+    [(16, 16, 5, False), (16, 15, 5, True), (0, 15, 4, True), (0, 0, 3, False), (0, 16, 4, False)],
+)
+def test_a_list_is_stale_once_more_than_a_sixteenth_left_since_it_was_made(
+    surplus: int, jobs: int, departures: int, stale: bool
+) -> None:
+    made_at_three = CandidateList([candidate(rank=1)] * surplus, [candidate()] * jobs, 3)
+
+    assert made_at_three.is_stale(departures) is stale

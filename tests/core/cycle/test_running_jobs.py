@@ -1,0 +1,36 @@
+"""Running jobs by queue: which may be asked to leave, and which have more than their minimum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.snapshot.accounting import Accounting
+from cotenant.testing import make_job, make_node, make_placement, make_queue
+
+WIDE = make_placement(("n1", [[0], [1]]))
+NARROW = make_placement(("n1", [[2]]))
+
+
+def test_jobs_are_found_by_their_own_queue_and_elastic_ones_by_their_surplus() -> None:
+    jobs = [
+        make_job("surplus", workers=(1, 2), placement=WIDE),
+        make_job("minimum", workers=(1, 2), placement=NARROW),
+        make_job("fixed", workers=2, placement=WIDE),
+        replace(make_job("overfull", placement=WIDE), workers_min=1, workers_max=1),
+        make_job("leaving", workers=(1, 2), placement=WIDE, evicting=True),
+        make_job("child", queue="team", workers=(1, 2), placement=WIDE),
+        make_job("orphan", queue="gone", placement=NARROW),
+    ]
+    queues = [make_queue("red", guaranteed=1), make_queue("team", guaranteed=1, parent="red"), make_queue("idle")]
+    counted = Accounting.of([make_node("n1", gpus=4)], queues, jobs)
+    running = RunningJobs(counted.running, counted.allocations, counted.tree)
+
+    def names(queue: str) -> tuple[list[str], list[str]]:
+        index = counted.tree.index[queue]
+        found = running.in_queue(index), running.elastic_in_queue(index)
+        return [job.key.partition("/")[2] for job in found[0]], [job.key.partition("/")[2] for job in found[1]]
+
+    assert names("red") == (["surplus", "minimum", "fixed", "overfull"], ["surplus"])
+    assert names("team") == (["child"], ["child"])
+    assert names("idle") == ([], [])
