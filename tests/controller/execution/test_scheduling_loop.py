@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import TRAINING_JOBS, Outcome, Reply, Resource
 from cotenant.controller.execution.executor import RETRY_S
 from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Plan
+from tests.controller.builders import placement_on
 from tests.controller.execution.replica import (
     SETTINGS,
     Replica,
@@ -371,3 +373,24 @@ async def test_a_job_that_goes_while_its_commit_is_uncertain_leaves_no_memory_an
         1,
         1,
     )
+
+
+async def test_a_leader_that_comes_back_forgets_an_uncertain_commit_before_its_first_decision() -> None:
+    kube = new_kube()
+    replica = Replica(kube)
+    kube.faults.add(Fault(call=COMMIT, lost="request"))
+    submit(kube, workers=2)
+    await replica.run(0.2)
+    replica.lose()
+    await replica.run(1.0)
+    between = Replica(kube)
+    elsewhere = placement_on(("n2", 2), memory_mib=81_920, compute_milli=1_000)
+    await planned(between, Admit(job="red/train", placement=elsewhere))
+    assert await granted(kube) == {"train-1-0": ["GPU-n2-0", "GPU-n2-1"]}
+    between.lose()
+    replica.leads = True
+    kube.before_write = Fence(lambda: replica.leads).check
+    submit(kube, "second", workers=2)
+    await replica.run(5.0)
+    assert (await granted(kube))["second-1-0"] == ["GPU-n1-0", "GPU-n1-1"]
+    assert writes(kube).count("PATCH trainingjobs/second/status") == 1

@@ -100,6 +100,10 @@ class SchedulingLoop:
         except UnreachableError as error:
             log.warning("leads, but cannot list the cluster yet: %s", error)
             return False
+        for memory in self.memories:  # what became of these commits is in the list, under whichever leader
+            if memory.uncertain is not None:
+                self.cluster.resolve_assumption(memory.id, memory.uncertain, None)
+                memory.uncertain = None
         self.cluster.restore(time.time())
         self._restored = self._plan_due = True
         log.info("took over: %d jobs, %d nodes, %.2f s", len(self.cache.jobs), len(self.cache.nodes.facts),
