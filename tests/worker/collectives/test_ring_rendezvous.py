@@ -16,20 +16,20 @@ from tests.worker.collectives.rings import on_ring
 
 def test_nothing_that_was_said_for_one_ring_opens_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that ranks send and answer while they meet, over and over: no proof, ticket or nonce comes twice."""
-    said: list[bytes] = []
+    received: list[bytes] = []
 
     class Ear(socket.socket):
         def sendall(self, data: Any, flags: int = 0) -> None:
-            said.append(bytes(data))
+            received.append(bytes(data))
             super().sendall(data, flags)
 
     monkeypatch.setattr(socket, "socket", Ear)
     for _ in range(2):
         on_ring(3, lambda it: it.rank)
-    digests = [message for message in said if len(message) in (16, 32)]
+    digests = [message for message in received if len(message) in (16, 32)]
     assert len(digests) == 2 * (2 + 2 + 3)  # two come to rank 0's door, three to a neighbour's
     assert len(set(digests)) == len(digests)
-    assert not any(b"secret" in message for message in said)
+    assert not any(b"secret" in message for message in received)
 
 
 @pytest.mark.parametrize(

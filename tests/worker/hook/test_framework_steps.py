@@ -165,10 +165,10 @@ def test_fit_counts_on_where_its_optimizer_was_seen_to_move_first(launcher: Reco
 def test_a_loop_that_marks_its_steps_for_the_profiler_says_them(launcher: RecordingLauncher) -> None:
     class StepTraceAnnotation:
         def __init__(self, name: str, **words: Any) -> None:
-            self.said = (name, words)
+            self.arguments = (name, words)
 
     framework_steps.after_step_annotation(SimpleNamespace(StepTraceAnnotation=StepTraceAnnotation))
-    assert StepTraceAnnotation("train", step_num=5).said == ("train", {"step_num": 5})
+    assert StepTraceAnnotation("train", step_num=5).arguments == ("train", {"step_num": 5})
     StepTraceAnnotation("eval", step_num=80)
     StepTraceAnnotation("train")
     assert launcher.counters == {"step": 5}

@@ -70,7 +70,7 @@ def test_outside_a_rank_nothing_is_added(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "wrong"),
+    ("given", "wrong"),
     [
         pytest.param({}, [], id="nothing"),
         pytest.param(OURS, [], id="what is so"),
@@ -83,8 +83,8 @@ def test_outside_a_rank_nothing_is_added(monkeypatch: pytest.MonkeyPatch) -> Non
         ),
     ],
 )
-def test_arguments_by_which_the_ranks_would_not_meet_are_objected_to(said: dict[str, Any], wrong: list[str]) -> None:
-    assert frameworks._mismatches(said, RANK | {"COTENANT_NODES": "2"}) == wrong
+def test_arguments_by_which_the_ranks_would_not_meet_are_objected_to(given: dict[str, Any], wrong: list[str]) -> None:
+    assert frameworks._mismatches(given, RANK | {"COTENANT_NODES": "2"}) == wrong
 
 
 def test_a_rank_that_waits_for_the_others_in_initialize_is_known_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ if "ring" in sys.argv:
 
 
 @pytest.mark.parametrize(
-    ("words", "ranks", "said"),
+    ("words", "ranks", "warned"),
     [
         pytest.param(["computes"], "2", True, id="each computes for itself"),
         pytest.param(["computes"], "1", False, id="one rank"),
@@ -136,12 +136,12 @@ if "ring" in sys.argv:
         pytest.param(["computes", "ring"], "2", False, id="our all_reduce"),
     ],
 )
-def test_ranks_whose_jax_does_not_meet_are_told(tmp_path: Path, words: list[str], ranks: str, said: bool) -> None:
+def test_ranks_whose_jax_does_not_meet_are_told(tmp_path: Path, words: list[str], ranks: str, warned: bool) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
     command = [sys.executable, str(tmp_path / "train.py"), *words]
     done = subprocess.run(command, env=rank_of(ranks, tmp_path), capture_output=True, text=True, timeout=60, check=True)
     text = f"the {ranks} ranks train {ranks} models, each its own: JAX made its devices without"
-    assert done.stderr.count(text) == said, done.stderr
+    assert done.stderr.count(text) == warned, done.stderr
 
 
 def rank_of(ranks: str, tmp_path: Path) -> dict[str, str]:
@@ -197,22 +197,22 @@ def test_a_rank_that_failed_does_not_wait_at_its_end_for_the_others(
 
 
 def test_a_rank_that_waits_long_at_its_end_says_so_and_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    told = threading.Event()
+    texts: list[str] = []
+    arrived = threading.Event()
 
     def send(message: dict[str, Any]) -> None:
-        said.append(message["text"])
-        told.set()
+        texts.append(message["text"])
+        arrived.set()
 
     class State:
         client = object()
 
         def shutdown(self) -> None:
-            assert told.wait(60)
+            assert arrived.wait(60)
 
     monkeypatch.setattr(frameworks, "_SHUTDOWN_WARNING_S", 0.0)
     monkeypatch.setattr(frameworks, "is_main_process", lambda: True)
     monkeypatch.setattr(launcher, "send", send)
     frameworks.after_jax_state(SimpleNamespace(State=State))
     State().shutdown()
-    assert said == ["rank 0 has come to its end and waits for the others in jax.distributed.shutdown()", ""]
+    assert texts == ["rank 0 has come to its end and waits for the others in jax.distributed.shutdown()", ""]

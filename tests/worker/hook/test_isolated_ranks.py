@@ -16,7 +16,7 @@ pytestmark = pytest.mark.ray  # imports torch: seconds of CPU
 
 
 @pytest.mark.parametrize(
-    ("how", "world", "rank", "said"),
+    ("how", "size", "rank", "warned"),
     [
         pytest.param("none", "2", "0", True, id="two ranks that have nothing to do with each other"),
         pytest.param("by hand", "2", "0", True, id="two ranks without an optimizer"),
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.ray  # imports torch: seconds of CPU
     ],
 )
 def test_ranks_that_train_models_of_their_own_are_told(
-    tmp_path: Path, how: str, world: str, rank: str, said: bool
+    tmp_path: Path, how: str, size: str, rank: str, warned: bool
 ) -> None:
     [port] = free_ports("127.0.0.1", 1)
     env = {
@@ -41,9 +41,9 @@ def test_ranks_that_train_models_of_their_own_are_told(
         "COTENANT_RANK": rank,
         "COTENANT_PREFLIGHT": "0",
         "COTENANT_MASTER": f"127.0.0.1:{port}" if how == "children that meet" else "10.0.0.1:29500",
-        **{"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": "0"},
+        **{"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": "0"},
     }
     command = [sys.executable, str(PROGRAM), how, f"127.0.0.1:{port}"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280, check=False)
     assert done.stdout == "trained\n", done.stderr
-    assert ("the 2 ranks train 2 models, each its own" in done.stderr) is said, done.stderr
+    assert ("the 2 ranks train 2 models, each its own" in done.stderr) is warned, done.stderr

@@ -30,7 +30,7 @@ def tensorflow(monkeypatch: pytest.MonkeyPatch, **known: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "told"),
+    ("known", "warnings"),
     [
         pytest.param({}, 1, id="none"),
         pytest.param({"_collective_ops_server_def": "a cluster"}, 0, id="MultiWorkerMirroredStrategy"),
@@ -38,15 +38,15 @@ def tensorflow(monkeypatch: pytest.MonkeyPatch, **known: Any) -> None:
     ],
 )
 def test_ranks_whose_tensorflow_is_in_no_cluster_are_told_once(
-    launcher: RecordingLauncher, monkeypatch: pytest.MonkeyPatch, known: dict[str, Any], told: int
+    launcher: RecordingLauncher, monkeypatch: pytest.MonkeyPatch, known: dict[str, Any], warnings: int
 ) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(counting, "warn_isolated", said.append)
+    texts: list[str] = []
+    monkeypatch.setattr(counting, "warn_isolated", texts.append)
     tensorflow(monkeypatch, **known)
     once = callbacks()()
     for batch in range(40):
         once.on_train_batch_end(batch)
-    assert len(said) == told
+    assert len(texts) == warnings
 
 
 def callbacks() -> Any:
@@ -118,8 +118,8 @@ def test_an_epochs_metrics_are_told_at_its_end_as_of_its_last_step(launcher: Rec
         once.on_train_batch_end(batch)
     logs = {"loss": 0.5, "val_loss": 0.25, "per_class": SimpleNamespace(ndim=1)}
     once.on_epoch_end(1, logs)
-    told = [message for message in launcher.sent if message["op"] == "report"]
-    assert [(message["step"], message["counted"], message["metrics"]) for message in told] == [
+    reports = [message for message in launcher.sent if message["op"] == "report"]
+    assert [(message["step"], message["counted"], message["metrics"]) for message in reports] == [
         (2, True, {"loss": 0.5, "val_loss": 0.25})
     ]
     assert once.logs == [{"loss": 3.0}, logs]

@@ -10,7 +10,7 @@ from cotenant_worker.hook.cotenant_shim import torch_patches
 
 
 @pytest.mark.parametrize(
-    ("main", "arguments", "said"),
+    ("main", "arguments", "logged"),
     [
         pytest.param(True, {}, True, id="a rank"),
         pytest.param(False, {"rank": 0, "world_size": 2}, True, id="the first process of a rank's own group"),
@@ -19,7 +19,7 @@ from cotenant_worker.hook.cotenant_shim import torch_patches
     ],
 )
 def test_that_nccl_was_replaced_is_said_once_whoever_asked_for_it(
-    monkeypatch: pytest.MonkeyPatch, main: bool, arguments: dict[str, Any], said: bool
+    monkeypatch: pytest.MonkeyPatch, main: bool, arguments: dict[str, Any], logged: bool
 ) -> None:
     asked: list[str] = []
     lines: list[str] = []
@@ -36,7 +36,7 @@ def test_that_nccl_was_replaced_is_said_once_whoever_asked_for_it(
     torch_patches.after_distributed(c10d)
     c10d.init_process_group("nccl", **arguments)
     assert asked == ["gloo"]
-    assert bool(lines) is said
+    assert bool(lines) is logged
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The pods of parameter servers beside a world of one rank: real launchers as processes, no Ray, no root."""
+"""The pods of parameter servers beside a group of one rank: real launchers as processes, no Ray, no root."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_servers_in_pods_of_their_own_serve_until_the_ranks_are_done_and_end_wit
         servers = [pod.finish(START_S) for pod in gang.servers]
     assert code == 0, log
     assert float(termination.results["error"]) < 0.01
-    assert [(code, told.reason, told.node_rank) for code, _, told in servers] == [
+    assert [(code, termination.reason, termination.node_rank) for code, _, termination in servers] == [
         (0, "Completed", 1),
         (0, "Completed", 2),
     ]
@@ -110,9 +110,9 @@ def test_a_killed_server_ends_the_attempt_as_the_platforms_fault_and_every_pod_s
         os.kill(server_process(gang.servers[1]), signal.SIGKILL)
         ended = [pod.finish(START_S) for pod in (gang.head, *gang.servers)]
     why = "the process of parameter server 1 was killed by SIGKILL"
-    assert [(code, told.reason) for code, _, told in ended] == [(82, "PeerLost")] * 3
+    assert [(code, termination.reason) for code, _, termination in ended] == [(82, "PeerLost")] * 3
     assert ended[2][2].message == why
-    assert [told.message.endswith(f"was lost: {why}") for _, _, told in ended[:2]] == [True, True]
+    assert [termination.message.endswith(f"was lost: {why}") for _, _, termination in ended[:2]] == [True, True]
 
 
 def test_a_server_that_is_stopped_and_never_goes_on_ends_the_attempt(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_server_that_is_stopped_and_never_goes_on_ends_the_attempt(tmp_path: P
         training(gang)
         os.kill(server_process(gang.servers[1]), signal.SIGSTOP)
         ended = [pod.finish(START_S) for pod in (gang.head, *gang.servers)]
-    assert [(code, told.reason) for code, _, told in ended] == [(82, "PeerLost")] * 3
+    assert [(code, termination.reason) for code, _, termination in ended] == [(82, "PeerLost")] * 3
     assert "the process of parameter server 1 was stopped (SIGSTOP)" in ended[0][2].message
 
 
@@ -131,7 +131,9 @@ def test_a_lost_pod_of_a_server_ends_the_attempt(tmp_path: Path) -> None:
         kill_pod(gang.servers[0])
         ended = [pod.finish(START_S) for pod in (gang.head, gang.servers[1])]
     why = f"the pod of parameter server 0 ({job.servers[0]}) was lost: its connection ended"
-    assert [(code, told.reason, told.message) for code, _, told in ended] == [(82, "PeerLost", why)] * 2
+    assert [(code, termination.reason, termination.message) for code, _, termination in ended] == [
+        (82, "PeerLost", why)
+    ] * 2
 
 
 def test_servers_notice_that_rank_0s_pod_is_gone(tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ def test_servers_notice_that_rank_0s_pod_is_gone(tmp_path: Path) -> None:
         training(gang)
         kill_pod(gang.head)
         ended = [pod.finish(START_S) for pod in gang.servers]
-    assert [(code, told.message) for code, _, told in ended] == [
+    assert [(code, termination.message) for code, _, termination in ended] == [
         (82, f"the pod of rank 0, {job.pods[0].host}, is gone")
     ] * 2
 
@@ -148,18 +150,18 @@ def test_servers_notice_that_rank_0s_pod_is_gone(tmp_path: Path) -> None:
 def test_a_server_that_does_not_come_is_named(tmp_path: Path) -> None:
     job = asked(rendezvous_timeout_s=5)
     with together(tmp_path, job, absent=2) as gang:
-        code, _, told = gang.head.finish(START_S)
+        code, _, termination = gang.head.finish(START_S)
         assert gang.servers[0].finish(START_S)[0] == 80
-    assert (code, told.reason) == (80, "RendezvousTimeout")
-    assert told.message == f"the pod of parameter server 1 ({job.servers[1]}) did not join within 5 s"
+    assert (code, termination.reason) == (80, "RendezvousTimeout")
+    assert termination.message == f"the pod of parameter server 1 ({job.servers[1]}) did not join within 5 s"
 
 
 def test_a_server_alone_says_whom_it_waited_for(tmp_path: Path) -> None:
     job = asked(servers=1, rendezvous_timeout_s=1)
     with launched(tmp_path, replace(job, node_rank=1).to_json(), job.servers[0], RAY_AUTH_TOKEN="x") as pod:
-        code, _, told = pod.finish(START_S)
-    assert (code, told.reason) == (80, "RendezvousTimeout")
-    assert told.message == f"the pod of rank 0, {job.pods[0].host}, did not answer within 1 s"
+        code, _, termination = pod.finish(START_S)
+    assert (code, termination.reason) == (80, "RendezvousTimeout")
+    assert termination.message == f"the pod of rank 0, {job.pods[0].host}, did not answer within 1 s"
 
 
 @pytest.mark.parametrize("asked_first", ["server", "ranks"])
@@ -170,12 +172,12 @@ def test_whoever_is_asked_to_stop_first_the_ranks_save_and_all_leave(tmp_path: P
         pod = gang.head if asked_first == "ranks" else gang.servers[1]
         pod.process.send_signal(signal.SIGTERM)
         ended = [pod.finish(START_S) for pod in (gang.head, *gang.servers)]
-    assert [(code, told.reason) for code, _, told in ended] == [(143, "Preempted")] * 3, ended
+    assert [(code, termination.reason) for code, _, termination in ended] == [(143, "Preempted")] * 3, ended
     assert ended[0][2].last_checkpoint_step, ended[0][1]
 
 
 def test_a_server_without_the_attempts_token_says_what_is_missing(tmp_path: Path) -> None:
     with launched(tmp_path, replace(asked(), node_rank=1).to_json()) as pod:
-        code, log, told = pod.finish(START_S)
-    assert (code, told.reason) == (84, "BadContract")
+        code, log, termination = pod.finish(START_S)
+    assert (code, termination.reason) == (84, "BadContract")
     assert "RAY_AUTH_TOKEN is not set" in log

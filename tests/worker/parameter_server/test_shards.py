@@ -143,11 +143,11 @@ def test_a_later_start_of_the_ranks_begins_anew_with_its_own_number_of_them(monk
 
 def test_every_rank_knows_all_servers_by_the_names_of_their_pods() -> None:
     job = contract([1, 1], strategy="ParameterServer", servers=("train-1-s0.train", "train-1-s1.train"))
-    world = WorkerGroup(0, assign_ranks(job, {0: "10.0.0.1", 1: "10.0.0.2"}), "10.0.0.1", 24000, 24001)
-    for member in world.ranks:
-        env = rank_environment(job, world, member)
+    group = WorkerGroup(0, assign_ranks(job, {0: "10.0.0.1", 1: "10.0.0.2"}), "10.0.0.1", 24000, 24001)
+    for member in group.ranks:
+        env = rank_environment(job, group, member)
         assert env["COTENANT_PS_ADDRS"] == "train-1-s0.train:23500,train-1-s1.train:23500"
-    assert "COTENANT_PS_ADDRS" not in rank_environment(contract([1, 1]), world, world.ranks[0])
+    assert "COTENANT_PS_ADDRS" not in rank_environment(contract([1, 1]), group, group.ranks[0])
 
 
 def test_a_servers_process_gets_what_it_needs_and_neither_the_token_nor_the_contract() -> None:

@@ -1,4 +1,4 @@
-"""The launcher with a world of one rank: no Ray, no root, a real process each time."""
+"""The launcher with a group of one rank: no Ray, no root, a real process each time."""
 
 from __future__ import annotations
 
@@ -186,10 +186,10 @@ def test_a_program_that_stands_still_ends_the_attempt_where_the_job_says_how_lon
     with launched(tmp_path, job.to_json()) as pod:
         ended, log, termination = pod.finish()
     assert (ended, termination.reason, termination.rank) == (1, "Stalled", 0), log
-    said = (
+    pattern = (
         r"the program has made no step, report or collective for \d+ s: rank 0 stands at behave.py:\d+ in wait_for_data"
     )
-    assert re.fullmatch(said, termination.message)
+    assert re.fullmatch(pattern, termination.message)
     assert f"cotenant: {termination.message}" in log, "said first as a warning"
 
 

@@ -15,7 +15,7 @@ from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
 from tests.support.pod_sandbox import contract, uuid_of
 
 
-def world_of(job: Contract, *absent: int) -> WorkerGroup:
+def group_of(job: Contract, *absent: int) -> WorkerGroup:
     addresses = {pod: f"10.0.0.{pod + 1}" for pod in range(len(job.pods)) if pod not in absent}
     return WorkerGroup(
         generation=3,
@@ -43,13 +43,13 @@ def as_real(job: Contract) -> Contract:
         pytest.param(False, "0", id="real: cuda:LOCAL_RANK is the rank's one GPU"),
     ],
 )
-def test_every_rank_gets_exactly_the_gpus_of_its_grant_and_a_world_that_is_consistent(
+def test_every_rank_gets_exactly_the_gpus_of_its_grant_and_a_group_that_is_consistent(
     simulated: bool, second: str
 ) -> None:
     job = contract([2, 1]) if simulated else as_real(contract([2, 1]))
-    world = world_of(job)
+    group = group_of(job)
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES")
-    found = [[rank_environment(job, world, member)[name] for name in names] for member in world.ranks]
+    found = [[rank_environment(job, group, member)[name] for name in names] for member in group.ranks]
     assert found == [
         ["0", "3", "0", "10.0.0.1", "24001", uuid_of("0a")],
         ["1", "3", second, "10.0.0.1", "24001", uuid_of("1a")],
@@ -58,19 +58,21 @@ def test_every_rank_gets_exactly_the_gpus_of_its_grant_and_a_world_that_is_consi
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "visibility"),
     [
         pytest.param(("python", "train.py"), "Pod", id="the job says so"),
         pytest.param(("torchrun", "--nproc-per-node=2", "train.py"), "", id="torchrun's way"),
         pytest.param(("python", "-m", "torch.distributed.run", "train.py"), "", id="torchrun's module"),
     ],
 )
-def test_with_the_whole_pod_visible_ranks_count_inside_their_pod(command: tuple[str, ...], said: str) -> None:
-    job = as_real(replace(contract([2, 1], command=command), platform={"gpuVisibility": said} if said else {}))
-    world = world_of(job)
+def test_with_the_whole_pod_visible_ranks_count_inside_their_pod(command: tuple[str, ...], visibility: str) -> None:
+    job = as_real(
+        replace(contract([2, 1], command=command), platform={"gpuVisibility": visibility} if visibility else {})
+    )
+    group = group_of(job)
     names = ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "CUDA_VISIBLE_DEVICES", "JAX_LOCAL_DEVICE_IDS")
     both = f"{uuid_of('0a')},{uuid_of('1a')}"
-    found = [[rank_environment(job, world, member)[name] for name in names] for member in world.ranks]
+    found = [[rank_environment(job, group, member)[name] for name in names] for member in group.ranks]
     assert found == [["0", "2", "0", both, "0"], ["1", "2", "0", both, "1"], ["0", "1", "1", uuid_of("2a"), "0"]]
 
 
@@ -78,40 +80,40 @@ def test_a_command_of_torchrun_sees_its_own_gpus_where_its_local_rank_would_choo
     gpus = [GpuGrant(f"GPU-{name}", 81920, 1000, whole=True) for name in "abcd"]
     two_each = (RankGrant(0, tuple(gpus[:2])), RankGrant(1, tuple(gpus[2:])))
     one_for_both = (RankGrant(0, (gpus[0],)), RankGrant(1, (gpus[0],)))
-    for ranks, said, want in (
+    for ranks, visibility, want in (
         (two_each, "", "GPU-c,GPU-d"),
         (two_each, "Pod", "GPU-a,GPU-b,GPU-c,GPU-d"),
         (one_for_both, "", "GPU-a"),
         ((RankGrant(0, (gpus[0],)), RankGrant(1, (gpus[1],))), "Rank", "GPU-b"),
     ):
-        job = contract([2], command=("torchrun", "x.py"), platform={"gpuVisibility": said} if said else {})
+        job = contract([2], command=("torchrun", "x.py"), platform={"gpuVisibility": visibility} if visibility else {})
         job = replace(job, pods=(PodGrant("a", ranks),))
-        world = world_of(job)
-        assert rank_environment(job, world, world.ranks[1])["CUDA_VISIBLE_DEVICES"] == want
+        group = group_of(job)
+        assert rank_environment(job, group, group.ranks[1])["CUDA_VISIBLE_DEVICES"] == want
 
 
 def test_ranks_without_gpus_count_inside_their_pod_and_see_none() -> None:
     pods = (PodGrant("a", (RankGrant(0, ()), RankGrant(1, ()))),)
     job = replace(contract([1]), pods=pods)
-    world = world_of(job)
-    env = rank_environment(job, world, world.ranks[1])
+    group = group_of(job)
+    env = rank_environment(job, group, group.ranks[1])
     assert (env["LOCAL_RANK"], env["LOCAL_WORLD_SIZE"], env["CUDA_VISIBLE_DEVICES"]) == ("1", "2", "")
 
 
-def test_a_world_that_lost_a_pod_is_numbered_without_gaps_and_keeps_the_grants() -> None:
+def test_a_group_that_lost_a_pod_is_numbered_without_gaps_and_keeps_the_grants() -> None:
     job = contract([1, 1, 1])
-    world = world_of(job, 1)
-    assert world.ranks == (
+    group = group_of(job, 1)
+    assert group.ranks == (
         RankAssignment(rank=0, pod=0, ip="10.0.0.1", local_rank=0, grant=0),
         RankAssignment(rank=1, pod=2, ip="10.0.0.3", local_rank=0, grant=2),
     )
-    assert rank_environment(job, world, world.ranks[1])["CUDA_VISIBLE_DEVICES"] == uuid_of("2a")
+    assert rank_environment(job, group, group.ranks[1])["CUDA_VISIBLE_DEVICES"] == uuid_of("2a")
 
 
 def test_each_framework_finds_its_own_words() -> None:
     job = contract([1, 1])
-    world = world_of(job)
-    env = rank_environment(job, world, world.ranks[1])
+    group = group_of(job)
+    env = rank_environment(job, group, group.ranks[1])
     assert json.loads(env["TF_CONFIG"]) == {
         "cluster": {"worker": ["10.0.0.1:23000", "10.0.0.2:23000"]},
         "task": {"type": "worker", "index": 1},
@@ -129,10 +131,10 @@ def test_each_framework_finds_its_own_words() -> None:
 def test_every_rank_knows_its_place_on_horovods_three_axes() -> None:
     """Simulated GPUs: two ranks on one machine, one on another. Who is second on its machine has no peer across."""
     job = contract([2, 1])
-    world = world_of(job)
+    group = group_of(job)
     axes = ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE")
     names = (*axes, "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT")
-    found = [[rank_environment(job, world, member)[name] for name in names] for member in world.ranks]
+    found = [[rank_environment(job, group, member)[name] for name in names] for member in group.ranks]
     meet = ["10.0.0.1", "24002"]
     assert found == [
         ["0", "0", "2", "0", "2", "machine-0", *meet],
@@ -162,9 +164,9 @@ def test_what_would_mislead_a_rank_is_not_inherited() -> None:
 
 def test_a_user_cannot_choose_rank_or_gpus() -> None:
     job = contract([1])
-    world = world_of(job)
+    group = group_of(job)
     inherited = {"RANK": "7", "CUDA_VISIBLE_DEVICES": "GPU-of-my-neighbour", "MASTER_ADDR": "elsewhere"}
-    env = base_environment(inherited, job, cpus=1) | rank_environment(job, world, world.ranks[0])
+    env = base_environment(inherited, job, cpus=1) | rank_environment(job, group, group.ranks[0])
     assert (env["RANK"], env["CUDA_VISIBLE_DEVICES"], env["MASTER_ADDR"]) == ("0", uuid_of("0a"), "10.0.0.1")
 
 

@@ -50,5 +50,5 @@ def test_the_warm_process_looks_ahead_at_once_where_a_cpu_is_left(cpus: int, ran
 def test_a_start_does_without_a_warm_process_that_died_and_the_next_one_finds_another(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("")
     env = {**os.environ, ENV_STATE: str(tmp_path)}
-    said = subprocess.run([sys.executable, "-c", STORY], env=env, cwd=tmp_path, check=True, capture_output=True)
-    assert json.loads(said.stdout) == [[True, False, True], ["imports done", "imports done"]]
+    done = subprocess.run([sys.executable, "-c", STORY], env=env, cwd=tmp_path, check=True, capture_output=True)
+    assert json.loads(done.stdout) == [[True, False, True], ["imports done", "imports done"]]

@@ -87,8 +87,8 @@ def server(directory: Path, later: str = LATER) -> Iterator[Server]:
 
 def until_the_successor_serves(found: Server) -> str:
     until(lambda: len(found.family()) == 2, 30, "a successor")  # asking for a rank would put it off
-    said: str = until(lambda: (line := found.rank()).startswith("[True, True]") and line, 60, "the successor")
-    return said
+    line: str = until(lambda: (line := found.rank()).startswith("[True, True]") and line, 60, "the successor")
+    return line
 
 
 def test_a_rank_that_is_asked_for_while_the_successor_imports_comes_from_the_successor(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_a_rank_that_is_asked_for_while_the_successor_imports_comes_from_the_suc
     with server(tmp_path, later=f"{GATED},{LATER}") as found:
         found.ahead()
         until(lambda: len(found.family()) == 2, 30, "a successor")
-        said = found.rank(meanwhile=lambda: (tmp_path / "gate").write_bytes(b""))
-    assert said.startswith("[True, True] True 0 "), said
+        line = found.rank(meanwhile=lambda: (tmp_path / "gate").write_bytes(b""))
+    assert line.startswith("[True, True] True 0 "), line
 
 
 def test_a_successor_gives_way_to_others_while_it_imports_and_its_ranks_do_not(tmp_path: Path) -> None:
@@ -113,16 +113,16 @@ def test_a_successor_gives_way_to_others_while_it_imports_and_its_ranks_do_not(t
 
 def test_a_rank_begins_as_after_an_ordinary_import(tmp_path: Path) -> None:
     with server(tmp_path, later="") as found:
-        said = found.rank()
-    assert said.startswith("[True, False] True 0 "), said
-    assert said.endswith("[]"), said  # no descriptor of the server's
+        line = found.rank()
+    assert line.startswith("[True, False] True 0 "), line
+    assert line.endswith("[]"), line  # no descriptor of the server's
 
 
 def test_a_successor_takes_over_with_more_imported(tmp_path: Path) -> None:
     with server(tmp_path) as found:
-        said = until_the_successor_serves(found)
-    assert said.startswith("[True, True] True 0 "), said
-    assert said.endswith("[]"), said
+        line = until_the_successor_serves(found)
+    assert line.startswith("[True, True] True 0 "), line
+    assert line.endswith("[]"), line
 
 
 @pytest.mark.parametrize("when", ["at once", "when the successor serves"])

@@ -54,8 +54,8 @@ def test_launchers_are_taken_off_and_python_is_recognised(command: tuple[str, ..
 
 def test_an_option_without_effect_is_said_and_one_that_only_places_ranks_is_not() -> None:
     command = ("accelerate", "launch", "--gpu_ids", "0,1", "--use_deepspeed", "--zero_stage=2", "train.py")
-    said = "accelerate: --use_deepspeed --zero_stage=2 has no effect here; say it in the program or in the job"
-    assert program_of(replace(contract([1]), command=command), PYTHON).warning == said
+    warning = "accelerate: --use_deepspeed --zero_stage=2 has no effect here; say it in the program or in the job"
+    assert program_of(replace(contract([1]), command=command), PYTHON).warning == warning
 
 
 def test_an_entrypoint_is_a_program_too() -> None:
@@ -108,8 +108,8 @@ def test_the_programs_file_is_found_without_importing_it(tmp_path: Path) -> None
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_launcher_that_was_asked_for_more_ranks_than_there_are_is_said(command: tuple[str, ...], want: str) -> None:
-    said = program_of(replace(contract([2]), command=command), PYTHON).warning
-    assert (want in said) if want else (said == ""), said
+    warning = program_of(replace(contract([2]), command=command), PYTHON).warning
+    assert (want in warning) if want else (warning == ""), warning
 
 
 def test_ranks_of_an_elastic_job_may_be_fewer_than_its_command_line_says() -> None:

@@ -47,10 +47,10 @@ def test_a_crash_of_native_code_names_the_line_that_led_there(tmp_path: Path) ->
 
 
 @pytest.mark.ray  # imports torch: seconds of CPU
-@pytest.mark.parametrize(("code", "said"), [(0, "left the group\n"), (3, "")])
+@pytest.mark.parametrize(("code", "printed"), [(0, "left the group\n"), (3, "")])
 def test_a_program_that_ends_well_leaves_its_process_group_and_one_that_failed_waits_for_nobody(
-    tmp_path: Path, code: int, said: str
+    tmp_path: Path, code: int, printed: str
 ) -> None:
     command = [sys.executable, "-c", RUN, str(PROGRAMS / "leaves.py"), str(tmp_path / "store"), str(code)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stdout) == (code, said), done.stderr
+    assert (done.returncode, done.stdout) == (code, printed), done.stderr

@@ -34,7 +34,7 @@ class Actor:
     """Belongs to a launcher; dies after its events."""
 
     def __init__(self, launcher: str, *events: PodReady, lives: bool = False, deaf: bool = False) -> None:
-        self.told: list[Any] = []
+        self.sent: list[Any] = []
         self._deaf = deaf
         self._events = list(events)
         self._launcher, self._lives = launcher, lives
@@ -55,7 +55,7 @@ class Actor:
     async def _command(self, message: Any) -> None:
         if not self._lives:
             raise RayActorError
-        self.told.append(message)
+        self.sent.append(message)
 
 
 class Heard(SimpleNamespace):
@@ -128,10 +128,10 @@ async def test_commands_wait_in_order_for_the_next_actor(monkeypatch: pytest.Mon
     await pods.send(1, KillRanks(0))
     pods._actors[1] = next_one
     await pods.send(1, Resize())
-    assert (next_one.told, pods.all_delivered(1)) == ([], False)
+    assert (next_one.sent, pods.all_delivered(1)) == ([], False)
     await pods.deliver_held(1)
     await pods.send(1, Preempt())
-    assert next_one.told == [KillRanks(0), Resize(), Preempt()]
+    assert next_one.sent == [KillRanks(0), Resize(), Preempt()]
     assert pods.all_delivered(1)
 
 

@@ -1,4 +1,4 @@
-"""How a pod's Ray node is started: the flags that both sides know, the parts of Ray that are replaced, what is said."""
+"""A pod's Ray node: the flags that both sides know, the parts of Ray that are replaced, the process that ended."""
 
 from __future__ import annotations
 

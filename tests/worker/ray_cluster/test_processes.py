@@ -46,7 +46,9 @@ async def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RayNode:
 
 @pytest.mark.looptime
 async def test_a_pod_that_ray_leaves_in_the_middle_of_joining_ends_with_the_jobs_patience(played: RayNode) -> None:
+    began = asyncio.get_running_loop().time()
     finish = await played.processes(1).run()
+    assert asyncio.get_running_loop().time() - began == 2.0
     assert (finish.reason, finish.message) == (
         "RendezvousTimeout",
         "this pod did not get into the job's Ray cluster at pod-0 within 2 s",

@@ -47,8 +47,8 @@ def ended(rank: int, code: int | None = 0, *, at: float = 1.0, generation: int =
 
 def test_a_rank_that_waited_in_vain_at_its_end_is_told_with_where_another_was() -> None:
     exits = [ended(0, signal=6, tail=JAX_LOST), ended(1, signal=6, at=0.9, tail=JAX_WAITED)]
-    said = first_cause(exits).message
-    assert said.startswith("rank 1 came to its end while rank 0 was still at train.py:38, and waited there in jax.")
+    message = first_cause(exits).message
+    assert message.startswith("rank 1 came to its end while rank 0 was still at train.py:38, and waited there in jax.")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A whole world that stands still: what is said of it, and when. Times in seconds; ranks began at 0."""
+"""A group that stands still as a whole: its warning, and its time. Times in seconds; ranks began at 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a world of ranks, as a table of events and commands; time is given."""
+"""The life of a group of ranks, as a table of events and commands; time is given."""
 
 from dataclasses import replace
 from typing import Any
@@ -62,8 +62,8 @@ def test_a_server_that_does_not_come_or_went_again_is_named() -> None:
     supervisor.server_ready(1, 1.0)
     assert supervisor.server_lost(1, "its connection ended", 2.0) == []
     supervisor.pod_ready(0, "10.0.0.1", 3.0)
-    said = "the pod of parameter server 0 (s0), the pod of parameter server 1 (s1) did not join within 60 s"
-    assert supervisor.tick(61.0) == [Finish(80, "RendezvousTimeout", said)]
+    message = "the pod of parameter server 0 (s0), the pod of parameter server 1 (s1) did not join within 60 s"
+    assert supervisor.tick(61.0) == [Finish(80, "RendezvousTimeout", message)]
 
 
 @pytest.mark.parametrize("workers_min", [0, 1], ids=["fixed", "elastic"])
@@ -114,8 +114,8 @@ def test_a_rank_that_is_killed_for_ever_ends_the_attempt_which_says_how_often() 
     found: list[Command] = []
     while not any(isinstance(each, Finish) for each in found):
         found = supervisor.rank_exited(ended(0, signal=9, generation=supervisor.generation), 1.0)
-    said = "rank 0 was ended by SIGKILL; the ranks had been started again 20 times, each time that one was killed"
-    assert found[-1] == Finish(137, "UserError", said, 0, 9, (), pod=0)
+    message = "rank 0 was ended by SIGKILL; the ranks had been started again 20 times, each time that one was killed"
+    assert found[-1] == Finish(137, "UserError", message, 0, 9, (), pod=0)
 
 
 def test_a_crash_of_the_program_ends_the_attempt() -> None:

@@ -58,8 +58,8 @@ async def test_a_standstill_is_said_and_ends_the_attempt_only_where_the_job_says
     turned, ended = 7, None
     while now[0] <= 500 and ended is None:
         turned = turns.get(now[0], turned)
-        said = RankHeartbeat(0, 0, -1, loop_count=turned)
-        await conductor.handle(0, said)
+        heartbeat = RankHeartbeat(0, 0, -1, loop_count=turned)
+        await conductor.handle(0, heartbeat)
         await conductor._execute(conductor.watchdog.check_stalls())
         ended = now[0] if KillRanks(0) in pods.commands else None
         now[0] += 1.0
@@ -75,8 +75,8 @@ async def test_collectives_that_do_not_fit_together_hang_for_as_long_as_any_othe
     ended = None
     while now[0] <= 1000 and ended is None:
         for rank, waits in enumerate(("all_reduce", "broadcast")):
-            said = RankHeartbeat(rank, 0, 5, "a.py:1", loop_count=1, collective=waits)
-            await conductor.handle(rank, said)
+            heartbeat = RankHeartbeat(rank, 0, 5, "a.py:1", loop_count=1, collective=waits)
+            await conductor.handle(rank, heartbeat)
         await conductor._execute(conductor.watchdog.check_hangs())
         await conductor._execute(conductor.watchdog.check_stalls())
         ended = now[0] if KillRanks(0) in pods.commands else None
@@ -121,10 +121,10 @@ async def test_what_was_said_of_a_standstill_is_taken_back_when_the_job_complete
 async def test_a_rank_whose_whole_pod_is_silent_does_not_hang(quiet_s: float, hangs: bool) -> None:
     now = [0.0]
     job = contract([1, 1], command=("x",), platform={"hangTimeoutSeconds": 8})
-    told: list[Any] = []
+    sent: list[Any] = []
 
     async def send(pod: int, message: Any) -> None:
-        told.append(message)
+        sent.append(message)
 
     pods: Any = SimpleNamespace(send=send, send_to_head=lambda message: None)
     conductor = Conductor(job, pods, clock=lambda: now[0])
@@ -137,6 +137,6 @@ async def test_a_rank_whose_whole_pod_is_silent_does_not_hang(quiet_s: float, ha
     await conductor.handle(0, RankHeartbeat(0, 0, 5))
     now[0] = 30.0
     await conductor.handle(0, RankHeartbeat(0, 0, 5))
-    told.clear()
+    sent.clear()
     await conductor._execute(conductor.watchdog.check_hangs())
-    assert told == ([KillRanks(0), KillRanks(0)] if hangs else [])
+    assert sent == ([KillRanks(0), KillRanks(0)] if hangs else [])
