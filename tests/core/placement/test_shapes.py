@@ -122,3 +122,7 @@ def test_amounts_per_kind_are_arrays_in_the_order_of_the_kinds_that_nobody_can_w
 def test_the_shape_of_one_worker_is(request_: GpuRequest, want: Shape) -> None:
     assert shape_of(request_, cpu_milli=5, host_mib=7) == want
     assert worker_shape(make_job("a", gpu=request_, cpu_milli=5, memory_mib=7)) == want
+
+
+def test_a_shape_asks_for_no_cpu_and_no_memory_unless_it_is_told_to() -> None:
+    assert shape_of(GpuRequest()) == Shape()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.core import schedule
+import pytest
+
+from cotenant.core import Policy, schedule
 from cotenant.core.model.plan import Admit
+from cotenant.core.queueing.fair_share import past_shares
+from cotenant.core.snapshot.snapshot import DecayedBorrowing
 from cotenant.testing import make_job, make_node, make_queue, make_snapshot
 
 
@@ -37,3 +41,23 @@ def test_shares_are_compared_level_by_level() -> None:
 
     counts = {name: len([key for key in admitted(plan) if key.startswith(name)]) for name in ("a1", "a2", "b1")}
     assert counts == {"a1": 2, "a2": 2, "b1": 4}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "percent", "share"),
+    [
+        pytest.param(2, 100, 346_573, id="of two GPUs"),
+        pytest.param(2, 50, 173_286, id="at half its weight"),
+        pytest.param(0, 100, 693_147, id="of a cluster that has lost all its GPUs, as of one"),
+    ],
+)
+def test_past_borrowing_counts_as_the_average_over_what_its_half_life_looks_back(
+    gpus: int, percent: int, share: int
+) -> None:
+    """A GPU-second at a half-life of a second is ln 2 of a GPU."""
+    past = DecayedBorrowing(queue="red", milli_seconds=1_000.0, half_life_s=1.0)
+    nodes = [make_node("n1", gpus=gpus)]
+
+    snapshot = make_snapshot(nodes=nodes, queues=[make_queue("red")], jobs=[], usage_history=(past,))
+
+    assert past_shares(snapshot, Policy(share_history_percent=percent)) == {"red": share}
