@@ -147,3 +147,37 @@ def test_a_limit_is_reached_and_not_passed(extra: int, fits: bool) -> None:
 
     assert usage.within_limits(Charge(0, "ann", ((("H100", ""), 1_500 + extra, 60),))) == fits
     assert usage.within_limits(Charge(0, "bob", ((("H100", ""), 1_500, 60 + extra),))) == fits
+
+
+def changed(part: str) -> Usage:
+    """Usage of one job, with one of its parts other than it was counted."""
+    tree = QueueTree.of([make_queue("red", guaranteed=2, user_limit=9_000)], Inventory.of([make_node("n1")]))
+    usage = Usage(tree)
+    usage.add(Charge(0, "ann", ((("H100", ""), 1_000, 81_920),)))
+    match part:
+        case "milli of a line":
+            usage.quota_milli[0] += 1
+        case "memory of a line":
+            usage.quota_mib[0] += 1
+        case "a class":
+            usage.class_milli[0]["H100"] += 1
+        case "another class":
+            usage.class_milli[0]["A100"] = 1
+        case "a user":
+            usage.user_milli[0, "ann"] += 1
+        case "a class and a user that hold nothing":
+            usage.class_milli[0]["A100"] = 0
+            usage.user_milli[0, "bob"] = 0
+    return usage
+
+
+@pytest.mark.parametrize("part", ["milli of a line", "memory of a line", "a class", "another class", "a user"])
+def test_usages_are_not_the_same_that_differ_in(part: str) -> None:
+    assert not changed(part).same(changed("nothing"))
+    assert not changed("nothing").same(changed(part))
+
+
+@pytest.mark.parametrize("part", ["nothing", "a class and a user that hold nothing"])
+def test_usages_are_the_same_that_differ_in(part: str) -> None:
+    assert changed(part).same(changed("nothing"))
+    assert changed("nothing").same(changed(part))
