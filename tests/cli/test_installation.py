@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from cotenant.cli.main import main
-from tests.simulator.test_simulator import gpu_node, job, queue
+from tests.simulator.worlds import gpu_node, job, queue
 
 PROTECTED = {"name": "COTENANT_PROTECTED_RUNTIME_S", "value": "600"}
 

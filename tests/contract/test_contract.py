@@ -1,0 +1,139 @@
+"""What operator and pod tell each other: each document is read as it was written, and what is none is refused."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cotenant import contract
+from cotenant.contract import (
+    CheckpointSpec,
+    Contract,
+    ContractError,
+    GpuGrant,
+    Mode,
+    PodGrant,
+    Progress,
+    RankGrant,
+    Termination,
+)
+
+GPU = GpuGrant("GPU-1", 40960, 500, whole=False, simulated=True)
+CONTRACT = Contract(
+    job="train",
+    namespace="team-a",
+    uid="u",
+    attempt=2,
+    node_rank=1,
+    pods=(
+        PodGrant("train-0.train", (RankGrant(0, (GPU,)), RankGrant(1, (replace(GPU, uuid="GPU-2"),)))),
+        PodGrant("train-1.train", (RankGrant(2, (GpuGrant("GPU-3", 81920, 1000, whole=True),)),)),
+    ),
+    mode="command",
+    command=("python", "train.py"),
+    checkpoint=CheckpointSpec("/checkpoints/train", 600),
+    servers=("train-2.train",),
+    platform={"preflight": False},
+)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        CONTRACT,
+        replace(CONTRACT, servers=(), checkpoint=None, command=(), mode="entrypoint", entrypoint="train:main"),
+        replace(CONTRACT, command=("x" * 250_000,)),
+    ],
+    ids=["whole", "bare", "long"],
+)
+def test_a_contract_is_read_as_it_was_written(document: Contract) -> None:
+    assert Contract.from_json(document.to_json()) == document
+    assert Contract.from_environment(document.to_environment()) == document
+
+
+def test_an_image_from_before_parameter_servers_reads_a_job_without_them() -> None:
+    assert "servers" not in json.loads(replace(CONTRACT, servers=()).to_json())
+
+
+def test_a_contract_is_plain_until_it_is_longer_than_one_variable_and_then_packed_in_parts() -> None:
+    bare = replace(CONTRACT, command=("",))
+    fits = replace(CONTRACT, command=("x" * (contract.PART - len(bare.to_json())),))
+    longer = replace(CONTRACT, command=(fits.command[0] + "x",))
+    assert fits.to_environment() == {"COTENANT_CONTRACT": fits.to_json()}
+    (packed,) = longer.to_environment().values()
+    assert packed.startswith("zlib:")
+    noise = replace(CONTRACT, command=("".join(chr(0x4E00 + n * 7919 % 20000) for n in range(60_000)),))
+    parts = noise.to_environment()
+    assert list(parts) == ["COTENANT_CONTRACT", "COTENANT_CONTRACT_2"][: len(parts)]
+    assert all(len(part) <= contract.PART for part in parts.values())
+    assert Contract.from_environment(parts) == noise
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "COTENANT_CONTRACT is not JSON: "),
+        ("{", "COTENANT_CONTRACT is not JSON: "),
+        ("[]", "COTENANT_CONTRACT must be an object with version 1"),
+        ('{"version": 2}', "COTENANT_CONTRACT must be an object with version 1"),
+        ('{"version": 1}', "COTENANT_CONTRACT: 'pods'"),
+        ('{"version": 1, "pods": [{"host": "a"}]}', "COTENANT_CONTRACT: 'ranks'"),
+        ('{"version": 1, "pods": [], "colour": 1}', "COTENANT_CONTRACT: .*unexpected keyword argument 'colour'"),
+        ("zlib:?", "COTENANT_CONTRACT cannot be unpacked: "),
+        ("zlib:AAAA", "COTENANT_CONTRACT cannot be unpacked: "),
+    ],
+)
+def test_what_is_no_contract_is_refused_with_the_place(text: str, message: str) -> None:
+    with pytest.raises(ContractError, match=f"^{message}"):
+        Contract.from_environment({"COTENANT_CONTRACT": text} if text else {})
+
+
+@pytest.mark.parametrize(("node_rank", "server"), [(0, None), (1, None), (2, 0), (3, 1)])
+def test_pods_behind_those_of_the_ranks_are_parameter_servers(node_rank: int, server: int | None) -> None:
+    assert replace(CONTRACT, node_rank=node_rank).server == server
+    assert CONTRACT.world_size == 3
+
+
+@pytest.mark.parametrize(
+    ("mode", "ranks", "needed"),
+    [("command", 1, False), ("command", 2, True), ("entrypoint", 1, False), ("rayTrain", 1, True)],
+)
+def test_ray_is_for_peers_and_for_its_own_drivers(mode: Mode, ranks: int, needed: bool) -> None:
+    assert contract.needs_ray(mode, ranks) is needed
+
+
+@pytest.mark.parametrize(
+    ("step", "of", "rate", "left"),
+    [(30, 100, 2.0, 35.0), (120, 100, 2.0, 0.0), (30, 0, 2.0, None), (30, 100, 0.0, None)],
+)
+def test_time_is_left_where_the_end_and_the_rate_are_known(step: int, of: int, rate: float, left: float | None) -> None:
+    assert Progress("training", step=step, of=of, rate=rate).remaining_s == left
+
+
+def test_progress_is_read_as_it_was_written_whoever_wrote_it() -> None:
+    progress = Progress("training", step=3, warnings=("slow",), slow_ranks={"1": (20.0, 5.0)}, metrics={"loss": 0.5})
+    assert Progress.from_json(progress.to_json()) == progress
+    assert Progress.from_json('{"state": "saving", "of_a_later_version": 1}') == Progress("saving")
+
+
+def ended(**changes: Any) -> Termination:
+    return Termination(**{"node_rank": 0, "attempt": 1, "code": 1, "reason": "UserError", **changes})
+
+
+def test_a_termination_is_read_as_it_was_written_whoever_wrote_it() -> None:
+    whole = ended(rank=3, pod=1, signal=9, results={"loss": 0.5}, tail=("a", "b"))
+    assert Termination.from_json(whole.to_json()) == whole
+    later = json.loads(ended().to_json()) | {"of_a_later_version": 1}
+    assert Termination.from_json(json.dumps(later)) == ended()
+
+
+def test_a_termination_that_is_too_long_loses_its_oldest_lines_first_and_then_the_end_of_its_message() -> None:
+    lines = tuple(f"{number:04d} {'x' * 90}" for number in range(60))
+    read = Termination.from_json(ended(message="short", tail=lines).to_json())
+    assert (read.message, read.tail) == ("short", lines[-len(read.tail) :])
+    assert 3800 < len(read.to_json()) <= 4000
+    text = ended(message="ü" * 4000, tail=lines).to_json()
+    read = Termination.from_json(text)
+    assert len(text) <= 4000
+    assert (read.tail, set(read.message)) == ((), {"ü"})

@@ -1,0 +1,55 @@
+"""Documents that are played: who arrives when, for how long, on which nodes."""
+
+import pytest
+
+from cotenant.simulator import scenario
+from tests.simulator.worlds import gpu_node, job, queue
+
+WORLD = (gpu_node("n", 1), queue("a", "1"))
+
+
+def test_a_list_counts_as_its_items_and_an_empty_scenario_says_what_is_missing() -> None:
+    items = {"kind": "List", "items": [gpu_node("n", 1), queue("a", "1"), job("one", gpus=1, runs="5s")]}
+    assert len(scenario.read([items]).arrivals) == 1
+    with pytest.raises(scenario.ScenarioError, match="no GPUNode"):
+        scenario.read([queue("a", "1")])
+    with pytest.raises(scenario.ScenarioError, match="no TrainingJob"):
+        scenario.read([gpu_node("n", 1)])
+
+
+def test_a_job_that_was_there_before_the_moment_of_the_documents_arrives_with_it() -> None:
+    node = gpu_node("n", 1)
+    node["status"]["heartbeat"] = "2026-01-01T00:00:10Z"
+    jobs = [job("old", gpus=1, runs="60s", second=5), job("new", gpus=1, runs="2m", second=30)]
+    for moment, old, new in ((None, 25, 0), ("2026-01-01T00:00:40Z", 35, 10)):
+        node["status"]["heartbeat"] = moment or node["status"]["heartbeat"]
+        read = scenario.read([node, queue("a", "1"), *jobs])
+        assert [(one.job.key, one.at - read.start, one.train_s) for one in read.arrivals] == [
+            ("a/old", 0, 60.0),
+            ("a/new", 0, 120.0),
+        ]
+        waited = {one.job.key: read.start - (one.job.submitted_at or 0) for one in read.arrivals}
+        assert waited == {"a/old": old, "a/new": new}
+
+
+@pytest.mark.parametrize(
+    ("fields", "train_s"),
+    [({"expectedRuntime": "90s", "maxRuntime": "2h"}, 90.0), ({"maxRuntime": "2h"}, 7200.0), ({}, 3600.0)],
+)
+def test_a_job_trains_as_long_as_it_is_expected_to_or_may(fields: dict[str, str], train_s: float) -> None:
+    document = job("one", gpus=1, runs="1s")
+    del document["spec"]["expectedRuntime"]
+    document["spec"] |= fields
+    assert scenario.read([*WORLD, document]).arrivals[0].train_s == train_s
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed", "Invalid", "Suspended"])
+def test_a_job_that_has_ended_or_is_held_back_does_not_arrive(phase: str) -> None:
+    over = job("over", gpus=1, runs="1s") | {"status": {"phase": phase}}
+    read = scenario.read([*WORLD, over, job("one", gpus=1, runs="1s")])
+    assert [one.job.key for one in read.arrivals] == ["a/one"]
+
+
+def test_a_node_that_is_not_among_the_documents_is_ready_and_large() -> None:
+    (node,) = scenario.read([*WORLD, job("one", gpus=1, runs="1s")]).nodes
+    assert (node.name, node.ready, node.memory_mib, len(node.gpus)) == ("n", True, scenario.UNKNOWN_MIB, 1)
