@@ -24,10 +24,7 @@ MERGE = {**TIMEOUT, "_content_type": "application/merge-patch+json"}
 NODE = {"metadata": {"name": "n1", "uid": "node-uid"}}
 OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "node-uid"}
 OURS = {"labels": {"app.kubernetes.io/managed-by": "cotenant"}, "ownerReferences": [OWNER]}
-PODS = {
-    "field_selector": "spec.nodeName=n1",
-    "label_selector": "app.kubernetes.io/managed-by=cotenant",
-}
+PODS = {"field_selector": "spec.nodeName=n1", "label_selector": "app.kubernetes.io/managed-by=cotenant"}
 
 
 class Api:
@@ -208,12 +205,8 @@ def test_grants_are_those_of_the_managed_pods_on_this_node_that_may_hold_gpus(
         {},
     ]
     assert api.calls == [("list_pod_for_all_namespaces", (), PODS | TIMEOUT)]
-    assert watched.asked == {
-        **PODS,
-        "resource_version": "77",
-        "timeout_seconds": 240,
-        "_request_timeout": (5, 255),
-    }
+    since = {"resource_version": "77", "timeout_seconds": 240, "_request_timeout": (5, 255)}
+    assert watched.asked == PODS | since
 
 
 @pytest.mark.parametrize("error", [ApiException(status=410), HTTPError("cut"), OSError("no route")])

@@ -1,5 +1,6 @@
 """What the kernel says about a container."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,11 @@ def test_a_limit_of_cpus_is_read_by_either_version_of_cgroups(
     monkeypatch.setattr(container, "_CGROUP", tmp_path)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
     assert container.available_cpus() == want
+
+
+def test_a_user_without_a_name_has_its_number_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    assert container.user_name() == f"uid-{os.getuid()}"

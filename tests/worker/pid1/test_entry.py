@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cotenant.contract import ContractError, PodGrant
+from cotenant.contract import ContractError, PodGrant, RankGrant
 from cotenant_worker.pid1.entry import check
 from tests.support.pod_sandbox import contract
+from tests.worker.processes import behave, launched
 
 ENV = {"POD_IP": "10.0.0.1", "RAY_AUTH_TOKEN": "of this attempt"}
 
@@ -56,3 +58,33 @@ def test_ranks_are_numbered_from_0_without_gaps() -> None:
     turned = replace(job, pods=tuple(PodGrant(pod.host, pod.ranks) for pod in reversed(job.pods)))
     with pytest.raises(ContractError, match=r"pods: ranks must be 0 to 1 in order, not \[1, 0\]"):
         check(turned, ENV)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        pytest.param("", "COTENANT_CONTRACT is not JSON", id="nothing"),
+        pytest.param("[]", "must be an object with version 1", id="not an object"),
+        pytest.param(replace(behave(), command=()).to_json(), "command: mode command needs one", id="no command"),
+        pytest.param(
+            replace(behave(), mode="entrypoint", entrypoint="train").to_json(),
+            "entrypoint: 'train' is not module:function",
+            id="no function",
+        ),
+        pytest.param(replace(behave(), node_rank=3).to_json(), "node_rank: 3 is not one of the 1 pods", id="node"),
+        pytest.param(contract([2], command=("x",)).to_json(), "RAY_AUTH_TOKEN is not set", id="no token"),
+        pytest.param(
+            replace(
+                contract([1]), pods=(replace(contract([1]).pods[0], ranks=(RankGrant(4, ()),)),), command=("x",)
+            ).to_json(),
+            "ranks must be 0 to 0 in order, not [4]",
+            id="ranks",
+        ),
+    ],
+)
+def test_a_bad_contract_ends_with_84_and_names_the_field(tmp_path: Path, document: str, message: str) -> None:
+    with launched(tmp_path, document) as pod:
+        ended, log, termination = pod.finish()
+    assert (ended, termination.code, termination.reason) == (84, 84, "BadContract")
+    assert message in termination.message
+    assert message in log

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import re
 import signal
-import urllib.error
-import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cotenant.contract import CheckpointSpec, Contract, RankGrant
+from cotenant.contract import CheckpointSpec, Contract
 from cotenant_worker.host import container
-from tests.support.pod_sandbox import contract, until, uuid_of
+from tests.support.pod_sandbox import until, uuid_of
 from tests.worker.processes import behave, launched
 
 
@@ -125,14 +121,6 @@ def test_a_program_may_ask_who_it_is_where_the_image_does_not_know_its_user(
     with launched(tmp_path, behave("environment", "USER").to_json(), **given) as pod:
         _, log, _ = pod.finish()
     assert log.splitlines()[1:-1] == [f"USER={container.user_name() if want else 'me'}"]
-
-
-def test_a_user_without_a_name_is_called_by_his_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(number: int) -> None:
-        raise KeyError(f"getpwuid(): uid not found: {number}")
-
-    monkeypatch.setattr("pwd.getpwuid", unknown)
-    assert container.user_name() == f"uid-{os.getuid()}"
 
 
 def test_a_cold_start_gives_the_same_world_as_a_warm_one(tmp_path: Path) -> None:
@@ -245,42 +233,3 @@ def environment_of(process: Path) -> bytes:
         return (process / "environ").read_bytes()
     except OSError:
         return b""
-
-
-@pytest.mark.parametrize(
-    ("document", "message"),
-    [
-        pytest.param("", "COTENANT_CONTRACT is not JSON", id="nothing"),
-        pytest.param("[]", "must be an object with version 1", id="not an object"),
-        pytest.param(replace(behave(), command=()).to_json(), "command: mode command needs one", id="no command"),
-        pytest.param(
-            replace(behave(), mode="entrypoint", entrypoint="train").to_json(),
-            "entrypoint: 'train' is not module:function",
-            id="no function",
-        ),
-        pytest.param(replace(behave(), node_rank=3).to_json(), "node_rank: 3 is not one of the 1 pods", id="node"),
-        pytest.param(contract([2], command=("x",)).to_json(), "RAY_AUTH_TOKEN is not set", id="no token"),
-        pytest.param(
-            replace(
-                contract([1]), pods=(replace(contract([1]).pods[0], ranks=(RankGrant(4, ()),)),), command=("x",)
-            ).to_json(),
-            "ranks must be 0 to 0 in order, not [4]",
-            id="ranks",
-        ),
-    ],
-)
-def test_a_bad_contract_ends_with_84_and_names_the_field(tmp_path: Path, document: str, message: str) -> None:
-    with launched(tmp_path, document) as pod:
-        ended, log, termination = pod.finish()
-    assert (ended, termination.code, termination.reason) == (84, 84, "BadContract")
-    assert message in termination.message
-    assert message in log
-
-
-def test_health_progress_and_metrics_are_answered_and_nothing_else(tmp_path: Path) -> None:
-    with launched(tmp_path, behave("ignore", grace_s=1).to_json()) as pod:
-        until(lambda: pod.get("/healthz") == "ok\n", 20, "health")
-        assert json.loads(pod.get("/progress"))["collective"] == "gloo"
-        assert pod.get("/metrics").startswith("# HELP cotenant_worker_step ")
-        with pytest.raises(urllib.error.HTTPError, match="404"):
-            pod.get("/etc/passwd")

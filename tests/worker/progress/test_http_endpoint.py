@@ -1,8 +1,16 @@
-"""The page that Prometheus reads."""
+"""The page that Prometheus reads, and the paths of a pod's endpoint."""
+
+import json
+import urllib.error
+from pathlib import Path
+
+import pytest
 
 from cotenant_worker.progress.http_endpoint import metrics_page
 from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.supervision.rank_reports import MemoryPeak, StepReport
+from tests.support.pod_sandbox import until
+from tests.worker.processes import behave, launched
 
 
 def report(board: ProgressBoard, rank: int, step: int, at: float, **metrics: float) -> None:
@@ -26,3 +34,12 @@ def test_prometheus_reads_the_page() -> None:
     assert samples["cotenant_worker_step", own] == 7
     assert samples["cotenant_worker_training_metric", (*own[:1], ("name", 'odd"name\\'), *own[1:])] == 0.5
     assert samples["cotenant_worker_startup_seconds", (*own, ("phase", "ranks started"))] == 1.25
+
+
+def test_health_progress_and_metrics_are_answered_and_nothing_else(tmp_path: Path) -> None:
+    with launched(tmp_path, behave("ignore", grace_s=1).to_json()) as pod:
+        until(lambda: pod.get("/healthz") == "ok\n", 20, "health")
+        assert json.loads(pod.get("/progress"))["collective"] == "gloo"
+        assert pod.get("/metrics").startswith("# HELP cotenant_worker_step ")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            pod.get("/etc/passwd")
