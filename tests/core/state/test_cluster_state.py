@@ -87,3 +87,14 @@ def test_a_node_that_takes_no_new_work_keeps_its_jobs() -> None:
 
     assert cordoned.actions == ()
     assert [action.job for action in gone.actions] == ["red/a"]
+
+
+def test_a_job_whose_eviction_was_just_decided_is_leaving_before_it_is_observed_to() -> None:
+    running = replace(JOB, placement=PLACED, admitted_at=0.0)
+    state = cluster(running)
+    state.observe(JobObserved(make_job("high", priority=1)))
+    state.assume(schedule(state.snapshot(1.0)), 1.0)
+    state.observe(JobObserved(running))
+
+    assert state.job("red/a") == replace(running, evicting=True)
+    assert schedule(state.snapshot(2.0)).actions == ()
