@@ -122,6 +122,7 @@ async def test_a_signal_to_a_child_that_is_gone_is_no_error(monkeypatch: pytest.
     assert sent == [("process", 7, signal.SIGTERM), ("group", 7, signal.SIGKILL)]
 
 
+@pytest.mark.looptime
 async def test_descendants_are_killed_until_none_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     left = iter([[8, 9], [9], []])
     killed: list[tuple[int, int]] = []
@@ -131,6 +132,7 @@ async def test_descendants_are_killed_until_none_is_left(monkeypatch: pytest.Mon
     assert killed == [(8, signal.SIGKILL), (9, signal.SIGKILL), (9, signal.SIGKILL)]
 
 
+@pytest.mark.looptime
 async def test_descendants_that_do_not_end_are_given_up_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
     monkeypatch.setattr(processes, "descendants", lambda _pid: [8])
