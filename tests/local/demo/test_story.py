@@ -21,6 +21,9 @@ def test_the_demo_breaks_its_word_when_a_job_fails_or_learns_too_little() -> Non
     assert story.promises_broken(scene_of([], failed)) == ["team-a/2 is Failed: exit 3"]
 
 
+HALF = {"step": 50, "of": 100}
+
+
 def shared(*, waiting: bool) -> Scene:
     jobs = [job(name, "Running", uuids=("a",), progress={"step": 20, "of": 100}) for name in ("one", "two")]
     reason = {"reason": "WaitingForGPUs", "message": "needs 0.4"}
@@ -31,6 +34,9 @@ def shared(*, waiting: bool) -> Scene:
 def test_a_picture_is_taken_when_two_jobs_run_side_by_side_and_one_waits() -> None:
     assert story.worth_a_picture(shared(waiting=True))
     assert not story.worth_a_picture(shared(waiting=False))
+    still_starting = [job("two", "Running", uuids=("a",)), job("one", "Running", uuids=("a",), progress=HALF)]
+    waiting = job("three", "Pending", pending={"reason": "WaitingForGPUs", "message": "needs 0.4"})
+    assert not story.worth_a_picture(scene_of([node("a")], [*still_starting, waiting]))
     apart = [job(name, "Running", uuids=(name,), progress={"step": 20, "of": 100}) for name in ("a", "b")]
     assert not story.side_by_side(scene_of([node("a", "b")], apart))
 
