@@ -98,3 +98,15 @@ def test_a_job_whose_eviction_was_just_decided_is_leaving_before_it_is_observed_
 
     assert state.job("red/a") == replace(running, evicting=True)
     assert schedule(state.snapshot(2.0)).actions == ()
+
+
+def test_a_fact_without_a_version_is_older_than_every_write() -> None:
+    state = cluster()
+    plan = schedule(state.snapshot(1.0))
+    state.assume(plan, 1.0)
+    state.confirm(plan.actions[0], version=1)
+    state.observe(JobObserved(JOB))
+
+    held = state.job("red/a")
+    assert held is not None
+    assert held.placement == PLACED
