@@ -1,4 +1,4 @@
-"""The scripts that make a cluster's network and its faults, as `ip` and `nft` get them."""
+"""The scripts that make a cluster's network and its faults, as ip and nft get them."""
 
 import subprocess
 from types import SimpleNamespace

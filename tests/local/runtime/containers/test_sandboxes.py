@@ -278,7 +278,7 @@ class DeadZygote:
 
 
 @pytest.fixture
-def empty(tmp_path: Path, cri_numbers: None, monkeypatch: pytest.MonkeyPatch) -> Sandboxes:
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandboxes:
     """A node without pods, on which none can be started."""
     monkeypatch.setattr(field_support, "reject_unknown", lambda *_: None)
     config = RuntimeConfig("n", tmp_path / "s", tmp_path, "10.0.0.0/24", "10.1.0.1", tmp_path / "i.json")
@@ -286,17 +286,20 @@ def empty(tmp_path: Path, cri_numbers: None, monkeypatch: pytest.MonkeyPatch) ->
     return Sandboxes(config, zygote)
 
 
+@pytest.mark.usefixtures("cri_numbers")
 async def test_a_pod_that_cannot_be_started_leaves_no_record(empty: Sandboxes) -> None:
     with pytest.raises(LaunchError, match="no more processes"):
         await empty.run(wanted(), "")
     assert (empty.all, list(empty.folder.iterdir())) == ({}, [])
 
 
+@pytest.mark.usefixtures("cri_numbers")
 async def test_a_runtime_class_that_is_not_known_is_refused_with_those_that_are(empty: Sandboxes) -> None:
     with pytest.raises(UnsupportedError, match=r"^runtime handler 'kata' is not known; known are cotenant, nvidia$"):
         await empty.run(wanted(), "kata")
 
 
+@pytest.mark.usefixtures("cri_numbers")
 def test_a_pod_is_found_by_its_id_or_by_a_beginning_that_no_other_has(empty: Sandboxes, tmp_path: Path) -> None:
     for name in ("aa", "ab", "abc"):
         empty.all[name] = Sandbox(name, tmp_path, None, 1, "h", "")
