@@ -13,7 +13,7 @@ from cotenant_local.runtime.interface import field_support, proto
 from cotenant_local.runtime.interface.config import RuntimeConfig
 from cotenant_local.runtime.interface.unsupported import UnsupportedError
 from cotenant_local.runtime.shim.zygote_client import LaunchError
-from tests.local.runtime.cri_messages import Message
+from tests.local.runtime.cri_messages import NUMBERS, Message
 from tests.local.runtime.sandbox import NODE_ADDRESS, Kubelet, wait_for
 
 
@@ -280,6 +280,7 @@ class DeadZygote:
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandboxes:
     """A node without pods, on which none can be started."""
+    monkeypatch.setattr(proto, "pb", NUMBERS)
     monkeypatch.setattr(field_support, "reject_unknown", lambda *_: None)
     config = RuntimeConfig("n", tmp_path / "s", tmp_path, "10.0.0.0/24", "10.1.0.1", tmp_path / "i.json")
     zygote: Any = DeadZygote()
