@@ -1,4 +1,4 @@
-"""The scripts that make a cluster's network and its faults, as ip and nft get them."""
+"""The scripts that make the network of a cluster and its faults, as the programs of iproute2 and nftables get them."""
 
 import subprocess
 from types import SimpleNamespace
