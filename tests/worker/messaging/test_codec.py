@@ -96,3 +96,18 @@ def test_what_does_not_fit_is_refused_by_name(line: bytes, why: str) -> None:
     with pytest.raises(MessageError) as refused:
         CODEC.decode(line)
     assert str(refused.value).startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"[" * 100_000, "not JSON: maximum recursion depth"),
+        (b'{"op": "joined", "place": {"ip": "a"}, "role": "head", "metrics": {"loss": 1' + b"0" * 400 + b"}}", "bits"),
+        (b'{"op": "left", "why": "", "\\ud800\\n": 1}', r"unknown field \\ud800\\n"),
+    ],
+    ids=["nested without end", "an integer that no float holds", "a name that no log takes"],
+)
+def test_a_hostile_line_is_refused_like_any_other(line: bytes, why: str) -> None:
+    with pytest.raises(MessageError, match=why) as refused:
+        CODEC.decode(line)
+    str(refused.value).encode()

@@ -40,7 +40,7 @@ class Codec(Generic[M]):
         """MessageError where the line is not one of this protocol's messages."""
         try:
             raw = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise MessageError(f"not JSON: {error}") from None
         found: M = self._message(raw, "")
         return found
@@ -70,7 +70,7 @@ class Codec(Generic[M]):
             if not isinstance(raw, dict):
                 raise MessageError(f"{where}: {raw!r} is not an object")
             if unknown := raw.keys() - converts.keys():
-                raise MessageError(f"{where}: unknown field {sorted(unknown)[0]}")
+                raise MessageError(f"{where}: unknown field {_printable(sorted(unknown)[0])}")
             if missing := required - raw.keys():
                 raise MessageError(f"{where}: field {sorted(missing)[0]} is missing")
             return kind(**{name: converts[name](value, f"{where}.{name}") for name, value in raw.items()})
@@ -126,9 +126,17 @@ def _scalar(hint: Any) -> Convert:
     def convert(raw: Any, where: str) -> Any:
         if type(raw) not in kinds:
             raise MessageError(f"{where}: {raw!r} is not {hint.__name__}")
-        return float(raw) if hint is float else raw
+        try:
+            return float(raw) if hint is float else raw
+        except OverflowError:
+            raise MessageError(f"{where}: an integer of {raw.bit_length()} bits is too large") from None
 
     return convert
+
+
+def _printable(name: str) -> str:
+    """A foreign name that a log can take: surrogates and line breaks escaped."""
+    return name.encode("unicode_escape").decode()
 
 
 def _one_of(values: tuple[Any, ...]) -> Convert:
