@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from cotenant.controller.client.credentials import load_configuration
-from cotenant.controller.client.kube import PODS, TRAINING_JOBS, Document, Kube, Outcome, Reply, Resource, version_of
+from cotenant.controller.client.kube import (
+    PODS,
+    QUEUES,
+    TRAINING_JOBS,
+    Document,
+    Kube,
+    Outcome,
+    Reply,
+    Resource,
+    version_of,
+)
 from cotenant.controller.client.rest import RestKube
 from tests.controller.operator_process.replicas import prepare, training_job
 from tests.support.fake_kube import FakeKube
@@ -27,10 +37,13 @@ async def kube(request: pytest.FixtureRequest) -> AsyncIterator[Kube]:
     cluster = request.getfixturevalue("api_server")
     async with RestKube(lambda: load_configuration(str(cluster.kubeconfig))) as client:
         await prepare(client, NAMESPACE, 8)
-        yield client
-        for resource in (CONFIG_MAPS, TRAINING_JOBS, PODS):
-            for found in (await client.list(resource, NAMESPACE)).items:
-                await client.delete(resource, found["metadata"]["name"], NAMESPACE, grace_s=0)
+        try:
+            yield client
+        finally:
+            await client.delete(QUEUES, NAMESPACE)  # its guarantee would shrink those of the tests that come after
+            for resource in (CONFIG_MAPS, TRAINING_JOBS, PODS):
+                for found in (await client.list(resource, NAMESPACE)).items:
+                    await client.delete(resource, found["metadata"]["name"], NAMESPACE, grace_s=0)
 
 
 def config_map(name: str = "one", **metadata: Any) -> Document:
