@@ -138,3 +138,12 @@ async def test_watch_events_are_taken_in_and_counted_by_resource() -> None:
     counted = replica.operator.metrics.registry.get_sample_value
     assert list(replica.operator.cache.jobs) == ["red/train"]
     assert [counted("cotenant_watch_events_total", {"resource": one}) for one in ("trainingjobs", "nodes")] == [1, 2]
+
+
+async def test_objects_that_cannot_be_read_are_counted_until_they_can() -> None:
+    operator = Replica().operator
+    counts = []
+    for version, status in ((10, {}), (11, "not a status"), (12, {})):
+        operator.on_event(PODS, pod_document(0, status=status, version=version), False)
+        counts.append(operator.metrics.registry.get_sample_value("cotenant_objects_unreadable", {"resource": "pods"}))
+    assert counts == [0, 1, 0]

@@ -57,6 +57,8 @@ class Operator:
         self.synced_at: float | None = None
         self._wake_up = asyncio.Event()
         self.cache, self.memories = ObjectCache(self._wake_up.set), JobMemories()
+        for resource in kopf_feed.WATCHED:
+            metrics.unreadable.labels(resource.plural).set_function(partial(self.cache.unreadable_of, resource))
         budgets = Budgets()
         self.cluster = ClusterView(self.cache, self.memories, settings, budgets)
         self.event_recorder = EventRecorder(
@@ -143,6 +145,7 @@ class Operator:
     def on_leadership(self, leads: bool) -> None:
         self.metrics.leader.set(int(leads))
         if not leads:
+            self.loop.lose_leadership()
             self.queue_status_writer.forget_plan()
         self._wake_up.set()
 

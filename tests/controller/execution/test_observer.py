@@ -119,7 +119,7 @@ async def test_a_placement_that_the_pods_contradict_is_an_error() -> None:
 
 async def test_nodes_that_do_not_answer_and_memory_beyond_a_share_are_seen() -> None:
     replica = await running()
-    uid = replica.operator.cache.pods_of(record_of(replica).uid)["train-1-0"].uid
+    uid = replica.operator.cache.pods_of(record_of(replica).id)["train-1-0"].uid
     since = "2026-01-01T00:00:01Z"
     violation = {"podUID": uid, "uuid": "GPU-n1-0", "memoryMiB": 2, "quotaMiB": 1, "since": since}
     agent = gpu_node("n1")

@@ -137,7 +137,7 @@ async def test_a_pod_that_was_made_without_an_answer_is_adopted() -> None:
     with pytest.raises(UnreachableError):
         await create(replica, record)
     created, _ = await create(replica, record)
-    assert (created, sorted(replica.operator.cache.pods.of_job(record.uid))) == (Creation.CREATED, sorted(ALL))
+    assert (created, sorted(replica.operator.cache.pods.of_job(record.id))) == (Creation.CREATED, sorted(ALL))
 
 
 def owned(kind: str, uid: str) -> dict[str, Any]:

@@ -25,12 +25,12 @@ def two_pods() -> tuple[FakeKube, ObjectCache, PodDeleter]:
 
 
 def deleting(cache: ObjectCache) -> dict[str, bool]:
-    return {name: pod.deleting for name, pod in cache.pods.of_job(UID).items()}
+    return {name: pod.deleting for name, pod in cache.pods.of_job(JOB).items()}
 
 
 async def test_what_was_asked_to_end_is_known_before_the_watch_says_so() -> None:
     _, cache, deleter = two_pods()
-    await deleter.delete([cache.pods.of_job(UID)["train-1-0"]])
+    await deleter.delete([cache.pods.of_job(JOB)["train-1-0"]])
     assert deleting(cache) == {"train-1-0": True, "train-1-1": False}
 
 
@@ -39,7 +39,7 @@ async def test_a_pod_that_is_gone_and_one_that_was_replaced_are_dropped_and_the_
     kube.remove(PODS, "train-1-0", "red")
     kube.remove(PODS, "train-1-1", "red")
     kube.put(PODS, pod_document(1, uid="namesake", status={"phase": "Running"}))
-    await deleter.delete(cache.pods.of_job(UID).values())
+    await deleter.delete(cache.pods.of_job(JOB).values())
     found = kube.stored(PODS, "train-1-1", "red")
     assert found is not None
     assert ("deletionTimestamp" in found["metadata"], deleting(cache)) == (False, {})
@@ -49,7 +49,7 @@ async def test_one_call_that_fails_does_not_stop_the_others_and_is_raised() -> N
     kube, cache, deleter = two_pods()
     kube.faults.add(Fault(call="DELETE pods/train-1-0", lost="request"))
     with pytest.raises(UnreachableError, match="DELETE pods/train-1-0"):
-        await deleter.delete(cache.pods.of_job(UID).values())
+        await deleter.delete(cache.pods.of_job(JOB).values())
     assert deleting(cache) == {"train-1-0": False, "train-1-1": True}
 
 

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from cotenant.controller.client.fence import Fence
-from cotenant.controller.client.kube import TRAINING_JOBS, Outcome, Reply, Resource
+from cotenant.controller.client.kube import GPU_NODES, NODES, PODS, QUEUES, TRAINING_JOBS, Outcome, Reply, Resource
 from cotenant.controller.execution.executor import RETRY_S
+from cotenant.controller.informers.cache import Changes
 from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Plan
+from cotenant.core.snapshot.snapshot import Snapshot
 from tests.controller.builders import placement_on
 from tests.controller.execution.replica import (
     SETTINGS,
@@ -150,6 +152,56 @@ async def test_a_replica_that_does_not_lead_writes_nothing() -> None:
     submit(replica.kube)
     await replica.run(10.0)
     assert (phase(replica.kube), replica.kube.calls) == (None, [])
+
+
+async def test_a_replica_that_does_not_lead_does_not_keep_what_has_changed() -> None:
+    replica = Replica()
+    replica.lose()
+    for number in range(3):
+        submit(replica.kube, f"short-{number}")
+        replica.kube.deliver(replica.operator.on_event)
+        replica.kube.remove(TRAINING_JOBS, f"short-{number}", "red")
+    await replica.run()
+    assert replica.operator.cache.pop_changes() == Changes()
+
+
+async def test_a_leader_that_comes_back_knows_of_nothing_that_went_in_between() -> None:
+    replica = Replica()
+    submit(replica.kube, workers=2)
+    await replica.run()
+    replica.lose()
+    replica.kube.remove(TRAINING_JOBS, "train", "red")
+    for pod in (await replica.kube.list(PODS)).items:
+        replica.kube.remove(PODS, pod["metadata"]["name"], "red")
+    for resource in (NODES, GPU_NODES):
+        replica.kube.remove(resource, "n1")
+    replica.kube.remove(QUEUES, "red")
+    await replica.run()
+    replica.leads = True
+    await replica.run()
+    snapshot = replica.operator.cluster.snapshot(0.0)
+    ready = [node.name for node in snapshot.nodes if node.ready]
+    assert (ready, snapshot.queues, snapshot.jobs, len(replica.operator.memories)) == (["n2"], (), (), 0)
+
+
+async def test_a_plan_that_was_made_across_a_loss_of_leadership_is_not_carried_out() -> None:
+    replica = Replica()
+    operator, schedule = replica.operator, replica.operator.loop.schedule
+
+    def lose_and_regain(snapshot: Snapshot) -> Plan:
+        if snapshot.jobs:
+            operator.loop.schedule = schedule
+            listed.append(replica.kube.calls.count("LIST trainingjobs"))
+            operator.on_leadership(False)
+            operator.on_leadership(True)
+        return schedule(snapshot)
+
+    listed: list[int] = []
+    operator.loop.schedule = lose_and_regain
+    submit(replica.kube)
+    await replica.run()
+    commit, lists = replica.kube.calls.index(COMMIT), [i for i, c in enumerate(replica.kube.calls) if c == "LIST pods"]
+    assert (phase(replica.kube), listed, len(lists), lists[1] < commit) == ("Starting", [1], 2, True)
 
 
 async def test_pods_whose_job_is_gone_are_ended_and_hold_their_gpus_until_they_are_gone() -> None:

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from cotenant import names
-from cotenant.controller.client.kube import QUEUES, TRAINING_JOBS, Document, Listing
+from cotenant.controller.client.kube import (
+    GPU_NODES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    TRAINING_JOBS,
+    Document,
+    Listing,
+    Resource,
+    key_of,
+)
+from cotenant.controller.informers import cache as cache_module
+from cotenant.controller.informers import node_index
 from cotenant.controller.informers.cache import ObjectCache
-from tests.controller.builders import job_document
+from cotenant.controller.informers.job_record import JobId
+from tests.controller.builders import UID, job_document, pod_document
 
 
 def versioned(document: Document, version: int) -> Document:
@@ -93,3 +110,84 @@ def test_a_queue_that_cannot_be_read_grants_nothing() -> None:
     cache.put(QUEUES, good)
     cache.put(QUEUES, versioned(good | {"spec": {"weight": "heavy"}}, 2))
     assert cache.queues == {}
+
+
+JOB = JobId("red", "train", UID)
+GPU_NODE = {"apiVersion": names.API_VERSION, "kind": "GPUNode", "metadata": {"name": "n1", "uid": "g"}}
+NODE = {"metadata": {"name": "n1", "uid": "n"}, "status": {"allocatable": {"cpu": "8"}}}
+QUEUE = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": "red", "uid": "q"}, "spec": {}}
+CLASS = {"metadata": {"name": "high", "uid": "c"}, "value": 100}
+
+
+def known(cache: ObjectCache) -> dict[str, Any]:
+    """Names of what is known of each kind."""
+    return {
+        "trainingjobs": {key: record.job is not None for key, record in cache.jobs.items()},
+        "pods": {pod.name: pod.held for pod in cache.pods_of(JOB).values()},
+        "nodes": {name: facts.cpu_milli for name, facts in cache.nodes.facts.items()},
+        "gpunodes": set(cache.nodes.gpu_nodes),
+        "queues": set(cache.queues),
+        "priorityclasses": cache.priority_classes,
+    }
+
+
+def with_defect(reader: Callable[[Document], Any]) -> Callable[[Document], Any]:
+    """The reader, of which a broken document shows a defect."""
+
+    def read(document: Document) -> Any:
+        if "broken" in document:
+            raise RecursionError("a \x1b[31m defect\u202e in a reader " + 1000 * "x")
+        return reader(document)
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("resource", "good", "left"),
+    [
+        pytest.param(TRAINING_JOBS, job_document(), {"red/train": False, "red/other": True}, id="a job"),
+        pytest.param(PODS, pod_document(0), {"train-1-0": True, "other": True}, id="a pod"),
+        pytest.param(NODES, NODE, {"n1": 8000, "other": 8000}, id="a node"),
+        pytest.param(GPU_NODES, GPU_NODE, {"n1", "other"}, id="an agent's report"),
+        pytest.param(QUEUES, QUEUE, {"other"}, id="a queue, which grants nothing then"),
+        pytest.param(PRIORITY_CLASSES, CLASS, {"high": 100, "other": 100}, id="a priority class"),
+    ],
+)
+def test_an_object_that_breaks_its_reader_is_named_and_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch, resource: Resource, good: Document, left: Any
+) -> None:
+    for module, name in (
+        (cache_module, "read_job"),
+        (cache_module, "read_pod"),
+        (cache_module, "parse_queue"),
+        (node_index, "to_node_facts"),
+        (node_index, "parse_gpunode"),
+    ):
+        monkeypatch.setattr(module, name, with_defect(getattr(module, name)))
+    cache = ObjectCache()
+    cache.put(resource, versioned(good, 5))
+    broken = versioned(good | {"broken": True, "value": "many"}, 6)
+    other = good | {"metadata": good["metadata"] | {"name": "other", "uid": "other", "resourceVersion": "6"}}
+    cache.replace(resource, Listing((broken, other), 7))
+    why = cache.unreadable[resource.plural, key_of(good["metadata"])]
+    assert (len(why) < 310, why.isprintable()) == (True, True)
+    found = known(cache)[resource.plural]
+    assert found == left
+    cache.put(resource, versioned(good, 8))
+    assert cache.unreadable == {}
+
+
+def test_a_pod_that_cannot_be_read_is_not_taken_for_the_one_that_had_its_name() -> None:
+    cache = ObjectCache()
+    cache.put(PODS, pod_document(0))
+    another = versioned(pod_document(0, uid="another"), 11)
+    another["status"] = "not a status"
+    cache.put(PODS, another)
+    assert (list(cache.unreadable), list(cache.pods_of(JOB))) == ([("pods", "red/train-1-0")], [])
+
+
+def test_a_pod_whose_last_state_cannot_be_read_is_gone_all_the_same() -> None:
+    cache = ObjectCache()
+    cache.put(PODS, pod_document(0))
+    cache.put(PODS, versioned(pod_document(0), 11) | {"status": "not a status"}, deleted=True)
+    assert (cache.unreadable, list(cache.pods_of(JOB))) == ({}, [])

@@ -11,9 +11,11 @@ from cotenant.controller.client.kube import PODS
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.deleted_pods import DeletedPods
 from cotenant.controller.informers.disruption import Disruption
+from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.pod_record import read_pod
 from tests.controller.builders import UID, pod_document
 
+JOB = JobId("red", "train", UID)
 DRAINED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
 
 
@@ -32,7 +34,7 @@ def test_the_last_that_is_seen_of_a_pod_says_who_took_it(last: dict[str, Any], r
     document["metadata"] |= last.get("metadata", {})
     document["status"] = {**document.get("status", {}), **last.get("status", {})}
     cache.put(PODS, document, deleted=True)
-    found = cache.pods.disruptions_of(UID).get("train-1-0")
+    found = cache.pods.disruptions_of(JOB).get("train-1-0")
     assert (found.reason if found else None) == reason
 
 
@@ -43,6 +45,6 @@ def test_a_newer_attempt_makes_the_departures_of_the_one_before_forgotten() -> N
     deleted = DeletedPods()
     for one in (pod, newer, replace(pod, name="train-1-1")):
         deleted.record(one)
-    assert list(deleted.disruptions_of(UID)) == ["train-2-0"]
-    deleted.forget(UID)
-    assert dict(deleted.disruptions_of(UID)) == {}
+    assert list(deleted.disruptions_of(JOB)) == ["train-2-0"]
+    deleted.forget(JOB)
+    assert dict(deleted.disruptions_of(JOB)) == {}

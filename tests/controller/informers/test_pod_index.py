@@ -5,7 +5,10 @@ from __future__ import annotations
 from cotenant import names
 from cotenant.controller.client.kube import PODS, Document
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_record import JobId
 from tests.controller.builders import UID, pod_document, terminated
+
+JOB = JobId("red", "train", UID)
 
 
 def versioned(document: Document, version: int) -> Document:
@@ -17,7 +20,7 @@ def test_pods_are_kept_by_the_job_that_owns_them() -> None:
     cache.put(PODS, pod_document(0))
     cache.put(PODS, pod_document(1))
     cache.put(PODS, pod_document(1, version=11), deleted=True)
-    assert list(cache.pods.of_job(UID)) == ["train-1-0"]
+    assert list(cache.pods.of_job(JOB)) == ["train-1-0"]
 
 
 def test_a_server_of_ours_takes_its_requests_from_its_node_as_no_placement_speaks_of_them() -> None:
@@ -28,14 +31,14 @@ def test_a_server_of_ours_takes_its_requests_from_its_node_as_no_placement_speak
     for document in (ranks, server):
         cache.put(PODS, document)
     assert (cache.pods.load["n1"].cpu_milli, cache.pods.load["n1"].memory_mib) == (2000, 1024)
-    assert {one.worker.server for one in cache.pods.of_job(UID).values() if one.worker} == {False, True}
+    assert {one.worker.server for one in cache.pods.of_job(JOB).values() if one.worker} == {False, True}
     server["status"] = terminated(0)
     server["metadata"]["resourceVersion"] = "11"
     cache.put(PODS, server)
     cache.put(PODS, ranks, deleted=True)
-    assert (cache.pods.load["n1"].cpu_milli, len(cache.pods.of_job(UID))) == (0, 1)
+    assert (cache.pods.load["n1"].cpu_milli, len(cache.pods.of_job(JOB))) == (0, 1)
     cache.put(PODS, server, deleted=True)
-    assert (cache.pods.load["n1"].cpu_milli, len(cache.pods.of_job(UID))) == (0, 0)
+    assert (cache.pods.load["n1"].cpu_milli, len(cache.pods.of_job(JOB))) == (0, 0)
 
 
 def test_pods_of_others_take_their_requests_from_the_node_until_they_end() -> None:
@@ -47,3 +50,15 @@ def test_pods_of_others_take_their_requests_from_the_node_until_they_end() -> No
         cache.put(PODS, versioned(foreign | {"status": {"phase": status}}, version))
         loads.append((cache.pods.load["n1"].cpu_milli, cache.pods.load["n1"].memory_mib))
     assert loads == [(2000, 1024), (2000, 1024), (0, 0)]
+
+
+def test_the_same_pod_in_another_namespace_is_not_the_jobs_and_both_may_go() -> None:
+    cache = ObjectCache()
+    ours, theirs = pod_document(0), pod_document(0, uid="theirs")
+    theirs["metadata"]["namespace"] = "blue"
+    for document in (ours, theirs):
+        cache.put(PODS, document)
+    of_job = [pod.uid for pod in cache.pods_of(JOB).values()]
+    for document in (theirs, ours):
+        cache.put(PODS, versioned(document, 11), deleted=True)
+    assert (of_job, list(cache.pods.ours())) == (["pod-1-0"], [])

@@ -14,6 +14,7 @@ from cotenant.controller.client.credentials import load_configuration
 from cotenant.controller.client.kube import LEASES, Kube
 from cotenant.controller.client.rest import RestKube
 from cotenant.controller.leader.election import LeaderElector, LeaseTimes
+from tests.support.api_faults import Fault
 from tests.support.fake_kube import FakeKube
 
 TIMES = LeaseTimes()
@@ -165,3 +166,20 @@ async def test_a_lease_that_nobody_answers_for_is_told_with_the_reason(caplog: p
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(lease.run(lambda is_leader: None), timeout=0.5)
     assert caplog.messages[0] == "lease a/b cannot be renewed: no answer within 0.05 s"
+
+
+async def test_a_leadership_that_was_regained_while_a_renewal_waited_was_lost_in_between() -> None:
+    kube, clock = FakeKube(), Clock()
+    elector = replica(kube, "one", "interrupted", clock)
+    changes: list[bool] = []
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.05):  # it leads
+            await elector.run(changes.append)
+    clock.now += TIMES.renew_deadline_s - 0.1  # the renewal is sent in time, and answered late
+
+    def answer_late() -> None:
+        clock.now += 0.2
+
+    kube.faults.add(Fault(call="PATCH leases/interrupted", first=answer_late))
+    await elector.try_acquire_or_renew()
+    assert (changes, elector.is_leader) == ([True, False], True)

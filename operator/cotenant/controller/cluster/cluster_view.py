@@ -60,6 +60,8 @@ class ClusterView:
         time to appear.
         """
         self._cache.mark_all_changed()
+        # What was known when this replica led before may have gone since.
+        self._cache.mark_changed((memory.id for memory in self._memories), tuple(self.nodes.known()))
         records = self._cache.jobs
         failover = failover_state(self._cache.queues, records, lambda record: self.read_job(record, now).job)
         self._state.restore(failover, now)
@@ -151,7 +153,7 @@ class ClusterView:
 
     def _uncovered_pods(self, job: JobId) -> list[PodRecord]:
         """Pods of the job whose GPUs no committed placement covers."""
-        pods, record = list(self._pods.of_job(job.uid).values()), self._cache.job(job)
+        pods, record = list(self._pods.of_job(job).values()), self._cache.job(job)
         if record is None or record.phase not in HOLDING or record.placement is None:
             return pods
         # Of the running attempt, the status counts only as far as it names what the pod was given.

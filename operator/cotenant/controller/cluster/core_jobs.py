@@ -58,6 +58,6 @@ class CoreJobs:
     def _left_behind(self, record: JobRecord) -> Placement | None:
         """Where pods of an earlier attempt still run: after a resize, or on a node that does not answer."""
         attempt = record.status.attempts
-        earlier = [pod for pod in self._pods.of_job(record.uid).values() if pod.held and pod.is_before(attempt)]
+        earlier = [pod for pod in self._pods.of_job(record.id).values() if pod.held and pod.is_before(attempt)]
         nodes = tuple(pod.worker.placement for pod in earlier if pod.worker and pod.worker.placement)
         return Placement(nodes=nodes) if nodes else None

@@ -35,7 +35,7 @@ class PlacementValidator:
         placement = record.placement
         if placement is None or record.phase not in {Phase.STARTING, Phase.RUNNING}:
             return None
-        gang = [pod for pod in self._pods.of_job(record.uid).values() if pod.is_of(record.status.attempts)]
+        gang = [pod for pod in self._pods.of_job(record.id).values() if pod.is_of(record.status.attempts)]
         spec = self._core_jobs.reading(record, now).job
         mismatch = (shape_error(spec, placement) or server_count_error(record)) if spec else None
         if error := mismatch or pod_contradiction(placement, gang):

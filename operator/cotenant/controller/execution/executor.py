@@ -154,7 +154,7 @@ class Executor:
         if await self._commit(record, action, status) is None:
             return _retry()
         self.event_recorder.record(record, event)
-        pods = self.cache.pods_of(record.uid).values()
+        pods = self.cache.pods_of(record.id).values()
         await self.pod_deleter.delete([pod for pod in pods if pod.held and not pod.deleting])
         return ExecutionResult()
 

@@ -22,7 +22,7 @@ class Observer:
     def observe(self, record: JobRecord, now: float) -> Observation:
         """The job as it stands at `now`; when it was last seen to move is remembered."""
         memory, agents = self.memories[record.id], self.cache.nodes
-        pods = self.cache.pods_of(record.uid)
+        pods = self.cache.pods_of(record.id)
         memory.activity = activity_of(record, memory, agents.gpu_nodes, now)
         sample = memory.progress_of(record.status.attempts)
         return Observation(
@@ -30,7 +30,7 @@ class Observer:
             problem=memory.problem_of(record),
             of_pods=PodsObserved(
                 pods=tuple(pods.values()),
-                disruptions=self.cache.pods.disruptions_of(record.uid),
+                disruptions=self.cache.pods.disruptions_of(record.id),
                 violations=self.cluster.nodes.violations(pods),
                 unreachable_nodes=agents.unreachable,
             ),

@@ -61,7 +61,7 @@ class PodCreator:
                 return created
             creation.side_objects_made = True
         # 2. The pods that are not there.
-        missing = self._missing_pods(attempt, self.cache.pods_of(record.uid))
+        missing = self._missing_pods(attempt, self.cache.pods_of(record.id))
         created = await self._create_all(missing, creation)
         if created is Creation.CREATED:
             creation.delay = None

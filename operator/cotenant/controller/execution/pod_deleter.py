@@ -32,7 +32,7 @@ class PodDeleter:
         if reply.done and reply.document["metadata"]["uid"] == job.uid:
             self.cache.put(TRAINING_JOBS, reply.document)
         else:
-            await self.delete(pod for pod in self.cache.pods_of(job.uid).values() if not pod.deleting)
+            await self.delete(pod for pod in self.cache.pods_of(job).values() if not pod.deleting)
 
     async def _delete(self, pod: PodRecord) -> None:
         reply = await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)

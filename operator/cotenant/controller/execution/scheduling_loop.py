@@ -75,11 +75,16 @@ class SchedulingLoop:
             if self._crash is not None:
                 raise self._crash
             if not self.is_leader():
-                self._restored = False
+                self.lose_leadership()
                 continue
             if not self._restored and not await self._restore():
                 continue
             await self.cycle()
+
+    def lose_leadership(self) -> None:
+        """Everything is looked at anew before the next decision: what has changed until then need not be kept."""
+        self._restored = False
+        self.cache.pop_changes()
 
     async def _wait(self) -> None:
         """Until something has changed, or is due; then a moment more, for what comes with it."""
@@ -131,7 +136,7 @@ class SchedulingLoop:
         record = self.cache.job(job)
         # 1. A job that is gone, or is another one of the same name: its pods go too.
         if record is None:
-            pods = self.cache.pods_of(job.uid).values()
+            pods = self.cache.pods_of(job).values()
             if any(not pod.deleting for pod in pods):
                 self._start_write(job, self.executor.delete_orphans(job))
                 return
@@ -159,8 +164,8 @@ class SchedulingLoop:
         started = time.monotonic()
         plan = await asyncio.to_thread(self.schedule, snapshot)
         self.metrics.decisions.observe(time.monotonic() - started)
-        if not self.is_leader():
-            return
+        if not self.is_leader() or not self._restored:
+            return  # led no more, or for a moment not: another replica may have decided meanwhile
         # 2. Keep what can still be carried out; what was missed is planned again when the write under way is done.
         for key in {action.job for action in plan.actions} | set(plan.verdicts):
             if (record := self.cache.jobs.get(key)) is not None and record.id in self._queue:

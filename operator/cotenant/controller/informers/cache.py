@@ -2,10 +2,12 @@
 
 Three sources report the same objects in any order: watch events, lists, and the answers to our own writes. The newest
 version wins, and a uid that was deleted never comes back. What changed is noted until the scheduling loop takes it.
+An object that cannot be read is named in `unreadable`, and holds up no other.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +15,6 @@ from typing import Any
 
 from cotenant.api.conversion.to_core import parse_queue
 from cotenant.api.resources.queues import Queue
-from cotenant.api.validation.errors import DocumentError
 from cotenant.controller.client.kube import (
     GPU_NODES,
     NAMESPACES,
@@ -28,11 +29,14 @@ from cotenant.controller.client.kube import (
     key_of,
     version_of,
 )
-from cotenant.controller.informers.job_record import JobId, JobRecord, read_job
+from cotenant.controller.informers.job_record import JobId, JobRecord, read_job, unreadable_job
 from cotenant.controller.informers.node_index import NodeIndex
 from cotenant.controller.informers.pod_index import PodIndex, counts_as_load
 from cotenant.controller.informers.pod_record import PodRecord, read_pod
+from cotenant.controller.telemetry.logs import error_text
 from cotenant.core.model.objects import JobKey
+
+log = logging.getLogger(__name__)
 
 TOMBSTONES_MAX = 20_000
 """Deleted uids that are remembered: enough for everything that may still be on its way."""
@@ -58,6 +62,9 @@ class ObjectCache:
         """As written, to write only what differs: a default that was never written reads like one that was."""
         self.namespaces: dict[str, dict[str, str]] = {}
         self.priority_classes: dict[str, int] = {}
+        self.unreadable: dict[tuple[str, str], str] = {}
+        """(plural, namespace/name) → why the newest version of it cannot be read. Of pods and nodes, the last one that
+        could be read still counts; a queue that cannot be read grants nothing."""
         self._changes = Changes()
         self._wake = wake
         self._seen: dict[tuple[str, str], tuple[str, int]] = {}
@@ -69,9 +76,9 @@ class ObjectCache:
         record = self.jobs.get(job.key)
         return record if record is not None and record.id == job else None
 
-    def pods_of(self, job_uid: str) -> Mapping[str, PodRecord]:
+    def pods_of(self, job: JobId) -> Mapping[str, PodRecord]:
         """Name → pod of ours, whatever the attempt."""
-        return self.pods.of_job(job_uid)
+        return self.pods.of_job(job)
 
     def put(self, resource: Resource, document: Document, deleted: bool = False) -> None:
         """Take one object in, as it was observed. What is older than what is known is dropped."""
@@ -83,12 +90,12 @@ class ObjectCache:
         if deleted:
             self._add_tombstone(uid)
             if resource == PODS:
-                self.pods.note_deletion(read_pod(document))
+                self._note_deletion(key, document)
             if known is None or known[0] == uid:
                 self._drop(resource, key)
         elif known is None or known[0] != uid or version > known[1]:
             self._seen[resource.plural, key] = (uid, version)
-            self._store(resource, key, document)
+            self._take_in(resource, key, document)
         else:
             return
         self._wake()
@@ -118,15 +125,22 @@ class ObjectCache:
             self._drop(resource, key)
             self._wake()
 
-    def mark_changed(self, jobs: Iterable[JobId]) -> None:
-        """Have the loop look at these jobs again."""
+    def mark_changed(self, jobs: Iterable[JobId] = (), nodes: Iterable[str] = ()) -> None:
+        """Have the loop look at these again."""
         self._changes.jobs.update(jobs)
+        self._changes.nodes.update(nodes)
         self._wake()
 
     def mark_all_changed(self) -> None:
-        """Have the loop look at every job again, and at every pod whose job is gone."""
+        """Have the loop look at everything again: jobs, pods whose job is gone, nodes and queues."""
+        self._changes.nodes |= self.nodes.facts.keys() | self.nodes.gpu_nodes.keys()
+        self._changes.queues = True
         self.mark_changed(record.id for record in self.jobs.values())
         self.mark_changed(pod.worker.job for pod in self.pods.ours() if pod.worker)
+
+    def unreadable_of(self, resource: Resource) -> int:
+        """Number of objects of this kind that cannot be read."""
+        return sum(plural == resource.plural for plural, _ in self.unreadable)
 
     def pop_changes(self) -> Changes:
         changes, self._changes = self._changes, Changes()
@@ -136,6 +150,34 @@ class ObjectCache:
         self._tombstones[uid] = None
         if len(self._tombstones) > TOMBSTONES_MAX:
             self._tombstones.popitem(last=False)
+
+    def _take_in(self, resource: Resource, key: str, document: Document) -> None:
+        """Whatever is wrong with one object stops no other."""
+        try:
+            self._store(resource, key, document)
+        except Exception as error:
+            why = error_text(error)
+            log.error("%s %s cannot be read: %s", resource.plural, key, why)
+            self.unreadable[resource.plural, key] = why
+            self._store_unreadable(resource, key, document, why)
+        else:
+            self.unreadable.pop((resource.plural, key), None)
+
+    def _store_unreadable(self, resource: Resource, key: str, document: Document, why: str) -> None:
+        """What could be read of it last still counts, as far as it is the same object."""
+        if resource == TRAINING_JOBS:
+            self._store_job(key, unreadable_job(document, f"the document cannot be read: {why}"))
+        elif resource == PODS:
+            self._note_pods(self.pods.keep_same(key, document["metadata"]["uid"]))
+        elif resource == QUEUES:
+            self.queues.pop(key, None)  # it grants nothing
+            self._changes.queues = True
+
+    def _note_deletion(self, key: str, document: Document) -> None:
+        try:
+            self.pods.note_deletion(read_pod(document))
+        except Exception as error:
+            log.error("the last state of pod %s cannot be read: %s", key, error_text(error))
 
     def _store(self, resource: Resource, key: str, document: Document) -> None:
         name, changes = document["metadata"]["name"], self._changes
@@ -163,15 +205,16 @@ class ObjectCache:
         self._changes.jobs.add(record.id)
         if replaced is not None and replaced.id != record.id:
             self._changes.jobs.add(replaced.id)
-            self.pods.forget_job(replaced.uid)
+            self.pods.forget_job(replaced.id)
 
     def _drop(self, resource: Resource, key: str) -> None:
         self._seen.pop((resource.plural, key), None)
+        self.unreadable.pop((resource.plural, key), None)
         if resource == TRAINING_JOBS:
             record = self.jobs.pop(key, None)
             if record is not None:
                 self._changes.jobs.add(record.id)
-                self.pods.forget_job(record.uid)
+                self.pods.forget_job(record.id)
         elif resource == PODS:
             self._note_pods(self.pods.drop(key))
         elif resource == NODES:
@@ -206,9 +249,6 @@ class ObjectCache:
         self._changes.jobs |= {pod.worker.job for pod in self.pods.ours() if pod.worker and pod.uid in violators}
 
     def _store_queue(self, name: str, document: Document) -> None:
-        try:
-            self.queues[name] = parse_queue(document)
-            self.queue_statuses[name] = document.get("status") or {}
-        except DocumentError:
-            self.queues.pop(name, None)  # a queue that cannot be read grants nothing
+        self.queues[name] = parse_queue(document)
+        self.queue_statuses[name] = document.get("status") or {}
         self._changes.queues = True

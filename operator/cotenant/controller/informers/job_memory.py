@@ -1,7 +1,7 @@
 """Memory of the controller about one job, beside its document: all of it may be lost, and is found again.
 
-One `JobMemory` for each uid, made on first use and dropped in one place: `JobMemories.drop`, once neither the job nor
-a pod of it is there. No other map of the controller outside the object cache is keyed by job.
+One `JobMemory` for each uid of a namespace, made on first use and dropped in one place: `JobMemories.drop`, once
+neither the job nor a pod of it is there. No other map of the controller outside the object cache is keyed by job.
 """
 
 from __future__ import annotations
@@ -91,21 +91,21 @@ class JobMemory:
 
 class JobMemories:
     def __init__(self) -> None:
-        self._by_uid: dict[str, JobMemory] = {}
+        self._by_owner: dict[tuple[str, str], JobMemory] = {}
 
     def __getitem__(self, job: JobId) -> JobMemory:
         """The memory of this job, empty at first."""
-        memory = self._by_uid.get(job.uid)
+        memory = self._by_owner.get(job.owner)
         if memory is None:
-            memory = self._by_uid[job.uid] = JobMemory(job)
+            memory = self._by_owner[job.owner] = JobMemory(job)
         return memory
 
     def __iter__(self) -> Iterator[JobMemory]:
-        return iter(self._by_uid.values())
+        return iter(self._by_owner.values())
 
     def __len__(self) -> int:
-        return len(self._by_uid)
+        return len(self._by_owner)
 
     def drop(self, job: JobId) -> None:
         """Forget a job of which nothing is there any more."""
-        self._by_uid.pop(job.uid, None)
+        self._by_owner.pop(job.owner, None)

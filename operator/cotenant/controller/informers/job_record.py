@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pydantic import ValidationError
-
 from cotenant.api.conversion.to_core import parse_job, to_placement
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob, TrainingJobSpec
@@ -31,6 +29,11 @@ class JobId:
     def key(self) -> JobKey:
         """The core's name for it, which a namesake that comes later has too."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """(namespace, uid): what its pods are kept by. A uid alone may be written into any pod of the cluster."""
+        return self.namespace, self.uid
 
     def __str__(self) -> str:
         return self.key
@@ -92,20 +95,27 @@ class JobRecord:
 
 
 def read_job(document: Document) -> JobRecord:
-    metadata, raw_status = document["metadata"], document.get("status") or {}
-    job: TrainingJob | None = None
-    problem: str | None = None
     try:
         job = parse_job(document)
-        status = job.status
     except DocumentError as error:
-        problem = "; ".join(str(one) for one in error.problems)
-        status = _read_status(raw_status)
+        return unreadable_job(document, "; ".join(str(one) for one in error.problems))
+    return _record(document, job.status, job=job)
+
+
+def unreadable_job(document: Document, problem: str) -> JobRecord:
+    """Record of a document that has this problem: what it holds by its status still counts."""
+    return _record(document, _read_status(document.get("status") or {}), problem=problem)
+
+
+def _record(
+    document: Document, status: TrainingJobStatus, *, job: TrainingJob | None = None, problem: str | None = None
+) -> JobRecord:
+    metadata = document["metadata"]
     return JobRecord(
         id=JobId(metadata["namespace"], metadata["name"], metadata["uid"]),
         version=version_of(document),
         generation=int(metadata.get("generation") or 0),
-        raw_status=raw_status,
+        raw_status=document.get("status") or {},
         status=status,
         job=job,
         problem=problem,
@@ -117,7 +127,7 @@ def _read_status(raw: Mapping[str, Any]) -> TrainingJobStatus:
     """An unreadable status counts as none: its pods, by their own annotations, still hold their GPUs."""
     try:
         return TrainingJobStatus.model_validate(raw)
-    except ValidationError:
+    except Exception:  # whatever is wrong with it: nobody but us writes one
         return TrainingJobStatus()
 
 

@@ -29,6 +29,8 @@ from cotenant.controller.client.kube import (
     Resource,
 )
 
+log = logging.getLogger(__name__)
+
 WATCHED: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, GPU_NODES, QUEUES, TRAINING_JOBS, PODS)
 
 GATHER_S = 0.01
@@ -64,12 +66,12 @@ class EventBridge:
 
     def _take_all(self) -> None:
         self._called = False  # before the last look: what is put after it calls again
-        try:
-            while self._waiting:
-                self._take(*self._waiting.popleft())
-        finally:
-            if self._waiting:  # one that could not be taken does not hold up those behind it
-                self._call()
+        while self._waiting:
+            resource, document, deleted = self._waiting.popleft()
+            try:
+                self._take(resource, document, deleted)
+            except Exception:  # it does not hold up those behind it
+                log.exception("an event of %s could not be taken in", resource.plural)
 
 
 def build_registry(delivery: EventBridge) -> kopf.OperatorRegistry:

@@ -9,7 +9,6 @@ from typing import Any
 from cotenant.api.conversion.nodes import NodeFacts, to_node_facts
 from cotenant.api.conversion.to_core import parse_gpunode
 from cotenant.api.resources.gpunodes import GPUNode
-from cotenant.api.validation.errors import DocumentError
 from cotenant.controller.client.kube import Document
 from cotenant.controller.informers.pod_record import unix
 
@@ -26,8 +25,8 @@ class NodeIndex:
 
     def put_node(self, name: str, document: Document) -> bool:
         """Returns whether it became unreachable by this."""
-        self.facts[name] = to_node_facts(document)
-        self.taints[name] = tuple((document.get("spec") or {}).get("taints") or ())
+        facts, taints = to_node_facts(document), tuple((document.get("spec") or {}).get("taints") or ())
+        self.facts[name], self.taints[name] = facts, taints
         conditions = (document.get("status") or {}).get("conditions") or ()
         ready: Mapping[str, Any] = next((one for one in conditions if one.get("type") == "Ready"), {})
         if ready.get("status") == "True":
@@ -41,11 +40,12 @@ class NodeIndex:
         return self._note_unreachable(name, time.time())
 
     def put_gpu_node(self, name: str, document: Document) -> frozenset[str]:
-        """Returns the uids of the pods that its violations name; none where the document cannot be read."""
-        try:
-            seen = parse_gpunode(document)
-        except DocumentError:
-            return frozenset()  # a newer agent's document: the last one that could be read goes stale by its heartbeat
+        """Returns the uids of the pods that its violations name.
+
+        Raises `DocumentError` for what cannot be read, such as a newer agent's document: the last one that could be
+        read stays, and goes stale by its heartbeat.
+        """
+        seen = parse_gpunode(document)
         self.gpu_nodes[name] = seen
         return frozenset(violation.pod_uid for violation in seen.status.violations)
 

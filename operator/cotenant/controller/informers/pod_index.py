@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from cotenant.controller.informers.deleted_pods import DeletedPods
 from cotenant.controller.informers.disruption import Disruption
+from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.pod_record import NodeLoad, PodRecord
 
 _NONE: Mapping[str, PodRecord] = MappingProxyType({})
@@ -20,30 +21,35 @@ class PodIndex:
         """Node → what pods have requested there that no placement covers."""
         self._by_key: dict[str, PodRecord] = {}
         """`namespace/name` → pod, of ours or of others."""
-        self._of_job: dict[str, dict[str, PodRecord]] = {}
-        """Uid of the job → name → pod."""
+        self._of_job: dict[tuple[str, str], dict[str, PodRecord]] = {}
+        """Namespace and uid of the job → name → pod."""
         self._deleted = DeletedPods()
 
-    def of_job(self, job_uid: str) -> Mapping[str, PodRecord]:
-        """Name → pod of ours."""
-        return self._of_job.get(job_uid, _NONE)
+    def of_job(self, job: JobId) -> Mapping[str, PodRecord]:
+        """Name → pod of ours, in the namespace of the job: elsewhere its uid says nothing."""
+        return self._of_job.get(job.owner, _NONE)
 
     def ours(self) -> Iterator[PodRecord]:
         """The pods of all jobs."""
         return (pod for pods in self._of_job.values() for pod in pods.values())
 
-    def disruptions_of(self, job_uid: str) -> Mapping[str, Disruption]:
+    def disruptions_of(self, job: JobId) -> Mapping[str, Disruption]:
         """Disruptions of pods of the newest attempt that are not there any more, by name of the pod."""
-        return self._deleted.disruptions_of(job_uid)
+        return self._deleted.disruptions_of(job)
 
     def put(self, key: str, pod: PodRecord) -> Iterable[PodRecord]:
         """Returns the pods that this changes something for: this one, and what was known under its name."""
         replaced = self.drop(key)
         self._by_key[key] = pod
         if pod.worker is not None:
-            self._of_job.setdefault(pod.worker.job.uid, {})[pod.name] = pod
+            self._of_job.setdefault(pod.worker.job.owner, {})[pod.name] = pod
         self._count(pod, 1)
         return (*replaced, pod)
+
+    def keep_same(self, key: str, uid: str) -> Iterable[PodRecord]:
+        """Go on with what is known under this name, if it is this pod; else it is gone. Returns what that changes."""
+        known = self._by_key.get(key)
+        return () if known is None or known.uid == uid else self.drop(key)
 
     def drop(self, key: str) -> Iterable[PodRecord]:
         pod = self._by_key.pop(key, None)
@@ -51,18 +57,18 @@ class PodIndex:
             return ()
         self._count(pod, -1)
         if pod.worker is not None:
-            siblings = self._of_job[pod.worker.job.uid]
-            siblings.pop(pod.name, None)
+            siblings = self._of_job[pod.worker.job.owner]
+            del siblings[pod.name]
             if not siblings:
-                del self._of_job[pod.worker.job.uid]
+                del self._of_job[pod.worker.job.owner]
         return (pod,)
 
     def note_deletion(self, pod: PodRecord) -> None:
         """Keep why it went, from the last that was seen of it."""
         self._deleted.record(pod)
 
-    def forget_job(self, job_uid: str) -> None:
-        self._deleted.forget(job_uid)
+    def forget_job(self, job: JobId) -> None:
+        self._deleted.forget(job)
 
     def _count(self, pod: PodRecord, sign: int) -> None:
         if counts_as_load(pod):

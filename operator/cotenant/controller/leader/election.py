@@ -157,6 +157,7 @@ class LeaderElector:
 
     def _record(self, written: Reply, asked_at: float) -> None:
         """Lead from `asked_at`, the time before the request: the server may have written any time after that."""
+        self._notify()  # it may have stopped leading while it waited for the answer: that is a change, and this another
         self._leads_until = asked_at + self._times.renew_deadline_s if written.done else 0.0
         self._held = written.document if written.done else None
         if written.outcome is Outcome.REFUSED:

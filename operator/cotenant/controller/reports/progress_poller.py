@@ -63,7 +63,7 @@ class ProgressPoller:
 
     async def _poll(self, session: aiohttp.ClientSession, limit: asyncio.Semaphore, record: JobRecord) -> None:
         head = f"{record.name}-{record.status.attempts}-0"
-        pod = self._cache.pods_of(record.uid).get(head)
+        pod = self._cache.pods_of(record.id).get(head)
         if pod is None or not pod.ip or not pod.held:
             return
         host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip

@@ -57,6 +57,12 @@ def downgrade_retries(record: logging.LogRecord) -> bool:
     return True
 
 
+def error_text(error: BaseException, longest: int = 300) -> str:
+    """Kind and message of an error, as one line that a terminal and a status can show: printable, and no longer."""
+    line = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")
+    return "".join(one if one.isprintable() else "�" for one in shorten(line, longest))
+
+
 def shorten(message: str, longest: int = 200) -> str:
     return message if len(message) <= longest else f"{message[:longest]} …"
 

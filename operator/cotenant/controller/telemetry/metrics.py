@@ -40,6 +40,8 @@ class Metrics:
         self.events_dropped = counter("cotenant_events_dropped", "Kubernetes Events not written (rate limit).")
         self.polls = counter("cotenant_progress_polls", "Progress polls of rank 0, by outcome.", ["outcome"])
 
+        self.unreadable = gauge("cotenant_objects_unreadable", "Objects that cannot be read, by kind.", ["resource"])
+
         for ok in ("true", "false"):
             for kind in ("Admit", "Evict", "Resize"):
                 self.actions.labels(kind, ok)  # a rate over a series that is not there yet misses its first step
