@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cotenant import names
+from cotenant.contract import CheckpointSpec
 from cotenant_worker.pid1 import preparation
 from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.supervision.commands import Finish
@@ -80,3 +83,27 @@ async def test_a_pod_whose_gpus_are_not_those_of_its_grant_does_not_start(
     finish = await preparation.apply_memory_limits(contract([1]), board, nothing, nothing)
     assert finish == Finish(83, "Quota", "granted GPU-a, but sees no GPU")
     assert (nothing.limits, board.warnings, log) == (None, {}, [])
+
+
+@pytest.mark.parametrize("path", ["", "s3://bucket/runs"])
+async def test_a_job_without_a_folder_for_checkpoints_gets_none(path: str) -> None:
+    assert await preparation.prepare_checkpoint_folder(contract([1], checkpoint=CheckpointSpec(path))) is None
+
+
+async def test_the_folder_for_checkpoints_is_there_and_empty_before_any_rank_starts(tmp_path: Path) -> None:
+    folder = tmp_path / "volume" / "job"
+    for _ in range(2):  # the second pod, and the next attempt
+        assert (
+            await preparation.prepare_checkpoint_folder(contract([1], checkpoint=CheckpointSpec(str(folder)))) is None
+        )
+    assert (folder.is_dir(), list(folder.iterdir())) == (True, [])
+
+
+async def test_a_folder_that_cannot_be_written_ends_the_attempt_before_it_trains(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = str(tmp_path / "file" / "job")
+    assert await preparation.prepare_checkpoint_folder(contract([1], checkpoint=CheckpointSpec(path))) == Finish(
+        names.EXIT_BAD_CONTRACT,
+        "CheckpointNotWritable",
+        f"checkpoint.path: nothing can be written to {path}: Not a directory",
+    )

@@ -22,7 +22,7 @@ from cotenant_worker.host.processes import ChildWatcher, kill_descendants
 from cotenant_worker.parameter_server.heartbeats import ServerLinks
 from cotenant_worker.pid1.event_bus import EventBus
 from cotenant_worker.pid1.preemption import Preemption
-from cotenant_worker.pid1.preparation import apply_memory_limits, publish_choices
+from cotenant_worker.pid1.preparation import apply_memory_limits, prepare_checkpoint_folder, publish_choices
 from cotenant_worker.progress import http_endpoint
 from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.progress.termination import log_line, termination_of, write_termination
@@ -128,8 +128,9 @@ class Launcher:
             self.tasks.start(self._run_ray())
 
     async def _join(self) -> None:
-        """Apply the memory limits, then report this pod as ready: from then on the conductor commands it."""
-        refused = await apply_memory_limits(self.contract, self.board, self.ranks, self.ray)
+        """Prepare what ranks find, then report this pod as ready: from then on the conductor commands it."""
+        refused = await prepare_checkpoint_folder(self.contract)
+        refused = refused or await apply_memory_limits(self.contract, self.board, self.ranks, self.ray)
         if refused is not None:
             self._set_verdict(refused)
             return

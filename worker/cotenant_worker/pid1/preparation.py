@@ -1,8 +1,10 @@
-"""Preparation of a pod before its ranks start: the collective, the command line, the limits of GPU memory."""
+"""Preparation of a pod before its ranks start: the collective, the command line, checkpoints, limits of GPU memory."""
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from pathlib import Path
 
 from cotenant import names
 from cotenant.contract import Contract
@@ -22,6 +24,28 @@ def publish_choices(contract: Contract, board: ProgressBoard, command_warning: s
     board.warn("command", command_warning)
     if command_warning:
         log_line(command_warning)
+
+
+async def prepare_checkpoint_folder(contract: Contract) -> Finish | None:
+    """Make the folder that `COTENANT_CHECKPOINT_DIR` names; a verdict where nothing can be written there.
+
+    A program may open a file in it without further ado, and learns now, not at its first save, that it cannot.
+    """
+    path = contract.checkpoint.path if contract.checkpoint else ""
+    if not path or "://" in path:
+        return None
+    try:
+        await asyncio.to_thread(_write_into, Path(path))
+    except OSError as error:
+        text = f"checkpoint.path: nothing can be written to {path}: {error.strerror or error}"
+        return Finish(names.EXIT_BAD_CONTRACT, "CheckpointNotWritable", text)
+    return None
+
+
+def _write_into(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:  # unnamed: no other rank's listing of steps shows it
+        file.write(b"0")
 
 
 async def apply_memory_limits(

@@ -1,12 +1,11 @@
 """Sinks of reported metrics besides the job's status: TensorBoard event files, an MLflow server. In rank 0's pod only.
 
-Stdlib only: an event file is records with two checksums around a small protobuf, and MLflow speaks JSON over HTTP. A
-sink that fails shows once, as a warning in the job's progress; training never waits for it.
+Stdlib only: an event file is records with two checksums around a small protobuf, and MLflow speaks JSON over HTTP.
+Both block, and raise whatever goes wrong: `tracking` runs them where neither matters to the job.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import socket
@@ -21,9 +20,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cotenant.contract import Contract
-from cotenant_worker.progress.progress_board import ProgressBoard
 
-_EVERY_S = 2.0
+_MOST_BYTES = 1 << 20
+"""Of an answer that is read: those that matter have some hundred."""
 
 
 class Sink(Protocol):
@@ -47,29 +46,6 @@ def sinks_of(contract: Contract) -> list[Sink]:
         run = f"{contract.job}-{contract.attempt}"
         found.append(MLflow(str(flow["trackingUri"]), str(flow.get("experiment") or contract.namespace), run))
     return found
-
-
-async def feed(board: ProgressBoard, sinks: list[Sink]) -> None:
-    """Pass every new step's metrics on, until cancelled; a sink that fails is dropped with a warning."""
-    last = -1
-    while True:
-        await asyncio.sleep(_EVERY_S)
-        last = await asyncio.to_thread(write_once, board, sinks, last)
-
-
-def write_once(board: ProgressBoard, sinks: list[Sink], last: int) -> int:
-    """The step that has been written: `last`, when there is nothing new."""
-    progress = board.progress()
-    metrics = {**progress.metrics, **({"steps_per_second": progress.rate} if progress.rate else {})}
-    if progress.step == last or not metrics:
-        return last
-    for sink in list(sinks):
-        try:
-            sink.write(progress.step, metrics)
-        except (OSError, ValueError, KeyError) as error:
-            board.warn(f"sink-{sink.name}", f"{sink.name} was dropped: {type(error).__name__}: {error}")
-            sinks.remove(sink)
-    return progress.step
 
 
 # -- TensorBoard ---------------------------------------------------------------------------------------------------
@@ -194,5 +170,7 @@ class MLflow:
             method="POST" if body is not None else "GET",
         )
         with urllib.request.urlopen(request, timeout=10) as answer:
-            found: dict[str, Any] = json.loads(answer.read() or b"{}")
-            return found
+            found = json.loads(answer.read(_MOST_BYTES) or b"{}")
+        if not isinstance(found, dict):
+            raise ValueError(f"{path}: the answer is no JSON object")
+        return found
