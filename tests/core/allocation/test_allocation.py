@@ -26,7 +26,7 @@ from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
-from tests.core.test_properties import clusters
+from tests.core.worlds.test_properties import clusters
 
 INVENTORY = Inventory.of(
     [

@@ -16,7 +16,7 @@ from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
-from tests.core.test_properties import clusters
+from tests.core.worlds.test_properties import clusters
 
 RED, BLUE = make_queue("red", guaranteed=1, limit=2), make_queue("blue", guaranteed=2, lendable=1)
 

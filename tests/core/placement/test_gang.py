@@ -19,7 +19,7 @@ from cotenant.core.placement.gang import PlacementRequest, max_workers, place_ga
 from cotenant.core.placement.shapes import worker_shape
 from cotenant.core.state.facts import NodeObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
-from tests.core.test_properties import ZONES, clusters
+from tests.core.worlds.test_properties import ZONES, clusters
 
 TOPOLOGIES = [None, *(Topology(level, mode) for level in ("node", "rack", "zone") for mode in TopologyMode)]
 

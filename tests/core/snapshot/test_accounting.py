@@ -14,7 +14,7 @@ from cotenant.core.placement.shapes import Shape, worker_shape
 from cotenant.core.snapshot.accounting import Accounting, AccountingCache
 from cotenant.core.state.facts import NodeGone, NodeObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
-from tests.core.test_properties import clusters
+from tests.core.worlds.test_properties import clusters
 
 NODE = make_node("n1", gpus=4)
 QUEUES = (make_queue("red", guaranteed=4),)

@@ -14,7 +14,7 @@ from cotenant.core.queueing.fair_share import borrowed
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.state.facts import NodeObserved, QueueObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
-from tests.core.test_properties import clusters
+from tests.core.worlds.test_properties import clusters
 
 HOUR = 3_600.0
 

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from tests.core.stories import REVIEWED, SEEDS, digest
+from tests.core.worlds.stories import REVIEWED, SEEDS, digest
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 10))
 def test_plans_are_those_that_were_reviewed(first: int) -> None:
-    """A change of plans on purpose: compare stories before and after it (`python -m tests.core.stories SEED`), then
-    take them as reviewed by `--write`."""
+    """A change of plans on purpose: compare stories before and after it (`python -m tests.core.worlds.stories SEED`),
+    then take them as reviewed by `--write`."""
     reviewed = json.loads(REVIEWED.read_text())
     other = [seed for seed in range(first, first + 10) if digest(seed) != reviewed[seed]]
     assert other == [], "the plans of these stories differ from those that were reviewed"

@@ -1,7 +1,7 @@
 """Stories of random clusters, drawn from a seed, and their plans as text: every action, reason, place and estimate.
 
-`python -m tests.core.stories 17` prints the story of seed 17; `--write` takes the plans of all seeds as reviewed.
-To see what a change does to plans, print a story before and after it, and compare.
+`python -m tests.core.worlds.stories 17` prints the story of seed 17, `--write` takes the plans of all as reviewed. To
+see what a change does to plans, print a story before and after it, and compare.
 """
 
 from __future__ import annotations
