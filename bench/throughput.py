@@ -223,6 +223,29 @@ def running_cluster(dice: random.Random, scale: float) -> Row:
     return duration("one cycle over 4,000 nodes", 0.25, spent=spent, note=note)
 
 
+def absurd_gangs(dice: random.Random, scale: float) -> Row:
+    """150 elastic jobs hold shares of all GPUs, and a job takes some back: what it costs that each asked for 10,000
+    workers and not for 500. Either is more than there is."""
+    count = max(2, int(100 * scale))
+    spent, gone = [], 0
+    for asked in (500, 10_000):
+        state = ClusterState()
+        jobs = [
+            make_job(f"e{index}", queue="team", at=float(index), milli=50, workers=(1, asked), distinct_gpus=False)
+            for index in range(150)
+        ]
+        feed(state, nodes(count), [*tree(["team"], 0), *tree(["owner"], count)], jobs)
+        state.assume(schedule(snapshot_at(state, 1e5)), 1e5)
+        state.observe(JobObserved(make_job("back", queue="owner", at=1e5, workers=count)))
+        cycle, plan = timed(lambda state=state: schedule(snapshot_at(state, 1e6)))  # type: ignore[misc]
+        spent.append(cycle)
+        gone = sum(1 for action in plan.actions if isinstance(action, Evict | Resize))
+    ratio = spent[1].cpu / max(spent[0].cpu, 1e-9)
+    note = f"{gone} shrink; {spent[0].cpu:.3f} s for 500"
+    row = duration("150 elastic jobs ask for 10,000, against 500", 2.0, spent=spent[1], note=note)
+    return replace(row, measured=ratio, unit="×", met=ratio <= 2.0)
+
+
 SCENARIOS: dict[str, Callable[[random.Random, float], Row]] = {
     "jobs": one_gpu_jobs,
     "gangs": gangs_of_four,
@@ -231,6 +254,7 @@ SCENARIOS: dict[str, Callable[[random.Random, float], Row]] = {
     "reclaims": reclaim_one_by_one,
     "impossible": impossible,
     "cycle": running_cluster,
+    "absurd": absurd_gangs,
 }
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cotenant.core import Policy, schedule
 from cotenant.core.actions.eviction_rules import EvictionRules
-from cotenant.core.actions.victims import CandidateFinder
+from cotenant.core.actions.victims import CandidateFinder, surplus_stretches
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
@@ -73,8 +75,8 @@ ELASTIC = make_job(
 
 def listed(
     jobs: list[Job], request: Job, queues: list[TenantQueue], *, guarantee_waits: bool = False
-) -> list[tuple[str, int | None, list[int], int]]:
-    """(job, rank, GPUs, lost work) of all candidates, surplus first."""
+) -> list[tuple[str, range | None, list[int], int]]:
+    """(job, ranks, GPUs, lost work) of all candidates, surplus first."""
     counted = Accounting.of([make_node("n1", gpus=8)], queues, [*jobs, request])
     running = RunningJobs(counted.running, counted.allocations, counted.tree)
     finder = CandidateFinder(running, counted.inventory, EvictionRules(counted.tree, DEFAULT, now=100.0))
@@ -82,7 +84,7 @@ def listed(
     assert isinstance(resolved, Request)
     found = finder.candidates(resolved, counted.usage, CycleOutcome(), guarantee_waits=guarantee_waits)
     return [
-        (one.job.key, one.rank, [column for node in one.allocation.nodes for column in node.columns], one.lost_work)
+        (one.job.key, one.ranks, [column for node in one.allocation.nodes for column in node.columns], one.lost_work)
         for one in (*found.surplus, *found.jobs)
     ]
 
@@ -92,8 +94,8 @@ def test_surplus_workers_leave_one_by_one_from_the_last_rank_and_the_minimum_as_
     candidates = listed([ELASTIC], make_job("high", priority=1), [make_queue("red", guaranteed=8)])
 
     assert candidates == [
-        ("red/elastic", 3, [3], 160_000),
-        ("red/elastic", 2, [2], 160_000),
+        ("red/elastic", range(3, 4), [3], 160_000),
+        ("red/elastic", range(2, 3), [2], 160_000),
         ("red/elastic", None, [0, 1], 320_000),
     ]
 
@@ -101,7 +103,7 @@ def test_surplus_workers_leave_one_by_one_from_the_last_rank_and_the_minimum_as_
 def test_surplus_yields_to_equal_priority_and_the_minimum_does_not() -> None:
     candidates = listed([ELASTIC], make_job("equal", at=50.0), [make_queue("red", guaranteed=8)])
 
-    assert [rank for _, rank, _, _ in candidates] == [3, 2]
+    assert [ranks for _, ranks, _, _ in candidates] == [range(3, 4), range(2, 3)]
 
 
 def test_another_queue_gives_back_what_its_guarantee_does_not_cover() -> None:
@@ -110,7 +112,10 @@ def test_another_queue_gives_back_what_its_guarantee_does_not_cover() -> None:
 
     candidates = listed([ELASTIC, covered], make_job("owner", queue="blue"), queues)
 
-    assert [(key, rank) for key, rank, _, _ in candidates] == [("red/elastic", 3), ("red/elastic", 2)]
+    assert [(key, ranks) for key, ranks, _, _ in candidates] == [
+        ("red/elastic", range(3, 4)),
+        ("red/elastic", range(2, 3)),
+    ]
 
 
 def test_a_checkpoint_saves_work() -> None:
@@ -126,7 +131,7 @@ def test_a_job_of_a_fixed_size_has_no_surplus_although_more_of_its_workers_run()
 
     candidates = listed([fixed], make_job("high", priority=1), [make_queue("red", guaranteed=8)])
 
-    assert [(key, rank) for key, rank, _, _ in candidates] == [("red/elastic", None)]
+    assert [(key, ranks) for key, ranks, _, _ in candidates] == [("red/elastic", None)]
 
 
 @pytest.mark.parametrize(
@@ -146,3 +151,27 @@ def test_a_request_preempts(guaranteed: int, guarantee_waits: bool, preempts: bo
     )
 
     assert [key for key, _, _, _ in found] == (["red/low"] if preempts else [])
+
+
+@pytest.mark.parametrize(
+    ("least", "workers", "want"),
+    [
+        pytest.param(2, 2, [], id="no surplus"),
+        pytest.param(1, 4, [range(3, 4), range(2, 3), range(1, 2)], id="one by one"),
+        pytest.param(
+            0, 20, [*(range(rank, rank + 1) for rank in range(19, 3, -1)), range(4)], id="what is left at once"
+        ),
+    ],
+)
+def test_surplus_leaves_one_by_one_and_where_there_is_much_in_stretches(
+    least: int, workers: int, want: list[range]
+) -> None:
+    assert surplus_stretches(least, workers) == want
+
+
+@given(st.integers(0, 10_000), st.integers(0, 10_000))
+def test_stretches_cover_the_surplus_exactly_and_are_few(least: int, surplus: int) -> None:
+    found = surplus_stretches(least, least + surplus)
+
+    assert [rank for stretch in reversed(found) for rank in stretch] == list(range(least, least + surplus))
+    assert len(found) <= 16 + 10

@@ -20,9 +20,9 @@ def candidate(
     kind: EvictionKind = EvictionKind.RECLAIMED,
     priority: int = 5,
     admitted_at: float | None = 5.0,
-    rank: int | None = None,
+    ranks: range | None = None,
 ) -> EvictionCandidate:
-    return EvictionCandidate(make_job(name, priority=priority, admitted_at=admitted_at), NOTHING, kind, lost, rank)
+    return EvictionCandidate(make_job(name, priority=priority, admitted_at=admitted_at), NOTHING, kind, lost, ranks)
 
 
 PREEMPTED = EvictionKind.PREEMPTED
@@ -36,9 +36,9 @@ PREEMPTED = EvictionKind.PREEMPTED
         pytest.param(candidate(priority=4, admitted_at=1.0), candidate(), id="lower priority"),
         pytest.param(candidate("z", admitted_at=6.0), candidate(), id="the newest"),
         pytest.param(candidate("z"), candidate(admitted_at=None), id="one of unknown age last"),
-        pytest.param(candidate("a", rank=1), candidate(rank=2), id="by key"),
-        pytest.param(candidate(rank=2), candidate(rank=1), id="the last rank of a job"),
-        pytest.param(candidate(rank=1), candidate(), id="surplus before the minimum"),
+        pytest.param(candidate("a", ranks=range(1, 2)), candidate(ranks=range(2, 3)), id="by key"),
+        pytest.param(candidate(ranks=range(1, 3)), candidate(ranks=range(1, 2)), id="the last rank of a job"),
+        pytest.param(candidate(ranks=range(1, 2)), candidate(), id="surplus before the minimum"),
     ],
 )
 def test_the_first_to_leave_is(first: EvictionCandidate, second: EvictionCandidate) -> None:
@@ -46,7 +46,7 @@ def test_the_first_to_leave_is(first: EvictionCandidate, second: EvictionCandida
 
 
 def test_a_job_is_no_rank() -> None:
-    assert [candidate(rank=rank).is_job for rank in (None, 0, 1)] == [True, False, False]
+    assert [candidate(ranks=ranks).is_job for ranks in (None, range(1), range(1, 2))] == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,6 @@ def test_a_job_is_no_rank() -> None:
 def test_a_list_is_stale_once_more_than_a_sixteenth_left_since_it_was_made(
     surplus: int, jobs: int, departures: int, stale: bool
 ) -> None:
-    made_at_three = CandidateList([candidate(rank=1)] * surplus, [candidate()] * jobs, 3)
+    made_at_three = CandidateList([candidate(ranks=range(1, 2))] * surplus, [candidate()] * jobs, 3)
 
     assert made_at_three.is_stale(departures) is stale

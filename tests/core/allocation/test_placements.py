@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cotenant.core.allocation.placements import (
+    cut,
     placement_of,
     renumber,
-    single_rank,
     union_during_resize,
     with_more,
     without_ranks,
@@ -67,9 +67,12 @@ def test_ranks_are_left_out(ranks: tuple[int, ...], want: Placement) -> None:
     assert without_ranks(WIDE, ranks) == want
 
 
-@pytest.mark.parametrize(("rank", "want"), [(0, ("n1", [[0]])), (1, ("n1", [[1]])), (3, ("n2", [[1]]))])
-def test_one_worker_alone_is_rank_0(rank: int, want: tuple[str, list[list[int]]]) -> None:
-    assert single_rank(WIDE, rank) == make_placement(want)
+def test_a_placement_is_cut_into_stretches_of_workers_each_of_which_begins_with_rank_0() -> None:
+    assert cut(WIDE, [range(3, 4), range(1, 3), range(1)]) == [
+        make_placement(("n2", [[1]])),
+        make_placement(("n1", [[1]]), ("n2", [[0]])),
+        make_placement(("n1", [[0]])),
+    ]
 
 
 def test_workers_are_added_on_nodes_that_the_placement_has_before_new_ones() -> None:

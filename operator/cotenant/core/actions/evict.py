@@ -12,7 +12,7 @@ After Kueue's minimal preemption (remove until it fits, fill back) and KAI-Sched
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -70,17 +70,17 @@ def departures(found: VictimSet, job: Job, shrunk: Mapping[JobKey, frozenset[int
     """
     evictions = tuple(_eviction(victim, job) for victim in found.victims if victim.is_job)
     evicted = {eviction.job for eviction in evictions}
-    leaving: dict[JobKey, frozenset[int]] = {}
+    leaving: dict[JobKey, set[int]] = {}
     resizes: dict[JobKey, Resize] = {}
     for victim in found.victims:
         key = victim.job.key
-        if victim.rank is not None:
-            leaving[key] = leaving.get(key, shrunk.get(key, frozenset())) | {victim.rank}
+        if victim.ranks is not None:
+            leaving.setdefault(key, set(shrunk.get(key, ()))).update(victim.ranks)
     for victim in found.victims:
         key = victim.job.key
-        if key in leaving and key not in evicted:
+        if key in leaving and key not in evicted and key not in resizes:
             resizes[key] = _shrink(victim.job, leaving[key], job)
-    return Departures(evictions, tuple(resizes.values()), leaving)
+    return Departures(evictions, tuple(resizes.values()), {key: frozenset(ranks) for key, ranks in leaving.items()})
 
 
 def _minimal_set(occupancy: Occupancy, request: Request, candidates: Iterator[EvictionCandidate]) -> VictimSet | None:
@@ -204,7 +204,7 @@ def _eviction(victim: EvictionCandidate, job: Job) -> Evict:
     return Evict(job=victim.job.key, kind=victim.kind, in_favour_of=job.key, message=why)
 
 
-def _shrink(victim: Job, ranks: frozenset[int], job: Job) -> Resize:
+def _shrink(victim: Job, ranks: Collection[int], job: Job) -> Resize:
     if victim.placement is None:
         raise ValueError(f"job {victim.key} holds nothing")
     return Resize(

@@ -23,7 +23,7 @@ from cotenant.core.actions.covered import CoveredJobs
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.eviction_candidate import CandidateList, EvictionCandidate
-from cotenant.core.allocation.placements import single_rank, without_ranks
+from cotenant.core.allocation.placements import cut, without_ranks
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
@@ -114,9 +114,9 @@ class CandidateFinder:
         placement = job.placement
         if placement is None or job.workers_max <= job.workers_min:
             return
-        for rank in range(placement.workers - 1, job.workers_min - 1, -1):
-            allocation = self._allocation(job, single_rank(placement, rank))
-            yield self._candidate(job, allocation, kind, rank)
+        stretches = surplus_stretches(job.workers_min, placement.workers)
+        for ranks, part in zip(stretches, cut(placement, stretches), strict=True):
+            yield self._candidate(job, self._allocation(job, part), kind, ranks)
 
     def _minimum(self, job: Job, kind: EvictionKind) -> EvictionCandidate:
         """The whole job, without its surplus workers, which are candidates of their own."""
@@ -130,8 +130,10 @@ class CandidateFinder:
     def _allocation(self, job: Job, placement: Placement) -> Allocation:
         return allocation_of(job, placement, self._inventory, self._tree)
 
-    def _candidate(self, job: Job, allocation: Allocation, kind: EvictionKind, rank: int | None) -> EvictionCandidate:
-        return EvictionCandidate(job, allocation, kind, self._rules.lost_work(job, allocation.charge.milli), rank)
+    def _candidate(
+        self, job: Job, allocation: Allocation, kind: EvictionKind, ranks: range | None
+    ) -> EvictionCandidate:
+        return EvictionCandidate(job, allocation, kind, self._rules.lost_work(job, allocation.charge.milli), ranks)
 
 
 def not_yet_leaving(candidates: Iterable[EvictionCandidate], outcome: CycleOutcome) -> Iterator[EvictionCandidate]:
@@ -139,5 +141,21 @@ def not_yet_leaving(candidates: Iterable[EvictionCandidate], outcome: CycleOutco
     evictions, shrunk = outcome.evictions, outcome.shrunk
     for candidate in candidates:
         key = candidate.job.key
-        if key not in evictions and (candidate.rank is None or candidate.rank not in shrunk.get(key, ())):
+        if key not in evictions and (candidate.ranks is None or candidate.ranks[-1] not in shrunk.get(key, ())):
             yield candidate
+
+
+def surplus_stretches(least: int, workers: int) -> list[range]:
+    """Ranks from `least` on, in stretches that leave together, last ranks first: one by one, and after `_ONE_BY_ONE` of
+    them in stretches that double. So a job has few candidates, however many workers it holds."""
+    found: list[range] = []
+    stop = workers
+    while stop > least:
+        before = workers - stop
+        start = max(least, stop - (1 if before < _ONE_BY_ONE else before))
+        found.append(range(start, stop))
+        stop = start
+    return found
+
+
+_ONE_BY_ONE = 16

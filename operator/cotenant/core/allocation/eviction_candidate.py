@@ -1,4 +1,4 @@
-"""Candidates for eviction, as values: a whole job or one surplus worker, and their ordered list for one request."""
+"""Candidates for eviction, as values: a whole job or surplus workers, and their ordered list for one request."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from cotenant.core.model.plan import EvictionKind
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvictionCandidate:
-    """A whole job, without its surplus workers, or one surplus worker of an elastic job."""
+    """A whole job, without its surplus workers, or surplus workers of an elastic job that leave together."""
 
     job: Job
     allocation: Allocation
     kind: EvictionKind
     lost_work: int
     """Milli-GPU-seconds."""
-    rank: int | None = None
-    """Of the surplus worker; None for the whole job."""
+    ranks: range | None = None
+    """Of the surplus workers; None for the whole job."""
 
     @property
     def is_job(self) -> bool:
-        return self.rank is None
+        return self.ranks is None
 
     @property
     def order(self) -> tuple[int, bool, int, float, str, int]:
         """Least lost work, then borrowers before the own queue, lower priority, the newest."""
         own_queue = self.kind is EvictionKind.PREEMPTED
         newest = -(self.job.admitted_at or 0.0)
-        return self.lost_work, own_queue, self.job.priority, newest, self.job.key, -(self.rank or 0)
+        last = 0 if self.ranks is None else self.ranks[-1]
+        return self.lost_work, own_queue, self.job.priority, newest, self.job.key, -last
 
 
 @dataclass(frozen=True, slots=True, eq=False)

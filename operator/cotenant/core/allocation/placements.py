@@ -6,7 +6,7 @@ Ranks are contiguous from 0 and rank 0 lies on the node with most workers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import GrantedGpu, NodePlacement, Placement, RankPlacement
@@ -40,11 +40,17 @@ def without_ranks(placement: Placement, ranks: Collection[int]) -> Placement:
     )
 
 
-def single_rank(placement: Placement, rank: int) -> Placement:
-    """Keep one worker alone, as rank 0."""
-    return renumber(
-        [(part.node, [worker.gpus for worker in part.ranks if worker.rank == rank]) for part in placement.nodes]
-    )
+def cut(placement: Placement, stretches: Iterable[range]) -> list[Placement]:
+    """Keep each stretch of workers alone, the first of it as rank 0."""
+    workers = {worker.rank: (part.node, worker.gpus) for part in placement.nodes for worker in part.ranks}
+    found = []
+    for stretch in stretches:
+        nodes: dict[str, list[tuple[GrantedGpu, ...]]] = {}
+        for rank in stretch:
+            node, gpus = workers[rank]
+            nodes.setdefault(node, []).append(gpus)
+        found.append(renumber(list(nodes.items())))
+    return found
 
 
 def with_more(placement: Placement, more: Placement) -> Placement:

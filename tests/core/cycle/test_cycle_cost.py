@@ -1,0 +1,65 @@
+"""What one cycle costs, counted in calls and not in time: equal on every machine, whatever else it does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cotenant.core import schedule
+from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+
+
+def calls(function: Callable[[], object]) -> int:
+    """Calls of functions, those written in C included, while it runs."""
+    count = 0
+
+    def counter(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(counter)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def cost(*, jobs: int, asked: int, elastic: bool = True, newcomer: bool = True, nodes: int = 4) -> int:
+    """Calls of a cycle on nodes of 8 GPUs whose jobs each asked for so many shares of a hundredth of a GPU; another
+    queue's job, which is guaranteed what they borrow, has come since."""
+    hosts = [make_node(f"n{number}", gpus=8, cpu_milli=10**9, host_mib=10**9) for number in range(nodes)]
+    toy = ToyCluster(hosts, [make_queue("red", limit=1_000), make_queue("blue", guaranteed=8)])
+    for number in range(jobs):
+        workers = (1, asked) if elastic else asked
+        toy.observe(make_job(f"j{number}", milli=10, workers=workers, distinct_gpus=False, at=number, cpu_milli=number))
+    toy.settle()
+    if newcomer:
+        toy.observe(make_job("owner", queue="blue", workers=2))
+    snapshot = toy.snapshot()
+    return calls(lambda: schedule(snapshot))
+
+
+@pytest.mark.parametrize("newcomer", [False, True])
+@pytest.mark.parametrize("elastic", [False, True])
+def test_a_cycle_costs_the_same_whatever_number_of_workers_is_asked_for(elastic: bool, newcomer: bool) -> None:
+    """3,200 such shares exist; who asks for ten times as many holds no more of them."""
+    wanted, absurd = (cost(jobs=20, asked=asked, elastic=elastic, newcomer=newcomer) for asked in (4_000, 1_000_000))
+
+    assert absurd <= wanted * 1.05
+
+
+def test_a_job_costs_a_cycle_the_same_however_many_others_there_are() -> None:
+    few, many = (cost(jobs=jobs, asked=10_000) for jobs in (40, 160))
+
+    assert many <= 4 * few
+
+
+def test_workers_that_are_held_cost_a_cycle_a_few_calls_each_and_not_a_few_for_each_pair() -> None:
+    few, many = (cost(jobs=1, asked=100_000, nodes=nodes) for nodes in (1, 8))
+
+    assert many <= 8 * few
