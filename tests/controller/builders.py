@@ -15,7 +15,8 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.disruption import Disruption
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobId, read_job
-from cotenant.controller.informers.pod_record import Exit, PodIdentity, PodRecord
+from cotenant.controller.informers.pod_identity import PodIdentity
+from cotenant.controller.informers.pod_record import Exit, PodRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.observation import Observation, PlacementObserved, PodsObserved
 from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program
@@ -27,6 +28,7 @@ from cotenant.core.snapshot.snapshot import Snapshot
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 UID = "11111111-1111-1111-1111-111111111111"
+JOB_ID = JobId("red", "train", UID)
 
 
 def placement_on(*nodes: tuple[str, int], memory_mib: int = 32_768, compute_milli: int = 400) -> Placement:
@@ -73,12 +75,13 @@ def job_document(name: str = "train", status: dict[str, Any] | None = None, **sp
 
 
 def pod_document(rank: int = 0, *, attempt: int = 1, node: str = "n1", uid: str = "", **parts: Any) -> dict[str, Any]:
-    """A worker pod as the API server has it. `parts`: `status`, `version`, `deleting`."""
-    placement = placement_on((node, 1)).nodes[0]
+    """A worker pod as the API server has it. `parts`: `status`, `version`, `deleting`, `placement`, `server`."""
+    placement = parts.get("placement") or placement_on((node, 1)).nodes[0]
+    grant = contract_of(rank, attempt, placement, server=parts.get("server", False))
     deleting = {"deletionTimestamp": "2026-01-01T00:01:00Z"} if parts.get("deleting") else {}
     return {
         "metadata": {
-            "name": f"train-{attempt}-{rank}",
+            "name": f"train-{attempt}-s0" if parts.get("server") else f"train-{attempt}-{rank}",
             "namespace": "red",
             "uid": uid or f"pod-{attempt}-{rank}",
             "resourceVersion": str(parts.get("version", 10)),
@@ -96,10 +99,29 @@ def pod_document(rank: int = 0, *, attempt: int = 1, node: str = "n1", uid: str 
         },
         "spec": {
             "nodeName": node,
-            "containers": [{"name": names.CONTAINER, "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}],
+            "containers": [
+                {
+                    "name": names.CONTAINER,
+                    "env": [{"name": name, "value": text} for name, text in grant.to_environment().items()],
+                    "resources": {"requests": {"cpu": "2", "memory": "1Gi"}},
+                }
+            ],
         },
         "status": parts.get("status", {"phase": "Pending"}),
     }
+
+
+def contract_of(rank: int, attempt: int, placement: NodePlacement, *, server: bool = False) -> contract.Contract:
+    """What the pod of this node rank was given; all pods of the attempt are given the same, and a server nothing."""
+    ranks = tuple(
+        contract.RankGrant(
+            one.rank, tuple(contract.GpuGrant(g.uuid, g.memory_mib, g.compute_milli, whole=False) for g in one.gpus)
+        )
+        for one in placement.ranks
+    )
+    pods = (contract.PodGrant(host="host", ranks=ranks),) * (rank if server else rank + 1)
+    servers = ("server",) if server else ()
+    return contract.Contract("train", "red", UID, attempt, rank, pods, "entrypoint", servers=servers)
 
 
 def terminated(code: int, **told: Any) -> dict[str, Any]:
@@ -131,12 +153,12 @@ def pod(
         uid=f"pod-{attempt}-{rank}",
         version=1,
         worker=PodIdentity(
-            job=JobId("red", "train", UID),
+            job=JOB_ID,
             attempt=attempt,
             node_rank=rank,
-            queue="red",
             placement=placement_on((node, 1)).nodes[0],
         ),
+        queue_label="red",
         node=node,
         ready=ready,
         exit=end,

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from cotenant import names
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS
 from cotenant.controller.cluster.core_jobs import CoreJobs
@@ -44,9 +43,7 @@ def test_a_pod_of_an_earlier_attempt_holds_what_it_was_given_until_it_has_ended(
 
 
 def test_a_server_of_an_earlier_attempt_holds_no_gpus() -> None:
-    server = pod_document(1, attempt=1, status=RUNS)
-    del server["metadata"]["annotations"][names.ANNOTATION_PLACEMENT]
-    server["metadata"]["labels"][names.LABEL_SERVER] = "0"
+    server = pod_document(1, attempt=1, status=RUNS, server=True)
     status = admitted(Phase.STARTING, ("n2", 1), attempts=2)
     assert left_on(core_job(status, server)) == []
     assert left_on(core_job(status, server, pod_document(0, attempt=1, status=RUNS))) == ["n1"]

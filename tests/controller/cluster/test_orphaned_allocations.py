@@ -15,7 +15,7 @@ JOB = JobId("red", "train", UID)
 
 def test_the_pods_of_one_attempt_are_one_job_that_is_leaving() -> None:
     left = [replace(pod(rank, node=node), cpu_milli=1500, memory_mib=1000) for rank, node in ((1, "n2"), (0, "n1"))]
-    (found,) = orphaned_allocations(left, JOB).values()
+    (found,) = orphaned_allocations(left, JOB, "red").values()
     assert found.key == f"red/train#{UID}-1"
     assert (found.uid, found.namespace, found.queue) == (UID, "red", "red")
     assert found.placement is not None
@@ -26,25 +26,25 @@ def test_the_pods_of_one_attempt_are_one_job_that_is_leaving() -> None:
 
 
 def test_a_pod_with_one_rank_is_one_worker() -> None:
-    (found,) = orphaned_allocations([replace(pod(0), cpu_milli=1500, memory_mib=1000)], JOB).values()
+    (found,) = orphaned_allocations([replace(pod(0), cpu_milli=1500, memory_mib=1000)], JOB, "red").values()
     assert (found.workers_min, found.cpu_milli, found.memory_mib) == (1, 1500, 1000)
 
 
-def test_a_pod_whose_annotation_names_no_rank_counts_as_one_worker() -> None:
+def test_a_pod_whose_contract_names_no_rank_counts_as_one_worker() -> None:
     bare = pod(0)
     assert bare.worker is not None
     worker = replace(bare.worker, placement=NodePlacement(node="n1", ranks=()))
-    (found,) = orphaned_allocations([replace(bare, worker=worker, cpu_milli=1500)], JOB).values()
+    (found,) = orphaned_allocations([replace(bare, worker=worker, cpu_milli=1500)], JOB, "red").values()
     assert (found.workers_min, found.cpu_milli) == (1, 1500)
 
 
 def test_each_attempt_is_one_of_its_own() -> None:
-    found = orphaned_allocations([pod(0), pod(0, attempt=2, node="n2")], JOB)
+    found = orphaned_allocations([pod(0), pod(0, attempt=2, node="n2")], JOB, "red")
     assert sorted(found) == [f"red/train#{UID}-1", f"red/train#{UID}-2"]
 
 
 def test_pods_that_have_ended_and_servers_hold_no_gpus() -> None:
-    assert orphaned_allocations([pod(0, end=exited(0)), server(nodes=1)], JOB) == {}
+    assert orphaned_allocations([pod(0, end=exited(0)), server(nodes=1)], JOB, "red") == {}
 
 
 def test_a_job_whose_spec_cannot_be_read_keeps_its_placement_and_is_not_moved() -> None:

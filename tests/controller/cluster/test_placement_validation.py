@@ -10,10 +10,8 @@ from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS
 from cotenant.controller.cluster.placement_validation import pod_contradiction, server_count_error, shape_error
 from cotenant.controller.informers.job_record import read_job
-from cotenant.controller.manifests.placement_annotation import placement_to_json
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GpuRequest, Job, NodePlacement, Placement, Sharing
-from cotenant.names import ANNOTATION_PLACEMENT
 from tests.controller.builders import (
     T0,
     UID,
@@ -94,9 +92,8 @@ def world_with(status: TrainingJobStatus, *pods: dict[str, object]) -> ObservedC
 
 def test_what_a_pod_was_given_stays_taken_when_the_status_says_something_else() -> None:
     edited = admitted(Phase.RUNNING, ("n2", 2))
-    given = pod_document(0, status={"phase": "Running"})
-    given["metadata"]["annotations"][ANNOTATION_PLACEMENT] = placement_to_json(placement_on(("n1", 2)).nodes[0])
-    seen = world_with(edited, given)
+    given = placement_on(("n1", 2)).nodes[0]
+    seen = world_with(edited, pod_document(0, status={"phase": "Running"}, placement=given))
     held = {
         grant.uuid: one.key
         for one in seen.snapshot(T0 + 100).jobs
@@ -148,10 +145,10 @@ def error_of(seen: ObservedCluster) -> str | None:
     ids=["no pods yet", "one of two pods", "all pods", "it runs"],
 )
 def test_gpus_are_looked_for_as_long_as_pods_have_to_be_made(phase: Phase, pods: int, checked: bool) -> None:
-    nodes = ("n1", "n2")
-    made = [pod_document(rank, node=nodes[rank], status={"phase": "Running"}) for rank in range(pods)]
-    for rank, document in enumerate(made):
-        given = placement_on(("n1", 1), ("n2", 1)).nodes[rank]
-        document["metadata"]["annotations"][ANNOTATION_PLACEMENT] = placement_to_json(given)
+    parts = placement_on(("n1", 1), ("n2", 1)).nodes
+    made = [
+        pod_document(rank, node=parts[rank].node, status={"phase": "Running"}, placement=parts[rank])
+        for rank in range(pods)
+    ]
     error = error_of(world_with(admitted(phase, ("n1", 1), ("n2", 1)), *made))
     assert error == ("there is no node n1 with GPUs" if checked else None)

@@ -145,12 +145,18 @@ def owned(kind: str, uid: str) -> dict[str, Any]:
     return {"metadata": {"name": "train-1-0", "namespace": "red", "ownerReferences": [owner]}, "spec": {}, "status": {}}
 
 
-async def test_a_pod_that_has_an_owner_beside_this_job_is_taken_as_made() -> None:
+@pytest.mark.parametrize(
+    "owners", [[], owned("Audit", "other")["metadata"]["ownerReferences"]], ids=["none", "another"]
+)
+async def test_a_pod_whose_owners_somebody_edited_is_taken_as_made(owners: list[dict[str, Any]]) -> None:
     replica, record = await committed(workers=1)
-    document = owned("TrainingJob", record.uid)
-    document["metadata"]["ownerReferences"] += owned("Audit", "other")["metadata"]["ownerReferences"]
-    replica.kube.put(PODS, document)
-    assert await create(replica, record) == (Creation.CREATED, ObjectCreation(1, side_objects_made=True))
+    await create(replica, record)
+    made = replica.kube.stored(PODS, "train-1-0", "red")
+    assert made is not None
+    made["metadata"] |= {"ownerReferences": owners, "labels": {}}
+    restarted = Replica(replica.kube)
+    created, _ = await create(restarted, record)
+    assert (created, list(restarted.operator.cache.pods_of(record.id))) == (Creation.CREATED, ["train-1-0"])
 
 
 async def test_a_pod_of_an_earlier_job_of_this_name_is_waited_for() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cotenant import names
 from cotenant.controller.client.kube import PODS, Document
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobId
@@ -25,9 +24,7 @@ def test_pods_are_kept_by_the_job_that_owns_them() -> None:
 
 def test_a_server_of_ours_takes_its_requests_from_its_node_as_no_placement_speaks_of_them() -> None:
     cache = ObjectCache()
-    ranks, server = pod_document(0), pod_document(1)
-    server["metadata"]["labels"][names.LABEL_SERVER] = "0"
-    del server["metadata"]["annotations"]
+    ranks, server = pod_document(0), pod_document(1, server=True)
     for document in (ranks, server):
         cache.put(PODS, document)
     assert (cache.pods.load["n1"].cpu_milli, cache.pods.load["n1"].memory_mib) == (2000, 1024)
@@ -44,7 +41,7 @@ def test_a_server_of_ours_takes_its_requests_from_its_node_as_no_placement_speak
 def test_pods_of_others_take_their_requests_from_the_node_until_they_end() -> None:
     cache = ObjectCache()
     foreign = pod_document()
-    foreign["metadata"]["labels"] = {}
+    del foreign["spec"]["containers"][0]["env"]
     loads = []
     for version, status in ((10, "Pending"), (11, "Running"), (12, "Succeeded")):
         cache.put(PODS, versioned(foreign | {"status": {"phase": status}}, version))
@@ -56,9 +53,12 @@ def test_the_same_pod_in_another_namespace_is_not_the_jobs_and_both_may_go() -> 
     cache = ObjectCache()
     ours, theirs = pod_document(0), pod_document(0, uid="theirs")
     theirs["metadata"]["namespace"] = "blue"
+    (contract,) = theirs["spec"]["containers"][0]["env"]
+    contract["value"] = contract["value"].replace('"namespace":"red"', '"namespace":"blue"')
     for document in (ours, theirs):
         cache.put(PODS, document)
     of_job = [pod.uid for pod in cache.pods_of(JOB).values()]
+    assert len(list(cache.pods.ours())) == 2
     for document in (theirs, ours):
         cache.put(PODS, versioned(document, 11), deleted=True)
     assert (of_job, list(cache.pods.ours())) == (["pod-1-0"], [])

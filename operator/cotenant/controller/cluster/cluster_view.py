@@ -6,6 +6,7 @@ orphaned allocation stands in. So nothing is handed out twice, after a crash or 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from cotenant.api.conversion.to_core import to_queue
@@ -137,7 +138,8 @@ class ClusterView:
 
     def _sync_orphaned(self, job: JobId) -> bool:
         """One allocation for each attempt that still has pods which no committed placement covers."""
-        orphaned = orphaned_allocations(self._uncovered_pods(job), job)
+        uncovered = self._uncovered_pods(job)
+        orphaned = orphaned_allocations(uncovered, job, self._queue_of(job, uncovered)) if uncovered else {}
         memory, changed = self._memories[job], False
         for key in memory.orphaned - set(orphaned):
             changed |= self._drop(key, orphaned=True)
@@ -150,6 +152,15 @@ class ClusterView:
     def _drop(self, key: JobKey, *, orphaned: bool = False) -> bool:
         self._gpu_holders.replace(self._state.jobs.get(key), None, orphaned=orphaned)
         return self._state.observe(JobGone(key))
+
+    def _queue_of(self, job: JobId, pods: Iterable[PodRecord]) -> str:
+        """Queue of its spec; where the job is gone, of the label of its pods, if that queue serves the namespace."""
+        record = self._cache.job(job)
+        if record is not None and record.job is not None:
+            return record.job.spec.queue
+        labels = {pod.queue_label for pod in pods}
+        serving = (name for name in sorted(labels & set(self._state.queues)))
+        return next((name for name in serving if job.namespace in self._state.queues[name].namespaces), "")
 
     def _uncovered_pods(self, job: JobId) -> list[PodRecord]:
         """Pods of the job whose GPUs no committed placement covers."""

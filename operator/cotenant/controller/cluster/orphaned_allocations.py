@@ -2,7 +2,7 @@
 
 A pod that may still run holds its GPUs whatever has become of its job. Where no committed placement covers it (the job
 was deleted, has finished, or has left a dead node behind) an *orphaned allocation* stands in: a job that is leaving,
-read from the annotation of its pods. For a job whose spec cannot be read any more, what its status holds stands in.
+read from the spec of its pods. For a job whose spec cannot be read any more, what its status holds stands in.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.core.model.objects import GpuRequest, Job, JobKey, Placement
 
 
-def orphaned_allocations(pods: Iterable[PodRecord], job: JobId) -> dict[JobKey, Job]:
-    """One for each attempt of the job that these pods, which nothing covers, are left of."""
+def orphaned_allocations(pods: Iterable[PodRecord], job: JobId, queue: str) -> dict[JobKey, Job]:
+    """One for each attempt of the job that these pods, which nothing covers, are left of; its queue is charged."""
     attempts: dict[JobKey, list[PodRecord]] = {}
     for pod in pods:
         if pod.held and pod.worker and pod.worker.placement:
             key = f"{job.key}#{job.uid}-{pod.worker.attempt}"  # apart from the job's own, and from its namesakes
             attempts.setdefault(key, []).append(pod)
-    return {key: _orphaned_allocation(key, left) for key, left in attempts.items()}
+    return {key: _orphaned_allocation(key, left, queue) for key, left in attempts.items()}
 
 
 def unreadable_job(record: JobRecord, placement: Placement) -> Job:
@@ -41,7 +41,7 @@ def unreadable_job(record: JobRecord, placement: Placement) -> Job:
     )
 
 
-def _orphaned_allocation(key: JobKey, pods: list[PodRecord]) -> Job:
+def _orphaned_allocation(key: JobKey, pods: list[PodRecord], queue: str) -> Job:
     ordered = sorted(pods, key=lambda pod: pod.worker.node_rank if pod.worker else 0)
     nodes = tuple(pod.worker.placement for pod in ordered if pod.worker and pod.worker.placement)
     placement = Placement(nodes=nodes)
@@ -50,7 +50,7 @@ def _orphaned_allocation(key: JobKey, pods: list[PodRecord]) -> Job:
         key=key,
         uid=ordered[0].worker.job.uid if ordered[0].worker else "",
         namespace=ordered[0].namespace,
-        queue=ordered[0].worker.queue if ordered[0].worker else "",
+        queue=queue,
         workers_min=workers,
         workers_max=workers,
         gpu=GpuRequest(),

@@ -24,6 +24,7 @@ from cotenant.controller.cluster.nodes import ClusterNodes
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, ObjectCreation
 from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.informers.pod_identity import identity_of
 from cotenant.controller.manifests import server_pod, worker_pod
 from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.manifests.from_job import attempt_of
@@ -105,9 +106,14 @@ class PodCreator:
             return Creation.RETRY
         owners = found.document["metadata"].get("ownerReferences") or []
         wanted = metadata["ownerReferences"][0]
-        if any(owner["uid"] == wanted["uid"] for owner in owners):
-            if resource is PODS:
-                self.cache.put(PODS, found.document)
+        if resource is PODS:
+            identity = identity_of(found.document)  # its spec says whose it is; owners can be edited
+            ours = identity is not None and identity.job.uid == wanted["uid"]
+        else:
+            ours = any(owner["uid"] == wanted["uid"] for owner in owners)
+        if ours and resource is PODS:
+            self.cache.put(PODS, found.document)
+        if ours:
             return Creation.CREATED
         what = f"{resource.plural}/{metadata['name']}"
         if any(owner["kind"] == wanted["kind"] for owner in owners):

@@ -175,7 +175,7 @@ class ObjectCache:
 
     def _note_deletion(self, key: str, document: Document) -> None:
         try:
-            self.pods.note_deletion(read_pod(document))
+            self.pods.note_deletion(read_pod(document, self.pods.get(key)))
         except Exception as error:
             log.error("the last state of pod %s cannot be read: %s", key, error_text(error))
 
@@ -184,7 +184,7 @@ class ObjectCache:
         if resource == TRAINING_JOBS:
             self._store_job(key, read_job(document))
         elif resource == PODS:
-            self._note_pods(self.pods.put(key, read_pod(document)))
+            self._note_pods(self.pods.put(key, read_pod(document, self.pods.get(key))))
         elif resource == NODES:
             became_unreachable = self.nodes.put_node(name, document)
             self._note_node(name, became_unreachable=became_unreachable)

@@ -25,6 +25,9 @@ class PodIndex:
         """Namespace and uid of the job → name → pod."""
         self._deleted = DeletedPods()
 
+    def get(self, key: str) -> PodRecord | None:
+        return self._by_key.get(key)
+
     def of_job(self, job: JobId) -> Mapping[str, PodRecord]:
         """Name → pod of ours, in the namespace of the job: elsewhere its uid says nothing."""
         return self._of_job.get(job.owner, _NONE)

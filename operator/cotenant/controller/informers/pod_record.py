@@ -16,22 +16,7 @@ from cotenant import contract, names
 from cotenant.api.conversion.nodes import pod_requests
 from cotenant.controller.client.kube import version_of
 from cotenant.controller.informers.disruption import Disruption, disruption_of
-from cotenant.controller.informers.job_record import JobId
-from cotenant.controller.manifests.placement_annotation import placement_from_json
-from cotenant.core.model.objects import NodePlacement
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodIdentity:
-    """Which pod of which attempt of which job this is, and what it was granted."""
-
-    job: JobId
-    attempt: int
-    node_rank: int
-    queue: str
-    placement: NodePlacement | None
-    server: bool = False
-    """A parameter server's: it has no ranks, and no placement covers what it takes."""
+from cotenant.controller.informers.pod_identity import PodIdentity, identity_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +42,8 @@ class PodRecord:
     version: int
     worker: PodIdentity | None = None
     """None: not one of ours."""
+    queue_label: str = ""
+    """Queue by its label, which can be edited: believed as far as that queue serves its namespace."""
     node: str = ""
     """Empty until the kube-scheduler has bound it."""
     ready: bool = False
@@ -98,18 +85,22 @@ class NodeLoad:
         self.memory_mib += sign * pod.memory_mib
 
 
-def read_pod(document: Mapping[str, Any]) -> PodRecord:
+def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> PodRecord:
+    """`known`: what was read of it before; what cannot change since is taken from there."""
     metadata = document["metadata"]
     spec, status = document.get("spec", {}), document.get("status", {})
-    worker = _worker(metadata)
+    same = known is not None and (known.uid, known.node) == (metadata["uid"], spec.get("nodeName", ""))
+    worker = known.worker if known is not None and same else identity_of(document)
     container = _container_status(status)
     cpu_milli, memory_mib = pod_requests(document)
+    queue = (metadata.get("labels") or {}).get(names.LABEL_QUEUE, "")
     return PodRecord(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
         version=version_of(document),
         worker=worker,
+        queue_label=queue if isinstance(queue, str) else "",
         node=spec.get("nodeName", ""),
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
         ip=status.get("podIP", ""),
@@ -120,27 +111,6 @@ def read_pod(document: Mapping[str, Any]) -> PodRecord:
         preparing_since=_preparing_since(status),
         cpu_milli=cpu_milli,
         memory_mib=memory_mib,
-    )
-
-
-def _worker(metadata: Mapping[str, Any]) -> PodIdentity | None:
-    labels = metadata.get("labels") or {}
-    if labels.get(names.LABEL_MANAGED_BY) != names.MANAGED_BY or names.LABEL_JOB_UID not in labels:
-        return None
-    if not any(o["uid"] == labels[names.LABEL_JOB_UID] for o in metadata.get("ownerReferences") or ()):
-        return None  # anyone can write labels; only the operator's pods are owned by the job that they name
-    try:
-        attempt, node_rank = int(labels[names.LABEL_ATTEMPT]), int(labels[names.LABEL_NODE_RANK])
-    except (KeyError, ValueError):
-        return None
-    annotation = (metadata.get("annotations") or {}).get(names.ANNOTATION_PLACEMENT, "")
-    return PodIdentity(
-        job=JobId(metadata["namespace"], labels[names.LABEL_JOB], labels[names.LABEL_JOB_UID]),
-        attempt=attempt,
-        node_rank=node_rank,
-        queue=labels.get(names.LABEL_QUEUE, ""),
-        placement=placement_from_json(annotation),
-        server=names.LABEL_SERVER in labels,
     )
 
 

@@ -1,13 +1,13 @@
-"""JSON of the annotation `cotenant.dev/placement`, from which a pod's GPUs are known after its job is gone. Pure.
+"""JSON of the annotation `cotenant.dev/placement`: which GPUs a pod was given, for people and tools. Pure.
 
-`ranks` is for people and tools; the operator reads `grants` back, after a restart and for every watch event.
+The operator does not read it back: an annotation can be edited, and the pod's contract says the same.
 """
 
 from __future__ import annotations
 
 import json
 
-from cotenant.core.model.objects import GrantedGpu, NodePlacement, RankPlacement
+from cotenant.core.model.objects import NodePlacement
 
 
 def placement_to_json(placement: NodePlacement) -> str:
@@ -23,24 +23,3 @@ def placement_to_json(placement: NodePlacement) -> str:
         },
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
-
-
-def placement_from_json(text: str) -> NodePlacement | None:
-    """Decode it; None when the annotation was not written by `placement_to_json`."""
-    try:
-        document = json.loads(text)
-        return NodePlacement(
-            node=document["node"],
-            ranks=tuple(
-                RankPlacement(
-                    rank=int(rank),
-                    gpus=tuple(
-                        GrantedGpu(uuid=g["uuid"], memory_mib=g["memoryMiB"], compute_milli=g["computeMilli"])
-                        for g in grants
-                    ),
-                )
-                for rank, grants in sorted(document["grants"].items(), key=lambda item: int(item[0]))
-            ),
-        )
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError):
-        return None
