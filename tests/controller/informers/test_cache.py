@@ -123,7 +123,7 @@ def known(cache: ObjectCache) -> dict[str, Any]:
     """Names of what is known of each kind."""
     return {
         "trainingjobs": {key: record.job is not None for key, record in cache.jobs.items()},
-        "pods": {pod.name: pod.held for pod in cache.pods_of(JOB).values()},
+        "pods": {name: pod.held for name in ("train-1-0", "other") if (pod := cache.pods.get(f"red/{name}"))},
         "nodes": {name: facts.cpu_milli for name, facts in cache.nodes.facts.items()},
         "gpunodes": set(cache.nodes.gpu_nodes),
         "queues": set(cache.queues),
@@ -131,13 +131,13 @@ def known(cache: ObjectCache) -> dict[str, Any]:
     }
 
 
-def with_defect(reader: Callable[[Document], Any]) -> Callable[[Document], Any]:
+def with_defect(reader: Callable[..., Any]) -> Callable[..., Any]:
     """The reader, of which a broken document shows a defect."""
 
-    def read(document: Document) -> Any:
+    def read(document: Document, *more: Any) -> Any:
         if "broken" in document:
             raise RecursionError("a \x1b[31m defect\u202e in a reader " + 1000 * "x")
-        return reader(document)
+        return reader(document, *more)
 
     return read
 
