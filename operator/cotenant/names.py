@@ -49,6 +49,8 @@ ENV_CONTRACT: Final = "COTENANT_CONTRACT"
 ENV_RAY_TOKEN: Final = "RAY_AUTH_TOKEN"
 ENV_POD_IP: Final = "POD_IP"
 SECRET_TOKEN_KEY: Final = "auth_token"
+SECRET_PREFIX: Final = "cotenant-token-"
+"""Secrets of such names are made by the operator alone: an admission policy keeps everybody else from it."""
 PROGRESS_PORT: Final = 8099
 """Rank 0's pod answers `GET /progress` (JSON, `cotenant.contract.Progress`) and `GET /metrics` (Prometheus) here."""
 AGENT_PORT: Final = 8098

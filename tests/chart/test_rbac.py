@@ -83,12 +83,16 @@ def operator_uses() -> Iterator[Right]:
                 yield Right(resource.group, resource.plural + suffix, verb)
 
 
+NEVER_READ = {Right("", "secrets", "get")}
+"""What is created and not looked at, by a test of the one function that the other side objects are looked at by."""
+
+
 def test_the_operator_may_do_what_it_does_and_nothing_else(render: Render) -> None:
     objects = render()
     everywhere = granted(objects["ClusterRole", "cotenant-operator"])
     at_home = granted(objects["Role", "cotenant-operator"])
     assert {right.resource for right in at_home} == {"leases"}
-    assert sorted(everywhere | at_home) == sorted(set(operator_uses()))
+    assert sorted(everywhere | at_home) == sorted(set(operator_uses()) - NEVER_READ)
 
 
 METHODS = {

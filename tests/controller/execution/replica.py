@@ -87,6 +87,10 @@ class Replica:
         }
 
 
+SECRET = "cotenant-token-uid-7-1"
+"""Of the first attempt of the first job that is submitted to `new_kube`."""
+
+
 def new_kube() -> FakeKube:
     kube = FakeKube()
     for name in NODE_NAMES:
@@ -180,7 +184,7 @@ async def end_pods(kube: FakeKube) -> None:
 def collect_garbage(kube: FakeKube, owner_uid: str) -> None:
     """What Kubernetes does with the objects of a TrainingJob that is gone."""
     for resource in (NETWORK_POLICIES, SERVICES, SECRETS, PODS):
-        for name in ("train", "train-1", "train-1-0"):
+        for name in ("train", f"{names.SECRET_PREFIX}{owner_uid}-1", "train-1-0"):
             found = kube.stored(resource, name, "red")
             if found and found["metadata"]["ownerReferences"][0]["uid"] == owner_uid:
                 kube.remove(resource, name, "red")

@@ -17,12 +17,12 @@ from cotenant.controller.execution.pod_creator import Creation
 from cotenant.controller.informers.job_memory import ObjectCreation
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.core.model.plan import Admit
-from tests.controller.execution.replica import Replica, granted, start_pods, submit, writes
+from tests.controller.execution.replica import SECRET, Replica, granted, start_pods, submit, writes
 from tests.support.api_faults import Fault
 
 pytestmark = pytest.mark.looptime
 
-SIDE_OBJECTS = ["POST networkpolicies/train", "POST services/train", "POST secrets/train-1"]
+SIDE_OBJECTS = ["POST networkpolicies/train", "POST services/train", f"POST secrets/{SECRET}"]
 PODS_OF_IT = ["POST pods/train-1-0", "POST pods/train-1-1"]
 ALL = {"train-1-0": ["GPU-n1-0", "GPU-n1-1"], "train-1-1": ["GPU-n2-0", "GPU-n2-1"]}
 
@@ -72,7 +72,7 @@ async def test_the_token_of_an_attempt_has_256_bits_and_is_another_each_time() -
     for _ in range(2):
         replica, record = await committed()
         await create(replica, record)
-        secret = replica.kube.stored(SECRETS, "train-1", "red")
+        secret = replica.kube.stored(SECRETS, SECRET, "red")
         assert secret is not None
         tokens.append(base64.b64decode(secret["data"][names.SECRET_TOKEN_KEY]))
     assert ([len(bytes.fromhex(token.decode())) for token in tokens], tokens[0] == tokens[1]) == ([32, 32], False)
@@ -129,6 +129,13 @@ async def test_a_call_that_fails_is_reported_after_all_calls_have_ended(monkeypa
     with pytest.raises(UnreachableError, match="train-1-0"):
         await creating
     assert (before, sorted(await granted(replica.kube))) == ((False, []), ["train-1-1"])
+
+
+async def test_a_token_that_is_there_is_taken_by_its_name_and_never_read() -> None:
+    replica, record = await committed()
+    replica.kube.put(SECRETS, {"metadata": {"name": SECRET, "namespace": "red"}})
+    assert await create(replica, record) == (Creation.CREATED, ObjectCreation(1, side_objects_made=True))
+    assert [call for call in replica.kube.calls if "secrets" in call] == [f"POST secrets/{SECRET}"]
 
 
 async def test_a_pod_that_was_made_without_an_answer_is_adopted() -> None:

@@ -17,6 +17,7 @@ from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
 from tests.controller.builders import placement_on
 from tests.controller.execution.replica import (
+    SECRET,
     SETTINGS,
     Replica,
     collect_garbage,
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.looptime
 
 ALL = {"train-1-0": ["GPU-n1-0", "GPU-n1-1"], "train-1-1": ["GPU-n2-0", "GPU-n2-1"]}
 COMMIT = "PATCH trainingjobs/train/status"
-SIDE_OBJECTS = ["POST networkpolicies/train", "POST services/train", "POST secrets/train-1"]
+SIDE_OBJECTS = ["POST networkpolicies/train", "POST services/train", f"POST secrets/{SECRET}"]
 PODS_OF_ALL = ["POST pods/train-1-0", "POST pods/train-1-1"]
 
 

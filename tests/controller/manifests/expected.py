@@ -16,6 +16,8 @@ SIMULATED = RuntimePath(NodeIsolation(simulated=True, best=Isolation.NONE), "nvi
 
 REAL = RuntimePath(NodeIsolation(simulated=False, best=Isolation.WATCHED), "nvidia")
 
+SECRET = f"cotenant-token-{UID}-3"
+
 OWNED: dict[str, Any] = {
     "labels": {
         "app.kubernetes.io/managed-by": "cotenant",

@@ -11,7 +11,7 @@ from cotenant.controller.manifests.base_pod import contract_of
 from cotenant.controller.manifests.worker_pod import pod
 from cotenant.controller.settings import Settings
 from tests.controller.builders import UID, attempt
-from tests.controller.manifests.expected import OWNED, SERVERS, SETTINGS, SIMULATED, served
+from tests.controller.manifests.expected import OWNED, SECRET, SERVERS, SETTINGS, SIMULATED, served
 
 
 def test_the_pod_of_a_server_has_no_gpu_no_rank_and_nothing_of_the_program() -> None:
@@ -83,7 +83,7 @@ def test_the_pod_of_a_server_has_no_gpu_no_rank_and_nothing_of_the_program() -> 
                         {"name": "RAY_AUTH_MODE", "value": "token"},
                         {
                             "name": "RAY_AUTH_TOKEN",
-                            "valueFrom": {"secretKeyRef": {"name": "train-3", "key": "auth_token"}},
+                            "valueFrom": {"secretKeyRef": {"name": SECRET, "key": "auth_token"}},
                         },
                         {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
                         {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},

@@ -28,7 +28,7 @@ def test_the_service_gives_pods_their_names_before_they_are_ready() -> None:
 def test_the_token_belongs_to_one_attempt() -> None:
     made = token_secret(attempt(), "secret")
     assert (made["metadata"]["name"], made["immutable"], made["data"]) == (
-        "train-3",
+        f"cotenant-token-{UID}-3",
         True,
         {names.SECRET_TOKEN_KEY: "c2VjcmV0"},
     )

@@ -9,7 +9,7 @@ from cotenant.controller.manifests.attempt import Program
 from cotenant.controller.manifests.base_pod import contract_of
 from cotenant.controller.manifests.worker_pod import pod
 from tests.controller.builders import attempt
-from tests.controller.manifests.expected import OWNED, REAL, SETTINGS, SIMULATED
+from tests.controller.manifests.expected import OWNED, REAL, SECRET, SETTINGS, SIMULATED
 
 
 def test_the_pod_of_the_second_node_is_this_one() -> None:
@@ -69,7 +69,7 @@ def test_the_pod_of_the_second_node_is_this_one() -> None:
                         {"name": "RAY_AUTH_MODE", "value": "token"},
                         {
                             "name": "RAY_AUTH_TOKEN",
-                            "valueFrom": {"secretKeyRef": {"name": "train-3", "key": "auth_token"}},
+                            "valueFrom": {"secretKeyRef": {"name": SECRET, "key": "auth_token"}},
                         },
                         {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
                         {"name": "CUDA_VISIBLE_DEVICES", "value": "GPU-n2-0"},

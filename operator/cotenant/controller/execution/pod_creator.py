@@ -1,6 +1,6 @@
 """Makes the objects of a committed placement: NetworkPolicy, Service and Secret first, as far as needed, then the pods.
 
-Creating is idempotent: what exists and is ours is taken as made. What exists and belongs to an earlier job of the same
+Creating is idempotent: what exists and is ours is taken as made. A Secret's name alone says that it is ours. What exists and belongs to an earlier job of the same
 name is waited for; what belongs to another owner, or is refused for good, ends the attempt.
 """
 
@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from cotenant.controller.client.kube import (
     PODS,
+    SECRETS,
     Document,
     Kube,
     Outcome,
@@ -95,7 +96,8 @@ class PodCreator:
                 self.cache.put(PODS, reply.document)
             return Creation.CREATED
         if reply.outcome is Outcome.EXISTS:
-            return await self._adopt(resource, document, creation)
+            # A Secret is not read: its name has the job's uid and the attempt, so it is this one.
+            return Creation.CREATED if resource is SECRETS else await self._adopt(resource, document, creation)
         return _note_failure(resource, document, reply, creation)
 
     async def _adopt(self, resource: Resource, document: Document, creation: ObjectCreation) -> Creation:

@@ -78,7 +78,8 @@ class Attempt:
 
     @property
     def secret_name(self) -> str:
-        return f"{self.job}-{self.number}"
+        """Name of the token's Secret, which no other job and no other attempt can have."""
+        return f"{names.SECRET_PREFIX}{self.uid}-{self.number}"
 
     @property
     def needs_ray(self) -> bool:

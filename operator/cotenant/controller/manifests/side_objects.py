@@ -43,6 +43,7 @@ def service(attempt: Attempt) -> Document:
 
 
 def token_secret(attempt: Attempt, token: str) -> Document:
+    """Secret of one attempt: its name is no other's, so one that exists is this one, and need not be read."""
     metadata = attempt.metadata | {"name": attempt.secret_name}
     metadata["labels"][names.LABEL_ATTEMPT] = str(attempt.number)
     return {
