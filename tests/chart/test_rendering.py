@@ -29,6 +29,9 @@ SET_BY_THE_CHART = {
 FIXED = {"identity", "lease_name", "port", "host"}
 """Settings that the chart leaves at their defaults, because RBAC, probes, Services and the Lease rely on them."""
 
+OPERATED = ("deletes", "events", "gpunodes", "jobs", "leases", "networkpolicies", "pods", "secrets", "services")
+OPERATOR_POLICIES = {"cotenant-reserved-secrets", *(f"cotenant-operator-{what}" for what in OPERATED)}
+
 
 def pod_of(workload: Mapping[str, Any]) -> Any:
     return workload["spec"]["template"]["spec"]
@@ -63,10 +66,30 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ServiceAccount", "cotenant-operator"),
         ("ValidatingAdmissionPolicy", "cotenant-agent-own-node"),
         ("ValidatingAdmissionPolicy", "cotenant-job-users"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-deletes"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-events"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-gpunodes"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-jobs"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-leases"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-networkpolicies"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-pods"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-secrets"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-services"),
+        ("ValidatingAdmissionPolicy", "cotenant-reserved-secrets"),
         ("ValidatingAdmissionPolicy", "cotenant-tenant-namespaces"),
         ("ValidatingAdmissionPolicy", "cotenant-tenant-pods"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-agent-own-node"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-job-users"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-deletes"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-events"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-gpunodes"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-jobs"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-leases"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-networkpolicies"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-pods"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-secrets"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-services"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-reserved-secrets"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-namespaces"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-pods"),
     ]
@@ -83,7 +106,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ),
         pytest.param(
             {"admission": {"enabled": False}},
-            {"cotenant-job-users", "cotenant-tenant-namespaces", "cotenant-tenant-pods"},
+            {"cotenant-job-users", "cotenant-tenant-namespaces", "cotenant-tenant-pods", *OPERATOR_POLICIES},
             set(),
             id="no admission policies",
         ),

@@ -8,6 +8,11 @@ import kubernetes
 import pytest
 from kubernetes.client.exceptions import ApiException
 
+from cotenant.controller.manifests import worker_pod
+from cotenant.controller.settings import Settings
+from tests.controller.builders import attempt
+from tests.controller.manifests.expected import REAL, SIMULATED
+
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
@@ -19,6 +24,7 @@ OPERATOR = "system:serviceaccount:cotenant-system:cotenant-operator"
 TENANT = {"Impersonate-User": "alice", "Impersonate-Group": "system:masters"}
 RUNTIME_CLASSES = ("nvidia", "nvidia-cdi")
 TEAM, ORDINARY = "policy-team", "policy-ordinary"
+GRANTED = "granted-3-0"
 SECURITY = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -65,6 +71,13 @@ class Server:
         self.core = kubernetes.client.CoreV1Api(client)
         self.storage = client
 
+    def create_job(self, name: str) -> str:
+        """Its uid."""
+        spec = {"queue": "none", "gpu": {"count": 1}, "runtime": {"entrypoint": "train:main"}}
+        job = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name}, "spec": spec}
+        create = kubernetes.client.CustomObjectsApi(self.storage).create_namespaced_custom_object
+        return str(create("cotenant.dev", "v1alpha1", TEAM, "trainingjobs", job)["metadata"]["uid"])
+
     def create(self, pod: Document, *, namespace: str = TEAM, user: Mapping[str, str] = TENANT) -> str:
         """Empty when it was allowed, else what the server said."""
         return said(lambda: self.core.create_namespaced_pod(namespace, pod, dry_run="All", _headers=dict(user)))
@@ -76,6 +89,11 @@ class Server:
         body = {"spec": {"ephemeralContainers": [container("debug", **fields)]}}
         patch = self.core.patch_namespaced_pod_ephemeralcontainers
         return said(lambda: patch(name, TEAM, body, dry_run="All", _headers=TENANT))
+
+
+def granted_pod(uid: str) -> Document:
+    """A pod as the operator makes it, of the job `granted`."""
+    return worker_pod.pod(attempt(job="granted", uid=uid, namespace=TEAM), 0, Settings(), SIMULATED)
 
 
 def said(call: Callable[[], object]) -> str:
@@ -92,12 +110,8 @@ def server(policies: "Cluster") -> Iterator[Server]:
     server.core.create_namespace({"metadata": {"name": ORDINARY}})
     labels = {"cotenant.dev/tenant": "true", "pod-security.kubernetes.io/enforce": "restricted"}
     server.core.create_namespace({"metadata": {"name": TEAM, "labels": labels}})
-    plain, granted = make_pod("plain"), make_pod("granted")
-    granted["metadata"] |= {
-        "labels": {"app.kubernetes.io/managed-by": "cotenant", "cotenant.dev/job": "a"},
-        "annotations": {"cotenant.dev/placement": "{}"},
-    }
-    server.core.create_namespaced_pod(TEAM, plain)
+    server.core.create_namespaced_pod(TEAM, make_pod("plain"))
+    granted = granted_pod(server.create_job("granted"))
     server.core.create_namespaced_pod(TEAM, granted, _headers={"Impersonate-User": OPERATOR})
     classes = kubernetes.client.NodeV1Api(server.storage)
     for name in RUNTIME_CLASSES:  # else the server's own check of the name comes first
@@ -264,12 +278,8 @@ def test_ordinary_pods_of_a_tenant_are_let_through(server: Server, change: Chang
 
 
 def test_the_operator_may_do_all_of_it(server: Server) -> None:
-    pod = make_pod()
-    with_container(env=env("NVIDIA_VISIBLE_DEVICES", "GPU-a") + env("CUDA_VISIBLE_DEVICES", "GPU-a"))(pod)
-    with_metadata(annotations={"cotenant.dev/placement": "{}"}, labels={"app.kubernetes.io/managed-by": "cotenant"})(
-        pod
-    )
-    with_spec(tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}])(pod)
+    pod = worker_pod.pod(attempt(namespace=TEAM), 0, Settings(), REAL)
+    assert {"NVIDIA_VISIBLE_DEVICES"} <= {entry["name"] for entry in pod["spec"]["containers"][0]["env"]}
     assert server.create(pod, user={"Impersonate-User": OPERATOR}) == ""
 
 
@@ -287,15 +297,13 @@ UPDATES = [
     pytest.param("plain", {"metadata": {"annotations": {"nvidia.cdi.k8s.io/pod": "x"}}}, "annotation", id="add, ours"),
     pytest.param("plain", {"metadata": {"annotations": {"cotenant.dev/placement": "{}"}}}, "annotation", id="forge"),
     pytest.param("plain", {"metadata": {"labels": {"app.kubernetes.io/managed-by": "cotenant"}}}, "label", id="join"),
-    pytest.param("granted", {"metadata": {"annotations": {"cotenant.dev/placement": "x"}}}, "annotation", id="change"),
-    pytest.param("granted", {"metadata": {"annotations": {"cotenant.dev/placement": None}}}, "annotation", id="remove"),
-    pytest.param("granted", {"metadata": {"labels": {"cotenant.dev/job": "b"}}}, "label", id="another job"),
-    pytest.param("granted", {"metadata": {"labels": {"cotenant.dev/job": None}}}, "label", id="no job"),
-    pytest.param("granted", {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}}, "label", id="leave"),
+    pytest.param(GRANTED, {"metadata": {"annotations": {"cotenant.dev/placement": "x"}}}, "annotation", id="change"),
+    pytest.param(GRANTED, {"metadata": {"annotations": {"cotenant.dev/placement": None}}}, "annotation", id="remove"),
+    pytest.param(GRANTED, {"metadata": {"labels": {"cotenant.dev/job": "b"}}}, "label", id="another job"),
+    pytest.param(GRANTED, {"metadata": {"labels": {"cotenant.dev/job": None}}}, "label", id="no job"),
+    pytest.param(GRANTED, {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}}, "label", id="leave"),
     pytest.param("plain", {"metadata": {"annotations": {"note": "x"}, "labels": {"a": "b"}}}, "", id="a note"),
-    pytest.param(
-        "granted", {"metadata": {"annotations": {"note": "x"}, "labels": {"a": "b"}}}, "", id="a note on ours"
-    ),
+    pytest.param(GRANTED, {"metadata": {"annotations": {"note": "x"}, "labels": {"a": "b"}}}, "", id="a note on ours"),
 ]
 
 
@@ -311,7 +319,7 @@ def test_a_toleration_of_gpu_nodes_cannot_be_added_later(server: Server) -> None
     assert "may not tolerate nvidia.com/gpu" in server.update("plain", {"spec": {"tolerations": tolerations}})
 
 
-@pytest.mark.parametrize(("name", "says"), [("plain", ""), ("granted", "an ephemeral container would see the GPUs")])
+@pytest.mark.parametrize(("name", "says"), [("plain", ""), (GRANTED, "an ephemeral container would see the GPUs")])
 def test_an_ephemeral_container_is_denied_where_there_are_gpus(server: Server, name: str, says: str) -> None:
     answer = server.debug(name)
     assert (says in answer) if says else answer == ""

@@ -1,0 +1,63 @@
+{{/* Which request is the operator's own, as a match condition. */}}
+{{- define "cotenant.byTheOperator" -}}
+- name: by-the-operator
+  expression: request.userInfo.username == '{{ include "cotenant.operatorUser" . }}'
+{{- end }}
+
+{{/* Whose object it is: variables of every policy on what the operator makes. */}}
+{{- define "cotenant.ownerVariables" -}}
+- name: labels
+  expression: object.metadata.?labels.orValue({})
+- name: owners
+  expression: object.metadata.?ownerReferences.orValue([])
+- name: uid
+  expression: "variables.owners.size() == 1 ? variables.owners[0].uid : ''"
+- name: job
+  expression: "variables.owners.size() == 1 ? variables.owners[0].name : ''"
+{{- end }}
+
+{{/* What holds for everything that the operator makes. */}}
+{{- define "cotenant.ownedByAJob" -}}
+- expression: namespaceObject.metadata.?labels[?'cotenant.dev/tenant'] == optional.of('true')
+  reason: Forbidden
+  messageExpression: >-
+    'the operator makes nothing in namespace ' + request.namespace + ', which is not labelled cotenant.dev/tenant=true'
+- expression: >-
+    variables.owners.size() == 1 && variables.owners[0].kind == 'TrainingJob'
+    && variables.owners[0].apiVersion.startsWith('cotenant.dev/') && variables.owners[0].?controller.orValue(false)
+  reason: Forbidden
+  message: what the operator makes has one owner, a TrainingJob that controls it
+- expression: >-
+    variables.labels[?'app.kubernetes.io/managed-by'] == optional.of('cotenant')
+    && variables.labels[?'cotenant.dev/job'] == optional.of(variables.job)
+    && variables.labels[?'cotenant.dev/job-uid'] == optional.of(variables.uid)
+  reason: Forbidden
+  message: what the operator makes carries the labels of its TrainingJob
+{{- end }}
+
+{{/* Metadata of a policy and its binding. */}}
+{{- define "cotenant.policyMetadata" -}}
+name: {{ .name }}
+labels:
+  {{- include "cotenant.labels" .root | nindent 2 }}
+{{- end }}
+
+{{/* The binding of a policy, everywhere. */}}
+{{- define "cotenant.policyBinding" -}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  {{- include "cotenant.policyMetadata" . | nindent 2 }}
+spec:
+  policyName: {{ .name }}
+  validationActions: {{ .root.Values.admission.actions | toJson }}
+{{- end }}
+
+{{/* Keys of the taints that the chart's values let worker and server pods tolerate, as JSON; an empty key tolerates every taint. */}}
+{{- define "cotenant.toleratedTaints" -}}
+{{- $keys := list }}
+{{- range .Values.worker.tolerations }}{{ $keys = append $keys (.key | default "") }}{{ end }}
+{{- range (.Values.operator.settings.server_tolerations | default "[]" | fromJsonArray) }}{{ $keys = append $keys (.key | default "") }}{{ end }}
+{{- $keys | toJson }}
+{{- end }}
