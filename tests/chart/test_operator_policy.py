@@ -82,7 +82,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(api_server: Cluster, install: Callable[..., Any]) -> Iterator[Server]:
-    """Tenant namespaces need not be `restricted` here, so that nobody but the policies under test refuses."""
+    """Tenant namespaces need not be restricted here, so that nobody but the policies under test refuses."""
     values = {"operator": {"replicas": 1}, "agent": {"simulate": True}, "admission": {"requireRestricted": False}}
     with install(api_server, values, wait=False):
         server = Server(api_server)

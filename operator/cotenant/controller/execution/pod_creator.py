@@ -1,7 +1,8 @@
 """Makes the objects of a committed placement: NetworkPolicy, Service and Secret first, as far as needed, then the pods.
 
-Creating is idempotent: what exists and is ours is taken as made. A Secret's name alone says that it is ours. What exists and belongs to an earlier job of the same
-name is waited for; what belongs to another owner, or is refused for good, ends the attempt.
+Creating is idempotent: what exists and is ours is taken as made; that a Secret is ours is known by its name alone. What
+exists and belongs to an earlier job of the same name is waited for; what belongs to another owner, or is refused for
+good, ends the attempt.
 """
 
 from __future__ import annotations
