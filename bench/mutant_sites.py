@@ -145,7 +145,10 @@ def _is_string(node: ast.expr) -> bool:
 
 
 def _expressions(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below, without annotations, decorators, f-strings' formats and `if TYPE_CHECKING` blocks."""
+    """All nodes below, without annotations, decorators, f-strings' formats and `if TYPE_CHECKING` blocks, and without
+    the `strict` of zip: it asserts what is so in every program that is right."""
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return
     if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
         return
     skipped: set[int] = set()

@@ -91,6 +91,7 @@ def test_an_expression_is_changed_into_its_neighbours(source: str, mutants: list
         "a ** b",
         "a.min(b)",
         "f'{a:>8}'",
+        "zip(a, b, strict=True)",
         "a: list[1]",
         "def f(a: b[1]) -> c[2]: ...",
         "@f(1)\ndef g(): ...",
