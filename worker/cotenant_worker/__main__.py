@@ -2,6 +2,10 @@
 
 import sys
 
-from cotenant_worker.pid1.entry import main
+from cotenant_worker.host.termination_signals import hold
+
+hold()
+
+from cotenant_worker.pid1.entry import main  # noqa: E402 (what takes time comes after it)
 
 sys.exit(main())

@@ -204,6 +204,20 @@ def test_sigterm_saves_leaves_in_time_and_says_preempted(tmp_path: Path, full: b
     assert termination.message == f"asked to stop; its checkpoint of step {termination.last_checkpoint_step} is kept"
 
 
+def test_sigterm_that_comes_before_the_launcher_can_act_on_it_is_acted_on_when_it_can(tmp_path: Path) -> None:
+    def held() -> bool:
+        """The kernel keeps SIGTERM for it: while it imports, and no longer."""
+        lines = Path(f"/proc/{pod.process.pid}/status").read_text().splitlines()
+        blocked = int(next(line.split()[1] for line in lines if line.startswith("SigBlk:")), 16)
+        return bool(blocked >> (signal.SIGTERM - 1) & 1)
+
+    with launched(tmp_path, behave("ignore", grace_s=2).to_json()) as pod:
+        until(held, 20, "its first instruction")
+        pod.process.send_signal(signal.SIGTERM)
+        ended, log, termination = pod.finish(20)
+    assert (ended, termination.reason, termination.step) == (143, "Preempted", 0), log
+
+
 def test_a_program_that_ignores_sigterm_is_killed_before_the_kubelet_does(tmp_path: Path) -> None:
     with launched(tmp_path, behave("ignore", grace_s=2).to_json()) as pod:
         until(lambda: pod.get("/healthz") == "ok\n", 20, "health")

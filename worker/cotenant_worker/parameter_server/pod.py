@@ -20,7 +20,7 @@ from functools import partial
 
 from cotenant import names
 from cotenant.contract import Contract, Termination
-from cotenant_worker.host import layout
+from cotenant_worker.host import layout, termination_signals
 from cotenant_worker.host.background_tasks import BackgroundTasks
 from cotenant_worker.host.container import oom_kills
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_output, kill_descendants
@@ -74,10 +74,8 @@ class ServerPod:
 
     async def run(self) -> int:
         """The pod's exit code."""
-        loop = asyncio.get_running_loop()
         self.nursery.start()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._terminated)
+        termination_signals.deliver(asyncio.get_running_loop(), self._terminated)
         child = self._start()
         labels = {"job": self.contract.job, "namespace": self.contract.namespace}
         pages = await http_endpoint.serve(ProgressBoard(), self.ip, labels)

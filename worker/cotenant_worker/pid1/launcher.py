@@ -9,14 +9,13 @@ this process. In torchelastic's terms `LocalRanks` starts and stops the workers 
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cotenant import names
 from cotenant.contract import Contract, needs_ray
-from cotenant_worker.host import layout
+from cotenant_worker.host import layout, termination_signals
 from cotenant_worker.host.background_tasks import BackgroundTasks
 from cotenant_worker.host.processes import ChildWatcher, kill_descendants
 from cotenant_worker.parameter_server.heartbeats import ServerLinks
@@ -104,8 +103,7 @@ class Launcher:
     async def run(self) -> int:
         """Run the pod from its first to its last process and return the exit code."""
         self.children.start()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._on_sigterm)
+        termination_signals.deliver(asyncio.get_running_loop(), self._on_sigterm)
         publish_choices(self.contract, self.board, self.ranks.program.warning)
         self._start_early()
         bus = await self.event_bus.open()
@@ -207,8 +205,9 @@ class Launcher:
         if group.generation <= self._generation:
             return  # sent again by the actor that took another's place
         self._generation = group.generation
-        if not self.preemption.started:
-            layout.preempt_file().unlink(missing_ok=True)  # of the group that ended to change its size
+        if self.preemption.started:
+            return  # the pod is leaving: ranks that start now would only be killed
+        layout.preempt_file().unlink(missing_ok=True)  # of the group that ended to change its size
         self.board.began(group.generation)
         self._mark_phase("world complete")
         if group.resume_step is not None:

@@ -1,0 +1,28 @@
+"""SIGTERM and SIGINT of process 1: held from its first instruction, delivered once there is somebody to act on them.
+
+The kernel drops a signal for process 1 that has no handler, but keeps one that is blocked: pid_namespaces(7) and
+`sig_ignored` in Linux's kernel/signal.c. Imports take a tenth of a second, in which a kubelet may ask the pod to end.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def hold() -> None:
+    """Keep them until `deliver`. Nothing may be started meanwhile: children inherit the mask."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+def deliver(loop: asyncio.AbstractEventLoop, terminate: Callable[[], None]) -> None:
+    """Call `terminate` in the loop at each of them, also at those that have come already."""
+    for number in SIGNALS:
+        loop.add_signal_handler(number, terminate)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
