@@ -1,7 +1,7 @@
 """SIGTERM and SIGINT of process 1: held from its first instruction, delivered once there is somebody to act on them.
 
-The kernel drops a signal for process 1 that has no handler, but keeps one that is blocked: pid_namespaces(7) and
-`sig_ignored` in Linux's kernel/signal.c. Imports take a tenth of a second, in which a kubelet may ask the pod to end.
+The kernel drops a signal for process 1 that has no handler, but keeps one that is blocked: pid_namespaces(7), and
+Linux's kernel/signal.c. Imports take a tenth of a second, in which a kubelet may ask the pod to end.
 """
 
 from __future__ import annotations
