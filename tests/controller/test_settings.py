@@ -19,6 +19,8 @@ def test_flags_win_over_the_environment_and_the_environment_over_defaults() -> N
         ({"COTENANT_PORT": "http"}, "COTENANT_PORT='http' is not a int"),
         ({"COTENANT_TICK_S": "0"}, "COTENANT_TICK_S must be above 0"),
         ({"COTENANT_SCRATCH_MIB": "-1"}, "COTENANT_SCRATCH_MIB=-1 is negative"),
+        ({"COTENANT_MAX_GRACE_PERIOD_S": "0"}, "COTENANT_MAX_GRACE_PERIOD_S must be above 0"),
+        ({"COTENANT_MAX_GRACE_PERIOD_S": "86401"}, "COTENANT_MAX_GRACE_PERIOD_S=86401 is too much; give at most 86400"),
         ({"COTENANT_TOLERATIONS": "all"}, "COTENANT_TOLERATIONS is not JSON"),
         ({"COTENANT_TOLERATIONS": "{}"}, "COTENANT_TOLERATIONS must be a JSON list"),
         ({"COTENANT_SERVER_TOLERATIONS": "{}"}, "COTENANT_SERVER_TOLERATIONS must be a JSON list"),

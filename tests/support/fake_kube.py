@@ -1,7 +1,8 @@
 """API server in memory, the one double of `Kube`: the rules that the operator relies on, and faults on demand.
 
 resourceVersions grow with every change and guard patches; a name is taken until its object is gone; a subresource alone
-writes the status; a pod that runs is removed by its kubelet, all else at once. The watch hands on each change in order,
+writes the status; a pod that runs is removed by its kubelet, all else at once, and a second deletion can only shorten
+its grace period. The watch hands on each change in order,
 when a test calls `deliver`. `tests/controller/client/test_kube.py` holds the real API server to the same promises.
 """
 
@@ -10,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import re
+import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 from cotenant.controller.client import kube
@@ -85,7 +88,7 @@ class FakeKube:
             ended = resource != kube.PODS or old["status"].get("phase") in {"Succeeded", "Failed"}
             if ended or not old["spec"].get("nodeName") or grace_s == 0:
                 return self.remove(resource, name, namespace)
-            going = _merged(old, {"metadata": {"deletionTimestamp": CREATED_AT}})
+            going = _merged(old, {"metadata": _deletion(old, grace_s)})
             return Reply(Outcome.DONE, old) if going == old else self._store(resource, going)
 
         return await self._on("DELETE", (resource, name, namespace), change)
@@ -137,6 +140,17 @@ class FakeKube:
         if fault.lost:
             raise UnreachableError(f"{call} failed: the {fault.lost} was lost")
         return answer
+
+
+def _deletion(pod: Document, grace_s: int | None) -> dict[str, Any]:
+    """Metadata of a pod that was asked to end: a later request can only shorten what the first one gave."""
+    asked = pod["spec"].get("terminationGracePeriodSeconds", 30) if grace_s is None else grace_s
+    before = pod["metadata"].get("deletionGracePeriodSeconds")
+    if before is not None and asked >= before:
+        return {}
+    first = datetime.fromisoformat(pod["metadata"]["deletionTimestamp"]).timestamp() - before if before else time.time()
+    ends_at = datetime.fromtimestamp(first + asked, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"deletionTimestamp": ends_at, "deletionGracePeriodSeconds": asked}
 
 
 def _merged(old: Mapping[str, Any], change: Mapping[str, Any]) -> Document:

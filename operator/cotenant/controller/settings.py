@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from cotenant.api.scalars.amounts import LONGEST_GRACE_S
 from cotenant.core.policy import Policy
 
 PREFIX = "COTENANT_"
@@ -56,6 +57,7 @@ def _parsed(text: str) -> list[dict[str, Any]]:
 Whole = Annotated[int, _converted_by(int), Field(ge=0)]
 PositiveWhole = Annotated[int, _converted_by(int), Field(gt=0)]
 Number = Annotated[float, _converted_by(float), Field(ge=0)]
+GracePeriodLimit = Annotated[int, _converted_by(int), Field(gt=0, le=LONGEST_GRACE_S)]
 PositiveNumber = Annotated[float, _converted_by(float), Field(gt=0)]
 Tolerations = Annotated[str, AfterValidator(_tolerations)]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -86,6 +88,9 @@ class Settings(BaseModel):
 
     start_timeout_s: PositiveNumber = setting(
         300.0, "a gang whose pods are not all up by then is released and placed elsewhere"
+    )
+    max_grace_period_s: GracePeriodLimit = setting(
+        600, "the longest that any pod may take to end, whatever its job or who deletes it asks for; at most a day"
     )
     node_lost_s: Number = setting(60.0, "a gang leaves a node whose kubelet has not answered for this long")
     exclude_s: Number = setting(900.0, "how long a job avoids a node that failed to start it")
@@ -163,6 +168,8 @@ def _message(error: ErrorDetails) -> str:
             return f"{variable} must be above 0"
         case "greater_than" | "greater_than_equal":
             return f"{variable}={given} is negative; give 0 or more"
+        case "less_than_equal":
+            return f"{variable}={given} is too much; give at most {error['ctx']['le']}"
         case "literal_error":
             return f"{variable}={given!r} must be one of {', '.join(LOG_LEVELS)}"
         case "value_error":

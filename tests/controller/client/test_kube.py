@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -168,6 +169,18 @@ async def test_a_pod_on_a_node_is_removed_by_its_kubelet_or_without_grace(kube: 
         (Outcome.DONE, True)
     ] * 3
     assert gone.outcome is Outcome.MISSING
+
+
+async def test_a_pod_that_was_asked_to_end_can_be_given_less_time_and_never_more(kube: Kube) -> None:
+    await kube.create(PODS, pod(nodeName="played"), NAMESPACE)
+    given = []
+    for grace_s in (100_000_000, 30, 40, None, 1):
+        await kube.delete(PODS, "one", NAMESPACE, grace_s=grace_s)
+        found = (await kube.get(PODS, "one", NAMESPACE)).document["metadata"]
+        asked_at = datetime.fromisoformat(found["deletionTimestamp"]).timestamp() - found["deletionGracePeriodSeconds"]
+        given.append((found["deletionGracePeriodSeconds"], asked_at))
+    first = given[0][1]
+    assert given == [(100_000_000, first), (30, first), (30, first), (30, first), (1, first)]
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

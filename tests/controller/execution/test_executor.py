@@ -11,8 +11,9 @@ from unittest.mock import patch
 import pytest
 
 from cotenant.controller.client.kube import EVENTS, TRAINING_JOBS, FencedError, Outcome, Reply, UnreachableError
-from cotenant.controller.execution.executor import RETRY_S, ExecutionResult, Executor
+from cotenant.controller.execution.executor import REFUSED_PAUSE_S, RETRY_S, ExecutionResult, Executor
 from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.lifecycle.observation import EventToRecord, ForcedDeletion, ReconcileResult
 from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Reason, Verdict
 from tests.controller.builders import placement_on
 from tests.controller.execution.replica import Replica, granted, phase, start_pods, status, submit, writes
@@ -202,6 +203,48 @@ async def test_an_admission_names_up_to_four_nodes(nodes: int, message: str) -> 
     placement = placement_on(*((f"n{number + 1}", 1) for number in range(nodes)))
     await replica.operator.loop.executor.admit(record, Admit(job=record.key, placement=placement))
     assert status(replica.kube)["message"] == message
+
+
+async def test_an_admission_reports_a_grace_period_that_is_cut() -> None:
+    replica = Replica()
+    document = submit(replica.kube)
+    replica.kube.put(TRAINING_JOBS, document | {"spec": document["spec"] | {"gracePeriod": "24h"}})
+    replica.observe()
+    record = record_of(replica)
+    await replica.operator.loop.executor.admit(record, Admit(job=record.key, placement=placement_on(("n1", 1))))
+    assert status(replica.kube)["message"] == (
+        "admitted: 1 worker on n1; its gracePeriod of 24h is cut to 10m, the most in this cluster"
+    )
+
+
+async def test_pods_that_are_asked_again_are_in_an_event_and_the_job_is_looked_at_when_it_is_due() -> None:
+    replica, record = await running()
+    pods = tuple(replica.operator.cache.pods_of(record.id).values())
+    event = EventToRecord(reason="GracePeriodShortened", message="it has 30s", warning=True)
+    again = ForcedDeletion(pods=pods, grace_s=30, event=event)
+    executor = replica.operator.loop.executor
+    with patch.object(executor.event_recorder, "record") as recorded:
+        result = await executor.apply(record, ReconcileResult(forced_deletions=(again,), requeue_at=9.0))
+    assert (result, [call.args[1] for call in recorded.call_args_list]) == (ExecutionResult(9.0), [event])
+    assert [call for call in replica.kube.calls if call.startswith("DELETE")] == [f"DELETE pods/{p.name}" for p in pods]
+
+
+async def test_a_deletion_that_a_policy_refuses_is_an_event_and_is_tried_again_after_a_pause() -> None:
+    replica, record = await running()
+    refusal = Reply(Outcome.REFUSED, message="denied by a policy", code=403)
+    replica.kube.faults.add(Fault(call="DELETE pods/train-1-0", answer=refusal))
+    executor = replica.operator.loop.executor
+    pods = tuple(replica.operator.cache.pods_of(record.id).values())
+    with patch.object(executor.event_recorder, "record") as recorded:
+        result = await executor.apply(record, ReconcileResult(delete_pods=pods))
+    assert result == ExecutionResult(time.time() + REFUSED_PAUSE_S)
+    assert [call.args[1] for call in recorded.call_args_list] == [
+        EventToRecord(
+            reason="DeletionRefused",
+            message="pod train-1-0 could not be deleted (403): denied by a policy",
+            warning=True,
+        )
+    ]
 
 
 async def test_an_admission_measures_how_long_the_job_has_waited() -> None:

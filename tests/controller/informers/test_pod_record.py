@@ -7,8 +7,26 @@ from typing import Any
 import pytest
 
 from cotenant import contract
-from cotenant.controller.informers.pod_record import Exit, read_pod
+from cotenant.controller.informers.pod_record import DeletionRequest, Exit, read_pod
 from tests.controller.builders import exited, pod_document, terminated
+
+
+def test_a_deletion_has_the_time_of_its_first_request_and_the_grace_period_that_is_left() -> None:
+    document = pod_document(deleting=True)
+    document["metadata"]["deletionGracePeriodSeconds"] = 45
+    document["spec"]["terminationGracePeriodSeconds"] = 90
+    found = read_pod(document)
+    assert (found.deletion, found.grace_s) == (DeletionRequest(asked_at=1767225660.0 - 45, grace_s=45), 90)
+    assert (read_pod(pod_document()).deletion, read_pod(pod_document()).grace_s) == (None, 30)
+
+
+@pytest.mark.parametrize(
+    ("node", "deleting", "held"),
+    [("n1", False, True), ("n1", True, True), ("", False, True), ("", True, False)],
+    ids=["runs", "ends", "waits for its node", "deleted before it had a node, and kept by a finalizer"],
+)
+def test_a_pod_holds_gpus_unless_it_can_never_get_a_node(node: str, deleting: bool, held: bool) -> None:
+    assert read_pod(pod_document(node=node, deleting=deleting)).held is held
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from cotenant.controller.lifecycle.termination import (
     reconcile_evicting,
     terminate,
 )
+from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from tests.controller.builders import T0, admitted, exited, observed, pod
 from tests.controller.lifecycle.reconcile_cases import ONE, SETTINGS, TWO, Case, check, check_written_once
@@ -54,7 +55,7 @@ LEAVING = [
         phase=Phase.PENDING, reason="Preempted", holds=False,
     ),
     Case(
-        "pods on a living node are always waited for",
+        "a pod on a living node is waited for until it was asked with all force and had its time",
         observed(admitted(Phase.EVICTING, *ONE), pod(deleting=True), now=T0 + 9999),
     ),
 ]  # fmt: skip
@@ -166,14 +167,21 @@ def test_pods_on_a_node_that_does_not_answer_have_their_grace_period_and_a_minut
         now=now,
         spec={"gracePeriod": "30s"},
     )
-    result = reconcile_evicting(o)
+    result = reconcile_evicting(o, SETTINGS)
     assert (result.status is not None, result.requeue_at) == (released, requeue_at)
+
+
+def test_the_administrators_limit_bounds_the_wait_for_a_node_that_does_not_answer() -> None:
+    o = observed(
+        admitted(Phase.EVICTING, *ONE), pod(deleting=True), unreachable_nodes={"n1": T0}, spec={"gracePeriod": "24h"}
+    )
+    assert reconcile_evicting(o, Settings(max_grace_period_s=60)).requeue_at == T0 + 50 + 60 + UNREACHABLE_S
 
 
 def test_a_pod_on_a_node_that_answers_is_waited_for_beside_one_that_does_not() -> None:
     two = admitted(Phase.EVICTING, ("n1", 1), ("n2", 1))
     pods = (pod(0, deleting=True), pod(1, node="n2", deleting=True))
-    result = reconcile_evicting(observed(two, *pods, unreachable_nodes={"n1": T0}, now=T0 + 9999))
+    result = reconcile_evicting(observed(two, *pods, unreachable_nodes={"n1": T0}, now=T0 + 9999), SETTINGS)
     assert (result.status, result.requeue_at) == (None, None)
 
 
@@ -200,4 +208,4 @@ def test_a_job_whose_spec_cannot_be_read_has_the_usual_grace_period() -> None:
         unreachable_nodes={"n1": T0},
         problem="spec.gpu: is required",
     )
-    assert reconcile_evicting(o).requeue_at == T0 + 50 + 30 + 60
+    assert reconcile_evicting(o, SETTINGS).requeue_at == T0 + 50 + 30 + 60

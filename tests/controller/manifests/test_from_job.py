@@ -23,6 +23,15 @@ def test_what_a_job_says_of_its_servers_reaches_their_pods() -> None:
     assert contract_of(made, 0, SETTINGS).platform == {"parameterServer": {"update": "Asynchronous"}}
 
 
+def test_the_administrators_limit_is_the_grace_period_of_pod_and_program() -> None:
+    job = parse_job(job_document(gracePeriod="24h"))
+    status = from_placement(placement_on(("n1", 1)), admitted_at=0, isolation=Isolation.NONE)
+    bounded = SETTINGS.model_copy(update={"max_grace_period_s": 90})
+    made = attempt_of(job, TrainingJobStatus(attempts=1, placement=status), to_placement(status), {}, bounded)
+    assert pod(made, 0, bounded, REAL)["spec"]["terminationGracePeriodSeconds"] == 90
+    assert contract_of(made, 0, bounded).grace_s == 90
+
+
 def test_a_document_with_everything_reaches_the_pod() -> None:
     document = job_document(
         runtime={

@@ -11,7 +11,7 @@ from cotenant.api.resources.object_meta import ObjectMeta
 from cotenant.api.resources.runtime import Resources, Runtime
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.volumes import ClaimSource
-from cotenant.api.scalars.amounts import Delay, DeviceMemory, Duration, Fraction
+from cotenant.api.scalars.amounts import Delay, DeviceMemory, Duration, Fraction, GracePeriod
 from cotenant.api.scalars.fields import Bool, Int, Label, LabelValue, ObjectName, Str, bounded, cel_text, whole
 from cotenant.api.validation.rules import Model, Rule, TransitionRule
 from cotenant.core.model.objects import Sharing, TopologyMode
@@ -142,8 +142,9 @@ class TrainingJobSpec(Model):
     """The job is ended as failed when it has run this long, evictions not counted."""
     idle_timeout: Duration | None = None
     """The job is ended as failed when it makes no step and its GPUs do nothing for this long."""
-    grace_period: Duration = 30
-    """Time to save a checkpoint when the job has to leave."""
+    grace_period: GracePeriod = 30
+    """Time to save a checkpoint when the job has to leave. Where it is more than the cluster allows (10m, unless the
+    administrator set another limit), the job has that."""
     checkpoint: Checkpoint | None = None
     retries: Annotated[int, *whole(0, 100)] = 0
     """How often it is started again after a fault of its own. Faults of the platform and evictions do not count."""

@@ -97,6 +97,7 @@ def _text_amount(
 
 
 LONGEST_S = quantities.parse_duration("8760h")
+LONGEST_GRACE_S = quantities.parse_duration("24h")
 _DURATION = 'must be a time such as "90s", "15m" or "2h30m"'
 
 CpuAmount: TypeAlias = Annotated[int, *_decimal("1024", of="CPUs", show=quantities.show_cpu)]
@@ -137,6 +138,18 @@ Duration: TypeAlias = Annotated[
     ),
 ]
 """Seconds, at least one."""
+GracePeriod: TypeAlias = Annotated[
+    int,
+    *_text_amount(
+        quantities.parse_duration,
+        quantities.show_duration,
+        rule=f"size(self) > 0 && self.matches({cel_text(quantities.DURATION)}) && duration(self) > duration('0s')"
+        " && duration(self) <= duration('24h')",
+        message=f"{_DURATION}, longer than 0s and at most 24h; the administrator may allow less",
+        fits=lambda seconds: 0 < seconds <= LONGEST_GRACE_S,
+    ),
+]
+"""Seconds, at least one: what a job may ask for before the cluster's own limit."""
 Delay: TypeAlias = Annotated[
     int,
     *_text_amount(

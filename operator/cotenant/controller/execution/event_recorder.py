@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from cotenant import names
 from cotenant.controller.client.kube import EVENTS, Document, FencedError, Kube, UnreachableError
-from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.telemetry.metrics import Metrics
 
@@ -33,12 +33,12 @@ class EventRecorder:
         self._queue: asyncio.Queue[Document] = asyncio.Queue(QUEUE_LENGTH_MAX)
         self._disabled = not per_second
 
-    def record(self, record: JobRecord, event: EventToRecord) -> None:
+    def record(self, job: JobRecord | JobId, event: EventToRecord) -> None:
         """Queue it; never waits."""
         if self._disabled:
             return
         try:
-            self._queue.put_nowait(kubernetes_event(record, event, self._identity, datetime.now(UTC)))
+            self._queue.put_nowait(kubernetes_event(job, event, self._identity, datetime.now(UTC)))
         except asyncio.QueueFull:
             self._metrics.events_dropped.inc()
 
@@ -56,11 +56,11 @@ class EventRecorder:
             await asyncio.sleep(max(0.0, self._pause - (time.monotonic() - started)))
 
 
-def kubernetes_event(record: JobRecord, event: EventToRecord, identity: str, now: datetime) -> Document:
+def kubernetes_event(job: JobRecord | JobId, event: EventToRecord, identity: str, now: datetime) -> Document:
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": f"{record.name}.{uuid.uuid4().hex[:16]}", "namespace": record.namespace},
+        "metadata": {"name": f"{job.name}.{uuid.uuid4().hex[:16]}", "namespace": job.namespace},
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": CONTROLLER,
         "reportingInstance": identity[:128],
@@ -69,9 +69,9 @@ def kubernetes_event(record: JobRecord, event: EventToRecord, identity: str, now
         "regarding": {
             "apiVersion": names.API_VERSION,
             "kind": "TrainingJob",
-            "namespace": record.namespace,
-            "name": record.name,
-            "uid": record.uid,
+            "namespace": job.namespace,
+            "name": job.name,
+            "uid": job.uid,
         },
         "note": event.message
         if len(event.message) <= MESSAGE_CHARS_MAX

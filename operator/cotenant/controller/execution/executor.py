@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.api.scalars.quantities import show_duration
 from cotenant.controller.client.kube import (
     TRAINING_JOBS,
     FencedError,
@@ -32,6 +33,7 @@ from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.observation import EventToRecord, ReconcileResult
+from cotenant.controller.lifecycle.pod_deletion import effective_grace_s
 from cotenant.controller.reports.slow_gpus import slow_gpu_notice
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.formatting import counted
@@ -43,6 +45,9 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 """Pause before something that did not work is tried again."""
+
+REFUSED_PAUSE_S = 30.0
+"""Pause before a deletion is tried again that the API server does not allow: an admission policy stands against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,8 @@ class Executor:
                 return _retry()
             if result.event is not None:
                 self.event_recorder.record(record, result.event)
-        await self.pod_deleter.delete(result.delete_pods)
+        if refused := await self._delete_pods(record.id, result, self.pod_deleter.carry_out(result)):
+            return refused
         if result.create_pods:
             return await self._create_pods(record)
         if result.delete_job:
@@ -81,7 +87,7 @@ class Executor:
         """Commit the placement; only then make the pods."""
         now = time.time()
         # 1. The status that hands the GPUs out.
-        message = _admission_message(action.placement, self.cache.nodes.gpu_nodes)
+        message = _admission_message(action.placement, self.cache.nodes.gpu_nodes) + self._cut_grace(record)
         isolation = self.cluster.nodes.isolation_level(action.placement)
         status = status_transitions.admitted(record.observed_status, action.placement, isolation, message, now,
                                              servers=record.servers)  # fmt: skip
@@ -95,6 +101,15 @@ class Executor:
             self.metrics.waited.labels(record.job.spec.queue).observe(max(0.0, waited_s))
         # 3. The pods.
         return await self._create_pods(committed)
+
+    def _cut_grace(self, record: JobRecord) -> str:
+        """Notice that the job has less time to leave than it asked for; empty where it has all of it."""
+        asked = record.job.spec.grace_period if record.job else 0
+        effective = effective_grace_s(asked, self.pod_creator.settings)
+        if effective == asked:
+            return ""
+        cut = f"its gracePeriod of {show_duration(asked)} is cut to {show_duration(effective)}"
+        return f"; {cut}, the most in this cluster"
 
     async def evict(self, record: JobRecord, action: Evict) -> ExecutionResult:
         """Write the eviction down, then end the pods."""
@@ -132,10 +147,10 @@ class Executor:
             self.event_recorder.record(record, event)
         return ExecutionResult()
 
-    async def delete_orphans(self, job: JobId) -> ExecutionResult:
+    async def delete_orphans(self, job: JobId, result: ReconcileResult) -> ExecutionResult:
         """End the pods of a job that is gone."""
-        await self.pod_deleter.delete_orphans(job)
-        return ExecutionResult()
+        refused = await self._delete_pods(job, result, self.pod_deleter.delete_orphans(job, result))
+        return refused or ExecutionResult(result.requeue_at)
 
     async def resolve_uncertain(self, record: JobRecord, action: Action) -> ExecutionResult:
         """Find out what became of an uncertain commit. What was written is in the cache then, which is synced before
@@ -196,6 +211,17 @@ class Executor:
             self.cache.put(TRAINING_JOBS, fresh.document)
         elif fresh.outcome is Outcome.MISSING:
             self.cache.remove(TRAINING_JOBS, record.namespace, record.name, record.uid)
+        return None
+
+    async def _delete_pods(
+        self, job: JobId, result: ReconcileResult, deletions: Awaitable[str]
+    ) -> ExecutionResult | None:
+        """Delete, and record what was asked for again; the pause after a refusal, None where there was none."""
+        if refusal := await deletions:
+            self.event_recorder.record(job, EventToRecord(reason="DeletionRefused", message=refusal, warning=True))
+            return ExecutionResult(time.time() + REFUSED_PAUSE_S)
+        for again in result.forced_deletions:
+            self.event_recorder.record(job, again.event)
         return None
 
     async def _create_pods(self, record: JobRecord) -> ExecutionResult:

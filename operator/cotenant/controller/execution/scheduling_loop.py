@@ -24,7 +24,7 @@ from cotenant.controller.execution.work_queue import WorkQueue
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobId, JobRecord
-from cotenant.controller.lifecycle.reconcile import reconcile
+from cotenant.controller.lifecycle.reconcile import reconcile, reconcile_orphans
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import HOLDING, Phase
@@ -136,11 +136,14 @@ class SchedulingLoop:
         record = self.cache.job(job)
         # 1. A job that is gone, or is another one of the same name: its pods go too.
         if record is None:
-            pods = self.cache.pods_of(job).values()
-            if any(not pod.deleting for pod in pods):
-                self._start_write(job, self.executor.delete_orphans(job))
+            pods = tuple(self.cache.pods_of(job).values())
+            of_orphans = reconcile_orphans(pods, now, self.settings)
+            if of_orphans.acts:
+                self._start_write(job, self.executor.delete_orphans(job, of_orphans))
                 return
             self._queue.done(job)
+            if of_orphans.requeue_at is not None:
+                self._queue.add_after(job, of_orphans.requeue_at)
             if not pods:
                 self.memories.drop(job)
             return

@@ -33,6 +33,15 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionRequest:
+    """Deletion of a pod as the API server keeps it, whoever asked for it."""
+
+    asked_at: float
+    """Of the first request, in Unix seconds: later ones can only shorten its grace period."""
+    grace_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodRecord:
     """One pod. What matters most is `held`: whether its GPUs may be in use."""
 
@@ -49,6 +58,9 @@ class PodRecord:
     ready: bool = False
     ip: str = ""
     deleting: bool = False
+    deletion: DeletionRequest | None = None
+    grace_s: int = 30
+    """Its own grace period, of its spec: no one can change it."""
     disruption: Disruption | None = None
     """The cause that asks it to leave, the operator included."""
     exit: Exit | None = None
@@ -63,8 +75,10 @@ class PodRecord:
 
     @property
     def held(self) -> bool:
-        """Its processes may still run, and its GPUs are in use."""
-        return self.exit is None
+        """Its processes may still run, and its GPUs are in use. One that is deleted before it has a node never gets
+        one, however long a finalizer keeps it.
+        """
+        return self.exit is None and bool(self.node or not self.deleting)
 
     def is_of(self, attempt: int) -> bool:
         return self.worker is not None and self.worker.attempt == attempt
@@ -105,6 +119,8 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
         ip=status.get("podIP", ""),
         deleting="deletionTimestamp" in metadata,
+        deletion=_deletion(metadata),
+        grace_s=spec.get("terminationGracePeriodSeconds", 30),
         disruption=disruption_of(document),
         exit=_exit(status, container),
         waiting=_waiting(status, container),
@@ -112,6 +128,13 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
         cpu_milli=cpu_milli,
         memory_mib=memory_mib,
     )
+
+
+def _deletion(metadata: Mapping[str, Any]) -> DeletionRequest | None:
+    if "deletionTimestamp" not in metadata:
+        return None
+    grace_s = metadata.get("deletionGracePeriodSeconds") or 0
+    return DeletionRequest(asked_at=unix(metadata["deletionTimestamp"]) - grace_s, grace_s=grace_s)
 
 
 def _container_status(status: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from cotenant.controller.lifecycle import (
 )
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, Undecided
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
+from cotenant.controller.lifecycle.pod_deletion import is_unconfirmed
 from cotenant.controller.lifecycle.termination import Ending, Eviction, terminate
 from cotenant.controller.settings import Settings
 from cotenant.core.model.formatting import counted
@@ -54,8 +55,9 @@ def _starting(o: Observation) -> ReconcileResult:
         )
         return ReconcileResult(status=changed, event=EventToRecord(reason="Running", message=message))
     gang = o.gang
-    # After a resize the pods of the attempt before must be gone; those on a dead node are not waited for.
-    crowded = any(pod.held and pod.node not in o.unreachable_nodes for pod in o.pods if pod not in gang.values())
+    # After a resize the pods of the attempt before must be gone; those that their node does not end are not waited for.
+    earlier = [pod for pod in o.pods if pod.held and pod not in gang.values()]
+    crowded = any(pod.node not in o.unreachable_nodes and not is_unconfirmed(o, pod) for pod in earlier)
     create = len(gang) < o.size and not crowded and not isinstance(o.end, Undecided)
     result = ReconcileResult(create_pods=create, delete_pods=o.strays)
     obstacle = start_obstacles.first(o)

@@ -148,6 +148,15 @@ class EventToRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForcedDeletion:
+    """Pods that were asked to end already, to be asked again with this grace period, and the Event that reports it."""
+
+    pods: tuple[PodRecord, ...]
+    grace_s: int
+    event: EventToRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileResult:
     """One write of the status, and what follows from it."""
 
@@ -155,6 +164,7 @@ class ReconcileResult:
     """None: nothing to write."""
     event: EventToRecord | None = None
     delete_pods: tuple[PodRecord, ...] = ()
+    forced_deletions: tuple[ForcedDeletion, ...] = ()
     create_pods: bool = False
     """Pods of the placement are missing."""
     delete_job: bool = False
@@ -164,4 +174,5 @@ class ReconcileResult:
     @property
     def acts(self) -> bool:
         """There is something to write, to delete or to make."""
-        return self.status is not None or bool(self.delete_pods) or self.create_pods or self.delete_job
+        deletes = bool(self.delete_pods or self.forced_deletions) or self.delete_job
+        return self.status is not None or deletes or self.create_pods

@@ -8,15 +8,29 @@ the same result from the same documents.
 from __future__ import annotations
 
 from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.admitted import reconcile_admitted
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
+from cotenant.controller.lifecycle.pod_deletion import pods_to_end, with_forced_deletions
 from cotenant.controller.lifecycle.termination import SUSPENDED_MESSAGE, reconcile_evicting
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import HOLDING, TERMINAL, LifecycleEvent, Phase
 
 
 def reconcile(o: Observation, settings: Settings) -> ReconcileResult:
+    """The next step of the job by its phase, and of pods that were asked to end, whatever its phase."""
+    return with_forced_deletions(o, _reconcile_phase(o, settings), settings)
+
+
+def reconcile_orphans(pods: tuple[PodRecord, ...], now: float, settings: Settings) -> ReconcileResult:
+    """The next step of pods whose job is gone."""
+    to_end = pods_to_end(pods, now, settings)
+    asked = tuple(pod for pod in pods if not pod.deleting)
+    return ReconcileResult(delete_pods=asked, forced_deletions=to_end.forced, requeue_at=to_end.next_at)
+
+
+def _reconcile_phase(o: Observation, settings: Settings) -> ReconcileResult:
     # 1. A job that is being deleted: nothing more is written, and nothing is made that would hold its end up.
     if o.record.deleting:
         return ReconcileResult(delete_pods=o.stoppable)
@@ -25,7 +39,7 @@ def reconcile(o: Observation, settings: Settings) -> ReconcileResult:
         return _reconcile_finished(o)
     # 3. Asked to leave: it holds its GPUs until its last pod is gone.
     if o.phase is Phase.EVICTING:
-        return reconcile_evicting(o)
+        return reconcile_evicting(o, settings)
     # 4. Starting or running.
     if o.phase in HOLDING:
         return reconcile_admitted(o, settings)

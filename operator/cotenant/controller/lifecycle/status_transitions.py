@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from cotenant.api.conversion.to_core import from_placement, unix_seconds
 from cotenant.api.resources.trainingjob_status import (
@@ -23,6 +23,9 @@ from cotenant.api.resources.trainingjob_status import (
 from cotenant.core.model.lifecycle import HOLDING, LifecycleEvent, Phase, next_phase
 from cotenant.core.model.objects import Placement
 from cotenant.core.model.plan import Verdict
+
+OVERDUE: Final = "TerminationOverdue"
+"""Condition: pods that were asked to end are there beyond their time. It does not follow from the phase."""
 
 
 class UnexpectedEventError(RuntimeError):
@@ -47,7 +50,7 @@ def explained(status: TrainingJobStatus, *, reason: str, message: str, now: floa
 
 
 def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
-    """Conditions of the phase, for `kubectl wait` and for tools, each with the time since when."""
+    """Conditions of the phase and the one kept beside them, for `kubectl wait` and tools, each with since when."""
     phase = Phase(status.phase or Phase.PENDING)
     truths = {"Admitted": phase in HOLDING, "Running": phase is Phase.RUNNING}
     before = {condition.type: condition for condition in status.conditions}
@@ -72,7 +75,7 @@ def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
                 observed_generation=status.observed_generation,
             )
         )
-    return tuple(made)
+    return (*made, *(condition for condition in status.conditions if condition.type == OVERDUE))
 
 
 def admitted(

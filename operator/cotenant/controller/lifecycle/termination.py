@@ -11,7 +11,9 @@ from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
+from cotenant.controller.lifecycle.pod_deletion import effective_grace_s, is_unconfirmed, named
 from cotenant.controller.lifecycle.progress import final_progress
+from cotenant.controller.settings import Settings
 from cotenant.core.model.formatting import counted
 from cotenant.core.model.lifecycle import LifecycleEvent
 
@@ -77,19 +79,26 @@ def terminate(o: Observation, ending: Ending) -> ReconcileResult:
     return ReconcileResult(status=changed, delete_pods=o.stoppable, event=event)
 
 
-def reconcile_evicting(o: Observation) -> ReconcileResult:
-    """Wait for the last pod to be gone; pods on a dead node are not waited for, only their GPUs stay taken."""
+def reconcile_evicting(o: Observation, settings: Settings) -> ReconcileResult:
+    """Wait for the last pod to be gone; pods that their node does not end are not waited for, only their GPUs stay
+    taken.
+    """
     held = [pod for pod in o.pods if pod.held]
     asked_at = (unix_seconds(o.status.eviction.at) if o.status.eviction else None) or o.now
-    grace_s = o.spec.grace_period if o.spec else GRACE_S
+    grace_s = effective_grace_s(o.spec.grace_period if o.spec else GRACE_S, settings)
     unreachable_at = asked_at + grace_s + UNREACHABLE_S
-    stuck = bool(held) and all(pod.node in o.unreachable_nodes for pod in held)
-    if held and not (stuck and o.now >= unreachable_at):
-        return ReconcileResult(delete_pods=o.stoppable, requeue_at=unreachable_at if stuck else None)
+    silent = [pod for pod in held if pod.node in o.unreachable_nodes]
+    given_up = [pod for pod in held if is_unconfirmed(o, pod) or (pod in silent and o.now >= unreachable_at)]
+    if len(given_up) < len(held):
+        waits_for_node = bool(silent) and o.now < unreachable_at
+        return ReconcileResult(delete_pods=o.stoppable, requeue_at=unreachable_at if waits_for_node else None)
     end = o.end
     if isinstance(end, AttemptEnd) and end.outcome is AttemptOutcome.COMPLETED and len(o.gang) == o.size:
         return terminate(o, completion(o, end))
-    event = EventToRecord(reason="Requeued", message="the job waits again")
+    message = "the job waits again"
+    if given_up:
+        message += f"; {named(given_up)} may still run: its GPUs stay taken until its node reports that it has ended"
+    event = EventToRecord(reason="Requeued", message=message, warning=bool(given_up))
     return ReconcileResult(status=_released(o, o.status), event=event)
 
 
