@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cotenant.core import schedule
-from cotenant.core.model.plan import Reason
+from cotenant.core.explain.pending_reason import waiting_for_eviction
+from cotenant.core.model.plan import Reason, Refusal
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
 RED = make_queue("red", guaranteed=8, limit=8)
@@ -56,3 +59,21 @@ def test_gpus_whose_nodes_lack_cpu_are_named_with_what_one_worker_asks() -> None
         "memory (one worker asks 4.5 CPUs and 2048 MiB)."
     )
     assert dict(verdict.evidence) == {"asked": 1, "available": 0, "cpu_milli": 4_500, "memory_mib": 2_048}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "named"),
+    [
+        (("n1",), "n1"),
+        (("n1", "n2", "n3"), "n1, n2, n3"),
+        (("n1", "n2", "n3", "n4", "n5"), "n1, n2, n3 and 2 more"),
+    ],
+)
+def test_room_that_is_being_made_is_named_by_three_nodes_and_a_number(nodes: tuple[str, ...], named: str) -> None:
+    placement = make_placement(*((node, [[0]]) for node in nodes))
+
+    assert waiting_for_eviction(placement) == Refusal(
+        reason=Reason.WAITING_FOR_EVICTION,
+        message=f"Room is being made on {named}; it starts as soon as those who were asked to leave are gone.",
+        evidence=(("nodes", named),),
+    )

@@ -47,6 +47,19 @@ def test_a_gang_is_spread_over_zones_as_their_lines_allow() -> None:
     assert too_many.verdicts["red/gang"].reason == Reason.EXCEEDS_LIMIT
 
 
+def test_a_user_may_hold_all_of_the_limit_and_not_a_thousandth_more() -> None:
+    queue = replace(make_queue("red", guaranteed=4), user_limit=1_000)
+    jobs = [
+        make_job("a", user="ann", at=1),
+        make_job("b", user="bob", milli=999, at=2),
+        make_job("c", user="bob", milli=2, at=3),
+    ]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=[queue], jobs=jobs))
+
+    assert admitted(plan) == ["red/a", "red/b"]
+
+
 def test_a_user_has_a_limit_of_his_own() -> None:
     queue = replace(make_queue("red", guaranteed=4), user_limit=1_500)
     jobs = [

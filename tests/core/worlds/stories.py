@@ -15,6 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
+from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import (
     GpuRequest,
     Job,
@@ -27,6 +30,9 @@ from cotenant.core.model.objects import (
     TopologyMode,
 )
 from cotenant.core.model.plan import Action, Admit, Plan, Resize, Verdict
+from cotenant.core.placement.packing.value_tables import ValueTables
+from cotenant.core.placement.packing.workload_mix import WorkloadMix
+from cotenant.core.placement.shapes import worker_shape
 from cotenant.core.policy import Policy
 from cotenant.core.state.facts import NodeGone, NodeObserved
 from cotenant.testing import ToyCluster, make_node
@@ -80,6 +86,21 @@ def story(seed: int) -> Iterator[str]:
     yield from (
         f"past {past.queue} {past.milli_seconds:.0f} {past.half_life_s:g}" for past in toy.snapshot().usage_history
     )
+
+
+def _mix(draw: Draw, inventory: Inventory) -> Iterator[str]:
+    """What placement would believe to come next after sixty jobs, of which some are alike."""
+    demands = [
+        (
+            replace(worker_shape(_job(draw, index, [TenantQueue(name="q")], 0.0)), host_mib=draw.one((0, 64))),
+            draw.one((1.0, 1.0, 40.0)),
+        )
+        for index in range(60)
+    ]
+    mix = WorkloadMix.of(demands, inventory)
+    yield f"even {ValueTables(mix, inventory, np.array([0.0, 70.0])).even}"
+    yield from (f"mix {shape} {weight}" for shape, weight in zip(mix.shapes, mix.weight.tolist(), strict=True))
+    yield from (f"part {part} {weight}" for part, weight in zip(mix.parts, mix.part_weight, strict=True))
 
 
 def digest(seed: int) -> str:
