@@ -1,6 +1,9 @@
 """What operator and pod tell each other: each document is read as it was written, and what is none is refused."""
 
+import base64
 import json
+import re
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +21,7 @@ from cotenant.contract import (
     RankGrant,
     Termination,
 )
+from tests.support.well_formed import well_formed
 
 GPU = GpuGrant("GPU-1", 40960, 500, whole=False, simulated=True)
 CONTRACT = Contract(
@@ -89,6 +93,73 @@ def test_what_is_no_contract_is_refused_with_the_place(text: str, message: str) 
         Contract.from_environment({"COTENANT_CONTRACT": text} if text else {})
 
 
+def changed(path: str, value: Any) -> str:
+    """The contract with one value changed, by a dotted path."""
+    document = json.loads(CONTRACT.to_json())
+    *parents, last = path.split(".")
+    place = document
+    for part in parents:
+        place = place[int(part) if isinstance(place, list) else part]
+    place[last] = value
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("node_rank", "x", "'node_rank' must be a whole number from 0 to 9007199254740991, not \"x\""),
+        ("node_rank", -1, "'node_rank' must be a whole number from 0 to 9007199254740991, not -1"),
+        ("attempt", 1.5, "'attempt' must be a whole number from 0 to 9007199254740991, not 1.5"),
+        ("pods", {"a": 1}, "'pods' must be a list of objects, not an object"),
+        ("pods", [None], "pods[0] is not an object"),
+        ("pods.0.ranks", 7, "'ranks' of pods[0] must be a list of objects, not 7"),
+        ("pods.0.ranks.1.gpus.0.memory_mib", "1", "'memory_mib' of pods[0].ranks[1].gpus[0] must be a whole number"),
+        ("pods.0.ranks.1.gpus.0.memory_mib", None, "'memory_mib' of pods[0].ranks[1].gpus[0] must be a whole number"),
+        ("pods.0.ranks.1.gpus.0.uuid", "\x1b[2J", "'uuid' of pods[0].ranks[1].gpus[0] must be the UUID of a GPU"),
+        ("pods.0.ranks.1.gpus.0.whole", 1, "'whole' of pods[0].ranks[1].gpus[0] must be true or false, not 1"),
+        ("pods.0.ranks.1.gpus.0.more", 1, "unexpected keyword argument 'more' of pods[0].ranks[1].gpus[0]"),
+        ("command", "python train.py", "'command' must be a list of texts, not \"python train.py\""),
+        ("command", [1], "'command' must be a list of texts, not a list"),
+        ("checkpoint", "/c", "checkpoint is not an object"),
+        ("checkpoint.interval_s", 1e300, "'interval_s' of checkpoint must be a whole number"),
+        ("platform", [], "'platform' must be an object, not a list"),
+        ("servers", {}, "'servers' must be a list of texts, not an object"),
+        ("job", None, "'job' must be a text, not null"),
+    ],
+    ids=ascii,
+)
+def test_a_contract_with_one_wrong_value_is_refused_with_its_place(path: str, value: Any, message: str) -> None:
+    with pytest.raises(ContractError, match=f"^COTENANT_CONTRACT: {re.escape(message)}"):
+        Contract.from_json(changed(path, value))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 50_000, "nests more than 16 deep"),
+        ('{"version": ' + "1" * 5000 + "}", "holds a number of more than 32 digits"),
+        (
+            "zlib:" + base64.b64encode(zlib.compress(bytes(64 << 20))).decode(),
+            "cannot be unpacked: unpacks to more than",
+        ),
+        ("zlib:" + base64.b64encode(zlib.compress(b"\xff")).decode(), "cannot be unpacked: 'utf-8' codec can't"),
+        ("zlib:\u00e9", "cannot be unpacked: string argument should contain only ASCII"),
+    ],
+    ids=["deep", "digits", "bomb", "bytes", "letters"],
+)
+def test_a_contract_that_costs_too_much_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ContractError, match=f"^COTENANT_CONTRACT {message}"):
+        Contract.from_environment({"COTENANT_CONTRACT": text})
+
+
+def test_the_contract_of_the_largest_job_is_read() -> None:
+    pods = tuple(
+        PodGrant(f"train-{n}.train", tuple(RankGrant(8 * n + k, (GPU,)) for k in range(8))) for n in range(1250)
+    )
+    document = replace(CONTRACT, pods=pods, servers=())
+    assert Contract.from_environment(document.to_environment()) == document
+
+
 @pytest.mark.parametrize(("node_rank", "server"), [(0, None), (1, None), (2, 0), (3, 1)])
 def test_pods_behind_those_of_the_ranks_are_parameter_servers(node_rank: int, server: int | None) -> None:
     assert replace(CONTRACT, node_rank=node_rank).server == server
@@ -130,10 +201,10 @@ def test_a_termination_is_read_as_it_was_written_whoever_wrote_it() -> None:
 
 def test_a_termination_that_is_too_long_loses_its_oldest_lines_first_and_then_the_end_of_its_message() -> None:
     lines = tuple(f"{number:04d} {'x' * 90}" for number in range(60))
-    read = Termination.from_json(ended(message="short", tail=lines).to_json())
+    read = well_formed(Termination.from_json(ended(message="short", tail=lines).to_json()))
     assert (read.message, read.tail) == ("short", lines[-len(read.tail) :])
     assert 3800 < len(read.to_json()) <= 4000
     text = ended(message="ü" * 4000, tail=lines).to_json()
-    read = Termination.from_json(text)
+    read = well_formed(Termination.from_json(text))
     assert len(text) <= 4000
     assert (read.tail, set(read.message)) == ((), {"ü"})

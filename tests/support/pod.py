@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.contract import Progress, Termination
+from tests.support.well_formed import well_formed
 
 _FETCH = "import sys,urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1],timeout=3).read().decode())"
 
@@ -48,7 +49,7 @@ class Pod:
         return bool((self.directory / "termination").read_text())
 
     def termination(self) -> Termination:
-        return Termination.from_json((self.directory / "termination").read_text())
+        return well_formed(Termination.from_json((self.directory / "termination").read_text()))
 
     def get(self, path: str) -> str:
         url = f"http://10.77.0.{self.index + 1}:8099{path}"
@@ -56,7 +57,7 @@ class Pod:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
 
     def progress(self) -> Progress:
-        return Progress.from_json(self.get("/progress"))
+        return well_formed(Progress.from_json(self.get("/progress")))
 
     def rank_process(self, rank: int) -> int:
         """Host pid of a rank that was started warm."""

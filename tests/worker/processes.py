@@ -15,6 +15,7 @@ from typing import Any
 
 from cotenant.contract import Contract, Progress, Termination
 from tests.support.pod_sandbox import contract
+from tests.support.well_formed import well_formed
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -27,7 +28,11 @@ class Started:
 
     def finish(self, deadline_s: float = 30) -> tuple[int, str, Termination]:
         log, _ = self.process.communicate(timeout=deadline_s)
-        return self.process.returncode, log, Termination.from_json((self.directory / "termination").read_text())
+        return (
+            self.process.returncode,
+            log,
+            well_formed(Termination.from_json((self.directory / "termination").read_text())),
+        )
 
     def get(self, path: str) -> str:
         with urllib.request.urlopen(f"http://{self.address}:8099{path}", timeout=5) as answer:
@@ -35,7 +40,7 @@ class Started:
         return text
 
     def progress(self) -> Progress:
-        return Progress.from_json(self.get("/progress"))
+        return well_formed(Progress.from_json(self.get("/progress")))
 
 
 def address_of_its_own() -> str:

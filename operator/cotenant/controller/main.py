@@ -69,6 +69,7 @@ class Operator:
             self.memories,
             metrics,
             SlowGpus(self.kube, self.cache, self.memories),
+            is_leader=is_leader,
             every_s=settings.progress_s,
         )
         self.queue_status_writer = QueueStatusWriter(

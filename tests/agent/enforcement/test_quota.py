@@ -1,5 +1,7 @@
 """Grants from contracts, and the watch: three polls over quota × 1.05 make a violation."""
 
+import base64
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +11,21 @@ from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
 from cotenant_agent.enforcement.quota import Excess, PodGpu, PodQuota, QuotaViolation, evaluate, grant_of
 
 HELD = PodGpu("pod-1", "GPU-a")
+WHOLE = Contract(
+    job="a",
+    namespace="red",
+    uid="u",
+    attempt=1,
+    node_rank=0,
+    pods=(PodGrant("a-0", (RankGrant(0, (GpuGrant("GPU-a", 1000, 500, whole=False),)),)),),
+    mode="command",
+    command=("true",),
+).to_json()
+
+
+def pod_with(contract: str) -> dict[str, Any]:
+    container = {"name": "worker", "env": [{"name": "COTENANT_CONTRACT", "value": contract}]}
+    return {"metadata": {"uid": "pod-1", "namespace": "red", "name": "a-1-0"}, "spec": {"containers": [container]}}
 
 
 def grant(quota: int = 1000) -> dict[str, PodQuota]:
@@ -111,3 +128,28 @@ def test_the_grant_is_the_sum_of_the_ranks_of_this_pod() -> None:
 )
 def test_a_pod_whose_contract_cannot_be_read_has_no_grant(env: list[dict[str, Any]]) -> None:
     assert grant_of(pod(env)) is None
+
+
+@pytest.mark.parametrize(
+    "contract",
+    [
+        "[" * 50_000,
+        '{"version": 1, "pods": [{"host": "a", "ranks": [{"rank": 0, "gpus": [{"uuid": [], "memory_mib": "x"}]}]}]}',
+        WHOLE.replace('"node_rank":0', '"node_rank":"0"'),
+        WHOLE.replace('"node_rank":0', '"node_rank":-1'),
+        WHOLE.replace('"node_rank":0', '"node_rank":1e3'),
+        WHOLE.replace('"memory_mib":1000', '"memory_mib":"1000"'),
+        WHOLE.replace('"memory_mib":1000', '"memory_mib":null'),
+        WHOLE.replace('"memory_mib":1000', '"memory_mib":' + "9" * 5000),
+        WHOLE.replace('"GPU-a"', '["GPU-a"]'),
+        WHOLE.replace('"ranks":[', '"ranks":["x",'),
+        "zlib:AAAA",
+        "zlib:" + base64.b64encode(zlib.compress(b"\xff\xfe")).decode(),
+        "zlib:" + base64.b64encode(zlib.compress(bytes(64 << 20))).decode(),
+        "\ud800",
+    ],
+    ids=lambda text: text[:60] if text.startswith("[") else ascii(text)[-40:],
+)
+def test_a_contract_that_somebody_broke_grants_nothing_and_ends_nothing(contract: str) -> None:
+    assert grant_of(pod_with(WHOLE)) is not None
+    assert grant_of(pod_with(contract)) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cotenant import contract
+from cotenant import contract, names
 from cotenant.controller.informers.pod_record import DeletionRequest, Exit, read_pod
 from tests.controller.builders import exited, pod_document, terminated
 
@@ -79,3 +79,34 @@ def test_how_a_pod_ended(status: dict[str, Any], expected: Exit | None) -> None:
 )
 def test_why_a_pod_does_not_start(status: dict[str, Any], waiting: str) -> None:
     assert read_pod(pod_document(status={"phase": "Pending"} | status)).waiting == waiting
+
+
+def ended_with(message: str) -> dict[str, Any]:
+    state = {"exitCode": 3, "reason": "Error", "message": message, "finishedAt": "2026-01-01T00:00:30Z"}
+    return {"phase": "Failed", "containerStatuses": [{"name": names.CONTAINER, "state": {"terminated": state}}]}
+
+
+@pytest.mark.parametrize(
+    ("message", "quoted"),
+    [
+        ("[" * 4090, "its termination message nests more than 4 deep"),
+        ('{"tail": [1', "its termination message is not JSON: Expecting ',' delimiter: line 1 column 12 (char 11)"),
+        ("[]", "its termination message is not an object"),
+        ("runc: no such file \x1b[2J\u202e", "runc: no such file \\x1b[2J\\u202e"),
+        ("x" * 4000, "x" * 999 + "…"),
+    ],
+    ids=lambda text: text[:12],
+)
+@pytest.mark.parametrize("foreign", [False, True], ids=["a pod of ours", "a pod of somebody else"])
+def test_a_message_that_no_launcher_wrote_is_quoted_as_plain_text(message: str, quoted: str, foreign: bool) -> None:
+    document = pod_document(status=ended_with(message))
+    if foreign:
+        document["spec"]["containers"][0]["env"] = []
+    assert read_pod(document).exit == Exit(code=3, reason="Error", at=1767225630.0, runtime_message=quoted)
+
+
+def test_the_address_of_a_pod_in_the_network_of_its_node_is_not_its_own() -> None:
+    document = pod_document(status={"phase": "Running", "podIP": "10.0.0.7"})
+    assert read_pod(document).ip == "10.0.0.7"
+    document["spec"]["hostNetwork"] = True
+    assert read_pod(document).ip == ""

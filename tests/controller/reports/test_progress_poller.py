@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
+from itertools import count
+from typing import Any
 
-import aiohttp
 import pytest
-from aiohttp import web
 
-from cotenant import contract, names
+from cotenant import contract
 from cotenant.api.conversion.to_core import from_placement
 from cotenant.api.resources.trainingjob_status import Isolation
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS
@@ -28,15 +26,26 @@ ANSWER = contract.Progress(state="training", step=7)
 
 
 class Poller:
-    """A poller over one running job, whose rank 0 gives these answers one after the other: an int is a status code."""
+    """A poller over one running job, whose rank 0 gives these answers one after the other; None: nobody answers."""
 
-    def __init__(self, *answers: contract.Progress | int) -> None:
+    def __init__(self, *answers: contract.Progress | contract.Malformed | bytes | None, leads: bool = True) -> None:
         self.answers = list(answers)
+        self.leads = leads
+        self.asked: list[str] = []
+        self.versions = count(20)
         self.metrics = Metrics()
         self.memories = JobMemories()
         self.cache = ObjectCache()
         slow_gpus = SlowGpus(FakeKube(), self.cache, self.memories)
-        self.poller = ProgressPoller(self.cache, self.memories, self.metrics, slow_gpus, every_s=5.0)
+        self.poller = ProgressPoller(
+            self.cache,
+            self.memories,
+            self.metrics,
+            slow_gpus,
+            is_leader=lambda: self.leads,
+            every_s=5.0,
+            ask=self.answer,
+        )
         self.put_job(version=5)
         self.cache.pop_changes()
 
@@ -45,31 +54,30 @@ class Poller:
         document = job_document(status={"phase": phase, "attempts": 1, "placement": placement})
         document["metadata"]["resourceVersion"] = str(version)
         self.cache.put(TRAINING_JOBS, document)
-        self.cache.put(PODS, pod_document(0, status={"phase": "Running", "podIP": "127.0.0.1"}))
+        self.put_pod()
 
-    async def respond(self, _: web.Request) -> web.Response:
+    def put_pod(self, *, address: str = "10.0.0.7", **changes: Any) -> None:
+        document = pod_document(0, node=changes.pop("node", "n1"), status={"phase": "Running", "podIP": address})
+        document["spec"] |= changes
+        version = next(self.versions)
+        document["metadata"] |= {"resourceVersion": str(version), "uid": f"pod-{version}"}
+        self.cache.remove(PODS, "red", "train-1-0", f"pod-{version - 1}")
+        self.cache.put(PODS, document)
+
+    async def answer(self, address: str, bytes_max: int) -> bytes | contract.Malformed | None:
+        self.asked.append(address)
         answer = self.answers.pop(0)
-        return web.Response(status=answer) if isinstance(answer, int) else web.Response(text=answer.to_json())
-
-    @asynccontextmanager
-    async def session(self, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[aiohttp.ClientSession]:
-        """A client, with rank 0 at the other end."""
-        app = web.Application()
-        app.router.add_get("/progress", self.respond)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        monkeypatch.setattr(names, "PROGRESS_PORT", runner.addresses[0][1])
-        monkeypatch.setattr("time.time", lambda: T0)
-        async with aiohttp.ClientSession() as session:
-            yield session
-        await runner.cleanup()
+        return answer.to_json().encode() if isinstance(answer, contract.Progress) else answer
 
     async def poll(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As many rounds as there are answers."""
-        async with self.session(monkeypatch) as session:
-            while self.answers:
-                await self.poller.poll_running(session)
+        monkeypatch.setattr("time.time", lambda: T0)
+        while self.answers:
+            await self.poller.poll_running()
+
+    @property
+    def sample(self) -> ProgressSample | None:
+        return self.memories[JOB].progress
 
     def polls(self, outcome: str) -> float:
         return self.metrics.registry.get_sample_value("cotenant_progress_polls_total", {"outcome": outcome}) or 0.0
@@ -97,13 +105,12 @@ async def test_only_a_step_that_moved_is_movement(monkeypatch: pytest.MonkeyPatc
     assert poller.memories[JOB].progress == ProgressSample(1, metrics_only, T0 - 100)
 
 
-@pytest.mark.parametrize("failure", [500, 404])
 async def test_a_rank_that_does_not_answer_is_no_fault_and_its_last_answer_stays(
-    monkeypatch: pytest.MonkeyPatch, failure: int
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    poller = Poller(ANSWER, failure)
+    poller = Poller(ANSWER, None)
     await poller.poll(monkeypatch)
-    assert poller.memories[JOB].progress == ProgressSample(1, ANSWER, T0)
+    assert poller.sample == ProgressSample(1, ANSWER, T0)
     assert (poller.polls("ok"), poller.polls("failed")) == (1.0, 1.0)
 
 
@@ -111,6 +118,67 @@ async def test_of_a_job_that_does_not_run_any_more_nothing_is_kept(monkeypatch: 
     poller = Poller(ANSWER)
     await poller.poll(monkeypatch)
     poller.put_job(version=6, phase="Succeeded")
-    async with poller.session(monkeypatch) as session:
-        assert await poller.poller.poll_running(session) == 0
-    assert poller.memories[JOB].progress is None
+    assert await poller.poller.poll_running() == 0
+    assert poller.sample is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"[" * 60_000, "nests more than 4 deep"),
+        (b'{"step": ' + b"9" * 5000 + b"}", "holds a number of more than 32 digits"),
+        (b"\xff\xfe", "is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b"[]", "is not an object"),
+        (contract.Malformed("is a redirect, which is not followed"), "is a redirect, which is not followed"),
+    ],
+    ids=["deep", "digits", "bytes", "list", "redirect"],
+)
+async def test_an_answer_that_does_not_pass_is_a_sentence_beside_the_last_one_that_did(
+    monkeypatch: pytest.MonkeyPatch, answer: bytes | contract.Malformed, why: str
+) -> None:
+    poller = Poller(ANSWER, answer, answer)
+    await poller.poll(monkeypatch)
+    warning = f"the progress of rank 0 cannot be read: the answer of its pod {why}"
+    assert poller.sample == ProgressSample(1, replace(ANSWER, warnings=(warning,)), T0)
+    assert (poller.polls("ok"), poller.polls("malformed")) == (1.0, 2.0)
+
+
+async def test_a_follower_asks_nobody_and_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    poller = Poller(ANSWER)
+    await poller.poll(monkeypatch)
+    poller.leads, poller.asked = False, []
+    assert await poller.poller.poll_running() == 0
+    assert (poller.sample, poller.asked) == (None, [])
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"address": ""},
+        {"address": "169.254.169.254"},
+        {"address": "127.0.0.1"},
+        {"address": "::1"},
+        {"address": "kubernetes.default"},
+        {"address": "10.0.0.7", "hostNetwork": True},
+        {"node": "n2"},
+        {"containers": []},
+        {"containers": pod_document(0, attempt=2)["spec"]["containers"]},
+        {"containers": pod_document(1)["spec"]["containers"]},
+    ],
+    ids=lambda pod: str(pod)[:40],
+)
+async def test_only_the_pod_of_the_committed_placement_is_asked_and_at_its_own_address(pod: dict[str, Any]) -> None:
+    poller = Poller()
+    poller.put_pod(**pod)
+    await poller.poller.poll_running()
+    assert poller.asked == []
+
+
+async def test_what_goes_wrong_with_one_job_is_counted_and_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    poller = Poller(ANSWER)
+    monkeypatch.setattr(poller.poller, "_keep", lambda *_: 1 // 0)
+    await poller.poll(monkeypatch)
+    assert poller.polls("failed") == 1.0
+    assert "the progress of red/train was not taken" in caplog.text

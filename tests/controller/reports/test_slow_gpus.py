@@ -15,6 +15,7 @@ from cotenant.controller.reports.slow_gpus import Finding, SlowGpus, findings_of
 from tests.controller.builders import job_document, placement_on
 from tests.support.api_faults import Fault
 from tests.support.fake_kube import FakeKube
+from tests.support.well_formed import well_formed
 
 
 def record() -> JobRecord:
@@ -49,7 +50,12 @@ def test_a_slow_rank_makes_its_own_gpu_suspect_and_no_other(
     checked_on: str, simulated: bool, sees: str, want: list[Finding]
 ) -> None:
     said = Progress(state="training", slow_ranks=SLOW, checked_on=checked_on, observed_gpus={"1": [sees]})
-    assert list(findings_of(record(), Progress.from_json(said.to_json()), nodes(simulated=simulated))) == want
+    assert (
+        list(
+            findings_of(record(), well_formed(Progress.from_json(said.to_json(), ranks=8)), nodes(simulated=simulated))
+        )
+        == want
+    )
 
 
 def test_an_admission_that_hands_out_a_suspect_gpu_says_which_and_why() -> None:

@@ -6,7 +6,6 @@ from their node.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +16,10 @@ from cotenant.api.conversion.nodes import pod_requests
 from cotenant.controller.client.kube import version_of
 from cotenant.controller.informers.disruption import Disruption, disruption_of
 from cotenant.controller.informers.pod_identity import PodIdentity, identity_of
+from cotenant.decoding.plain_text import plain_text
+
+QUOTE_CHARS_MAX = 1000
+"""Characters of a text of the kubelet, the runtime or the kube-scheduler that are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class PodRecord:
     """Empty until the kube-scheduler has bound it."""
     ready: bool = False
     ip: str = ""
+    """Its own address; empty where it has none, or shares its node's."""
     deleting: bool = False
     deletion: DeletionRequest | None = None
     grace_s: int = 30
@@ -117,7 +121,7 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
         queue_label=queue if isinstance(queue, str) else "",
         node=spec.get("nodeName", ""),
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()),
-        ip=status.get("podIP", ""),
+        ip="" if spec.get("hostNetwork") else status.get("podIP", ""),
         deleting="deletionTimestamp" in metadata,
         deletion=_deletion(metadata),
         grace_s=spec.get("terminationGracePeriodSeconds", 30),
@@ -149,26 +153,28 @@ def _exit(status: Mapping[str, Any], container: Mapping[str, Any]) -> Exit | Non
         return None
     ended = (container.get("state") or {}).get("terminated")
     if ended is None:
-        return Exit(code=-1, reason=status.get("reason") or "PodLost", runtime_message=status.get("message") or "")
-    termination = _termination(ended.get("message") or "")
+        return Exit(
+            code=-1,
+            reason=status.get("reason") or "PodLost",
+            runtime_message=plain_text(status.get("message") or "", QUOTE_CHARS_MAX),
+        )
+    text = ended.get("message") or ""
+    read = contract.Termination.from_json(text)
+    termination = None if isinstance(read, contract.Malformed) else read
+    runtime_message = "" if termination else text or status.get("message") or ""
+    if isinstance(read, contract.Malformed) and text.lstrip()[:1] in {"{", "["}:
+        runtime_message = f"its termination message {read.reason}"
     return Exit(
         code=int(ended.get("exitCode", -1)),
         reason=ended.get("reason") or status.get("reason") or "",
         at=unix(ended.get("finishedAt")),
         termination=termination,
-        runtime_message="" if termination else ended.get("message") or status.get("message") or "",
+        runtime_message=plain_text(runtime_message, QUOTE_CHARS_MAX),
     )
 
 
 def unix(text: str | None) -> float:
     return datetime.fromisoformat(text).timestamp() if text else 0.0
-
-
-def _termination(message: str) -> contract.Termination | None:
-    try:
-        return contract.Termination.from_json(message)
-    except (json.JSONDecodeError, TypeError, AttributeError):
-        return None
 
 
 def _preparing_since(status: Mapping[str, Any]) -> float:
@@ -180,8 +186,9 @@ def _preparing_since(status: Mapping[str, Any]) -> float:
 def _waiting(status: Mapping[str, Any], container: Mapping[str, Any]) -> str:
     waiting = (container.get("state") or {}).get("waiting") or {}
     if waiting.get("reason") and waiting["reason"] not in {"ContainerCreating", "PodInitializing"}:
-        return f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
+        return plain_text(f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": "), QUOTE_CHARS_MAX)
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}".rstrip(": ")
+            said = f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}".rstrip(": ")
+            return plain_text(said, QUOTE_CHARS_MAX)
     return ""

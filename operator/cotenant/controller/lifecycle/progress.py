@@ -1,14 +1,24 @@
-"""From the progress that a launcher reports (`contract`) to `status.progress`. Pure."""
+"""From the progress that a launcher reports (`contract`) to `status.progress`. Pure.
+
+What is kept of each rank is bounded together, so that the status of the largest job stays far below what etcd takes.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from cotenant import contract
 from cotenant.api.resources.trainingjob_status import CheckpointStatus, ProgressStatus
 from cotenant.api.scalars.quantities import show_duration
 from cotenant.controller.lifecycle.status_transitions import moment
+
+PER_RANK_BYTES_MAX: Final = 64 << 10
+"""Of `observedGPUs`, and of `memoryPeakMiB`: some hundreds of ranks."""
+REMAINING_S_MAX: Final = 10 * 365 * 86_400
+"""An estimate beyond ten years is none."""
+WARNINGS_MAX: Final = 32
 
 
 def summary(progress: contract.Progress) -> ProgressStatus:
@@ -16,6 +26,11 @@ def summary(progress: contract.Progress) -> ProgressStatus:
     checkpoint = None
     if progress.last_checkpoint_step is not None or progress.last_checkpoint_at is not None:
         checkpoint = CheckpointStatus(step=progress.last_checkpoint_step, at=progress.last_checkpoint_at)
+    observed = _first_ranks({rank: tuple(uuids) for rank, uuids in progress.observed_gpus.items()})
+    peaks = _first_ranks(progress.memory_peak_mib)
+    warnings = progress.warnings[-WARNINGS_MAX:]
+    if len(observed) < len(progress.observed_gpus) or len(peaks) < len(progress.memory_peak_mib):
+        warnings += (f"observedGPUs and memoryPeakMiB show the first {len(observed)} ranks of more",)
     return ProgressStatus(
         **_step_fields(progress.step, progress.of, progress.remaining_s),
         state=progress.state,
@@ -23,9 +38,9 @@ def summary(progress: contract.Progress) -> ProgressStatus:
         metrics=dict(progress.metrics),
         last_checkpoint=checkpoint,
         collective=progress.collective,
-        observed_gpus={rank: tuple(uuids) for rank, uuids in progress.observed_gpus.items()},
-        memory_peak_mib=dict(progress.memory_peak_mib),
-        warnings=progress.warnings,
+        observed_gpus=observed,
+        memory_peak_mib=peaks,
+        warnings=warnings,
     )
 
 
@@ -34,23 +49,41 @@ def progress_update(status: ProgressStatus | None, progress: contract.Progress, 
     fresh = summary(progress)
     if status is not None and status.model_copy(update={"updated_at": None}) == fresh:
         return None
-    return fresh.model_copy(update={"updated_at": moment(progress.updated_at or now)})
+    return fresh.model_copy(update={"updated_at": moment(min(progress.updated_at or now, now))})
 
 
 def final_progress(
     known: ProgressStatus | None, termination: contract.Termination | None, now: float
 ) -> ProgressStatus | None:
     """Progress at the end of an attempt: the last poll may be seconds older than what rank 0's pod left behind."""
-    if termination is None or not termination.step:
+    if termination is None or not (termination.step or termination.warnings):
         return known
-    fields = _step_fields(termination.step, termination.of) | {"state": "done", "updated_at": moment(now)}
-    return (known or ProgressStatus()).model_copy(update=fields)
+    before = known or ProgressStatus()
+    fields: dict[str, Any] = {"state": "done", "updated_at": moment(now)}
+    if termination.step:
+        fields |= _step_fields(termination.step, termination.of)
+    if termination.warnings:
+        both = dict.fromkeys((*before.warnings, *termination.warnings))
+        fields["warnings"] = tuple(both)[-WARNINGS_MAX:]
+    return before.model_copy(update=fields)
+
+
+def _first_ranks(of_ranks: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries of the lowest ranks, as many as fit."""
+    kept: dict[str, Any] = {}
+    room = PER_RANK_BYTES_MAX
+    for rank in sorted(of_ranks, key=int):
+        room -= len(str(of_ranks[rank])) + 16
+        if room < 0:
+            break
+        kept[rank] = of_ranks[rank]
+    return kept
 
 
 def _step_fields(step: int, of: int, remaining_s: float | None = None) -> dict[str, Any]:
     percent = min(100, 100 * step // of) if of > 0 else None
     text = f"{step}/{of} ({percent} %)" if percent is not None else str(step or "")
-    remaining = None if remaining_s is None else math.ceil(remaining_s)
+    remaining = None if remaining_s is None or remaining_s > REMAINING_S_MAX else math.ceil(remaining_s)
     if remaining:
         text += f", {show_duration(coarse(remaining))} left"
     return {"step": step, "of": of, "percent": percent, "remaining_seconds": remaining, "summary": text}

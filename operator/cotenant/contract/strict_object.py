@@ -1,0 +1,104 @@
+"""One object of a contract, read strictly: a field that is missing, unknown or of another kind refuses all of it.
+
+The document is the operator's own; one that differs was made by somebody else, or by another version.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.decoding.fields import INTEGER_MAX, is_whole
+from cotenant.decoding.plain_text import is_printable_ascii, plain_text, shown_value
+
+_UUID_CHARS_MAX: Final = 128
+_ABSENT: Final = object()
+
+
+class ContractError(ValueError):
+    """The document is not a contract of this version. The message names the field."""
+
+
+class StrictObject:
+    """`where` is its path, empty for the document. Each reader raises ContractError."""
+
+    def __init__(self, raw: Any, where: str) -> None:
+        if not isinstance(raw, dict):
+            raise ContractError(f"{names.ENV_CONTRACT}: {where} is not an object")
+        self._raw = raw
+        self._where = where
+
+    def has(self, name: str) -> bool:
+        return self._raw.get(name) is not None
+
+    def only(self, known: frozenset[str]) -> None:
+        """Refuse fields of other names."""
+        for name in self._raw:
+            if name not in known:
+                raise ContractError(
+                    f"{names.ENV_CONTRACT}: unexpected keyword argument '{plain_text(name, 64)}'{self._place()}"
+                )
+
+    def whole(self, name: str, default: int | None = None, *, most: int = INTEGER_MAX) -> int:
+        value = self._get(name, default)
+        if not is_whole(value, 0, most):
+            raise self._wrong(name, value, f"a whole number from 0 to {most}")
+        return int(value)
+
+    def flag(self, name: str, default: bool | None = None) -> bool:
+        value = self._get(name, default)
+        if not isinstance(value, bool):
+            raise self._wrong(name, value, "true or false")
+        return value
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self._get(name, default)
+        if not isinstance(value, str):
+            raise self._wrong(name, value, "a text")
+        return value
+
+    def uuid(self, name: str) -> str:
+        value = self._get(name, None)
+        if not isinstance(value, str) or not is_printable_ascii(value, _UUID_CHARS_MAX):
+            raise self._wrong(name, value, "the UUID of a GPU")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Empty where it is absent."""
+        value = self._get(name, [])
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise self._wrong(name, value, "a list of texts")
+        return tuple(value)
+
+    def objects(self, name: str) -> tuple[StrictObject, ...]:
+        value = self._get(name, None)
+        if not isinstance(value, list):
+            raise self._wrong(name, value, "a list of objects")
+        path = f"{self._where}.{name}" if self._where else name
+        return tuple(StrictObject(each, f"{path}[{index}]") for index, each in enumerate(value))
+
+    def object(self, name: str) -> StrictObject:
+        return StrictObject(self._get(name, None), f"{self._where}.{name}" if self._where else name)
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        """As it is; empty where it is absent."""
+        value = self._get(name, {})
+        if not isinstance(value, dict):
+            raise self._wrong(name, value, "an object")
+        return value
+
+    def _get(self, name: str, default: Any) -> Any:
+        value = self._raw.get(name, _ABSENT)
+        if value is not _ABSENT:
+            return value
+        if default is None:
+            raise ContractError(f"{names.ENV_CONTRACT}: '{name}'{self._place()} is missing")
+        return default
+
+    def _wrong(self, name: str, value: Any, wanted: str) -> ContractError:
+        return ContractError(
+            f"{names.ENV_CONTRACT}: '{name}'{self._place()} must be {wanted}, not {shown_value(value)}"
+        )
+
+    def _place(self) -> str:
+        return f" of {self._where}" if self._where else ""

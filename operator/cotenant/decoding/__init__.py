@@ -1,0 +1,5 @@
+"""The door for all that a tenant's process or pod says: bounded, plain, finite behind it, and never an exception.
+
+A document comes in by `bounded_json`, its fields by `fields`, values that a program chose by `reported_values`, every
+text by `plain_text`. Stdlib only: the operator, the agent and the worker import it.
+"""
