@@ -8,6 +8,7 @@ from kubernetes.client.exceptions import ApiException
 
 from cotenant_agent.agent import Agent
 from cotenant_agent.enforcement.attribution import FOREIGN
+from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.enforcement.quota import PodQuota
 from cotenant_agent.gpus.capabilities import Capabilities
 from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuSample, XidEvent
@@ -28,6 +29,7 @@ class FakeCluster:
         self.there: dict[str, Any] = {"metadata": {}}
         self.patches: list[Mapping[str, Any]] = []
         self.made = 0
+        self.bound: PodsOnNode | None = PodsOnNode()
 
     def _answer(self) -> dict[str, Any]:
         if self.failing is not None:
@@ -53,8 +55,8 @@ class FakeCluster:
     def remove_annotation(self, key: str) -> None:
         del self.there["metadata"]["annotations"][key]
 
-    def grants(self) -> Mapping[str, PodQuota]:
-        return {}
+    def pods(self) -> PodsOnNode | None:
+        return self.bound
 
 
 class World:
@@ -64,8 +66,10 @@ class World:
         self.cluster = FakeCluster()
         self.inventory = GpuInventory(simulated=False, gpus=(GPU,))
         observer = NodeObserver(
-            self.inventory, Capabilities(runtime_class=True), owner=lambda _: FOREIGN, attributing=True
-        )
+            self.inventory, Capabilities(runtime_class=True), owner=lambda _: FOREIGN, attributing=True,
+            running=lambda: self.running,
+        )  # fmt: skip
+        self.running: frozenset[str] = frozenset()
         self.agent = Agent(self.cluster, observer, booted_at=START - 3600)
         self.now = START
         self.taken: GpuPoll | None = None
@@ -202,3 +206,25 @@ def test_the_nodes_label_names_the_class() -> None:
     world = World()
     world.cluster.labels = {"cotenant.dev/gpu-class": "H100-80GB"}
     assert world.turn()[0]["gpus"][0]["class"] == "H100-80GB"
+
+
+GRANT = PodQuota(pod_uid="pod-1", namespace="red", pod="a-1-0", quota_mib={"GPU-a": 1000})
+
+
+def test_a_pod_that_is_deleted_by_force_is_a_holder_until_its_processes_are_gone_also_for_the_next_agent() -> None:
+    world = World()
+    world.cluster.bound = PodsOnNode(grants={"pod-1": GRANT})
+    world.turn()
+    world.cluster.bound, world.running = PodsOnNode(), frozenset({"pod-1"})
+    (left,) = world.turn()
+    (holder,) = left["holders"]
+    assert (holder["podUID"], holder["evidence"], holder["gpus"][0]["uuid"]) == ("pod-1", "Processes", "GPU-a")
+    assert [world.turn() for _ in range(5)] == [[]] * 5
+    successor = World()
+    successor.cluster.there = {"metadata": {}, "status": dict(left)}
+    successor.cluster.bound = None
+    assert "holders" not in successor.turn()[0]
+    successor.cluster.bound, successor.running = PodsOnNode(), frozenset({"pod-1"})
+    assert successor.turn()[0]["holders"] == [holder]
+    successor.running = frozenset()
+    assert [patch["holders"] for patch in successor.turn()] == [[]]

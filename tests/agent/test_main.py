@@ -148,7 +148,7 @@ def test_memory_that_cannot_be_attributed_is_a_line_in_the_log(
     caplog: pytest.LogCaptureFixture, tmp_path: Path, simulated: bool, warned: bool
 ) -> None:
     args = main.parser().parse_args(["--node", "n1", "--host", str(tmp_path)])
-    cluster: Any = SimpleNamespace(runtime_class_exists=lambda name: name == "nvidia")
+    cluster: Any = SimpleNamespace(node=dict, runtime_class_exists=lambda name: name == "nvidia")
     source: Any = SimpleNamespace(inventory=lambda: GpuInventory(simulated=simulated, gpus=()))
     observer = main.make_observer(args, cluster, source)
     lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]

@@ -11,6 +11,7 @@ import pytest
 from cotenant_agent import metrics
 from cotenant_agent.agent import Agent
 from cotenant_agent.enforcement.attribution import OwnerKind, ProcessOwner
+from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.enforcement.quota import PodQuota
 from cotenant_agent.gpus.capabilities import Capabilities
 from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuProcess, GpuSample, HealthSigns, XidEvent
@@ -40,8 +41,8 @@ class QuietCluster:
     def remove_annotation(self, key: str) -> None:
         raise AssertionError("nothing was annotated")
 
-    def grants(self) -> Mapping[str, PodQuota]:
-        return GRANTS
+    def pods(self) -> PodsOnNode | None:
+        return PodsOnNode(grants=GRANTS)
 
 
 def make_agent() -> Agent:
@@ -98,6 +99,9 @@ def test_the_figures_of_gpus_and_pods_are_those_of_the_last_look(served: tuple[A
         f"cotenant_pod_gpu_memory_quota_bytes{pod} {2 * GIB:.16e}",
         f'cotenant_gpu_foreign_memory_bytes{{uuid="GPU-a"}} {3 * GIB:.16e}',
         "cotenant_gpu_quota_violations 0.0",
+        "cotenant_gpu_strangers 0.0",
+        'cotenant_gpu_holders{evidence="Pod"} 1.0',
+        'cotenant_gpu_holders{evidence="Processes"} 0.0',
         "cotenant_agent_status_writes_total 1.0",
     ):
         name, _, value = line.rpartition(" ")

@@ -116,7 +116,8 @@ def test_the_agent_may_do_what_it_does_and_nothing_else(render: Render) -> None:
         and node.value.attr in {"_core", "_custom", "_classes"}
         and node.attr != "api_client"
     }
-    rights = {right for method in used for right in METHODS[method]}
+    # The kubelet asks the API server whether the agent may read what it runs (`kubelet_containers`).
+    rights = {right for method in used for right in METHODS[method]} | {Right("", "nodes/stats", "get")}
     assert granted(render()["ClusterRole", "cotenant-agent"]) == rights
 
 

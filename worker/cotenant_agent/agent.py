@@ -50,7 +50,7 @@ class Agent:
         if taken is not self._seen:
             self._seen, self.poll_duration_s = taken, taken.duration_s
             self._observer.inventory = with_class_label(taken.inventory, self._class_label)
-            self.view = self._observer.observe(taken.samples, self._cluster.grants(), taken.taken_at)
+            self.view = self._observer.observe(taken.samples, self._cluster.pods(), taken.taken_at)
         elif events and self.view is not None:
             self.view = self._observer.with_xids(self.view)
         assert self.view is not None
@@ -80,6 +80,7 @@ class Agent:
         self._class_label = (node["metadata"].get("labels") or {}).get(LABEL_GPU_CLASS)
         if self._published is None:
             self._restore_cordons(there.get("status") or {}, now)
+            self._observer.restore_holders(node_status.holders_in(there.get("status") or {}))
             self._observer.set_slow_gpus(slow_gpus(there["metadata"].get("annotations") or {}))
         self._there, self.failures = True, 0
         return True

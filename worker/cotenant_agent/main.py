@@ -19,6 +19,7 @@ from cotenant.names import AGENT_PORT, ANNOTATION_SIMULATED_GPUS
 from cotenant_agent import metrics
 from cotenant_agent.agent import Agent
 from cotenant_agent.enforcement.attribution import HostProcesses, boot_time_in
+from cotenant_agent.enforcement.kubelet_containers import KubeletContainers
 from cotenant_agent.gpus import capabilities
 from cotenant_agent.gpus.readings import GpuSource, GpuSourceError
 from cotenant_agent.gpus.sampler import GpuSampler, XidListener
@@ -134,4 +135,5 @@ def make_observer(args: argparse.Namespace, cluster: KubernetesGPUNodeClient, so
         log.warning("%s is not the host's /proc: memory cannot be attributed to pods", args.host / "proc")
     found = capabilities.detect(args.host, runtime_class=cluster.runtime_class_exists(args.runtime_class))
     log.info("node=%s gpus=%d %s", args.node, len(inventory.gpus), found)
-    return NodeObserver(inventory, found, owner=processes.owner, attributing=attributing)
+    running = processes.running_pods if attributing else KubeletContainers(cluster.node).running_pods
+    return NodeObserver(inventory, found, owner=processes.owner, attributing=attributing, running=running)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
@@ -16,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from cotenant_agent.agent import Agent
+from cotenant_agent.enforcement.gpu_holders import Evidence
 from cotenant_agent.reports.node_view import NodeView
 
 MIB: Final = 1024 * 1024
@@ -94,7 +96,14 @@ def pod_metrics(view: NodeView) -> Iterator[Metric]:
         for uuid, mib in grant.quota_mib.items():
             quota.add_metric([uuid, grant.namespace, grant.pod, grant.pod_uid], mib * MIB)
     over = GaugeMetricFamily("cotenant_gpu_quota_violations", "Pods over their quota now", value=len(view.violations))
-    yield from (used, quota, foreign, over)
+    strangers = GaugeMetricFamily(
+        "cotenant_gpu_strangers", "Pods and others on a GPU without a grant of it now", value=len(view.strangers)
+    )
+    holders = GaugeMetricFamily("cotenant_gpu_holders", "Pods that hold GPUs, by what shows it", labels=["evidence"])
+    counted = Counter(holder.evidence for holder in (view.holders or {}).values())
+    for evidence in Evidence:
+        holders.add_metric([evidence.value], counted[evidence])
+    yield from (used, quota, foreign, over, strangers, holders)
 
 
 def sample_age_s(agent: Agent, started: float, now: float) -> float:

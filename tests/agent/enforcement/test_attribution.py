@@ -116,3 +116,32 @@ def test_only_a_proc_with_process_1_is_the_hosts(tmp_path: Path) -> None:
     assert not HostProcesses(tmp_path).readable()
     write_process(tmp_path, 1, 1, "0::/init.scope")
     assert HostProcesses(tmp_path).readable()
+
+
+def test_the_pods_that_run_are_those_with_a_living_process(tmp_path: Path) -> None:
+    processes = HostProcesses(tmp_path)
+    assert processes.running_pods() is None
+    write_process(tmp_path, 1, 1, "0::/init.scope")
+    assert processes.running_pods() == frozenset()
+    write_process(tmp_path, 7, 100, f"0::/kubepods/pod{UID}/{CID}")
+    write_process(tmp_path, 8, 100, f"0::/kubepods/pod{UID}/{CID}")
+    assert processes.running_pods() == frozenset({UID})
+    (tmp_path / "7" / "stat").unlink()
+    (tmp_path / "8" / "stat").write_text("8 (a ) b) Z 1 1")
+    assert processes.running_pods() == frozenset()
+
+
+def test_where_processes_are_hidden_nothing_is_known_of_what_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_process(tmp_path, 1, 1, "0::/init.scope")
+    write_process(tmp_path, 7, 100, f"0::/kubepods/pod{UID}/{CID}")
+    read = Path.read_text
+
+    def hidden(path: Path) -> str:
+        if path.name == "stat":
+            raise PermissionError(path)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_text", hidden)
+    assert HostProcesses(tmp_path).running_pods() is None

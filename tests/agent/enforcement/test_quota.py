@@ -113,8 +113,9 @@ def contract() -> str:
 
 def test_the_grant_is_the_sum_of_the_ranks_of_this_pod() -> None:
     assert grant_of(pod([{"name": "COTENANT_CONTRACT", "value": contract()}])) == PodQuota(
-        pod_uid="pod-1", namespace="red", pod="a-1-1", quota_mib={"GPU-a": 1000}
-    )
+        pod_uid="pod-1", namespace="red", pod="a-1-1", quota_mib={"GPU-a": 1000}, compute_milli={"GPU-a": 800},
+        job="a", job_uid="u", attempt=1, node_rank=1, grace_s=30,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

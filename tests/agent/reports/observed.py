@@ -1,6 +1,7 @@
 """A node with two GPUs, as the tests of reports observe it."""
 
 from cotenant_agent.enforcement.attribution import FOREIGN, GONE, OwnerKind, ProcessOwner
+from cotenant_agent.enforcement.gpu_holders import PodsOnNode, RunningPods
 from cotenant_agent.enforcement.quota import PodQuota
 from cotenant_agent.gpus.capabilities import Capabilities
 from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuProcess, GpuSample, HealthSigns
@@ -14,10 +15,18 @@ OWNERS = {
     4: FOREIGN,
     5: GONE,
 }
-GRANTS = {"pod-1": PodQuota(pod_uid="pod-1", namespace="red", pod="a-1-0", quota_mib={"GPU-a": 1000})}
+GRANTS = {
+    "pod-1": PodQuota(
+        pod_uid="pod-1", namespace="red", pod="a-1-0", quota_mib={"GPU-a": 1000}, compute_milli={"GPU-a": 400},
+        job="a", job_uid="uid-a", attempt=1,
+    )
+}  # fmt: skip
+PODS = PodsOnNode(grants=GRANTS)
 
 
-def make_observer(*, simulated: bool = False, mig: bool = False, attributing: bool = True) -> NodeObserver:
+def make_observer(
+    *, simulated: bool = False, mig: bool = False, attributing: bool = True, running: RunningPods = lambda: None
+) -> NodeObserver:
     inventory = GpuInventory(
         simulated=simulated,
         driver_version="580.65.06",
@@ -27,7 +36,7 @@ def make_observer(*, simulated: bool = False, mig: bool = False, attributing: bo
         ),
     )
     found = Capabilities(runtime_class=True, toolkit_version="1.20.0")
-    return NodeObserver(inventory, found, owner=OWNERS.__getitem__, attributing=attributing)
+    return NodeObserver(inventory, found, owner=OWNERS.__getitem__, attributing=attributing, running=running)
 
 
 def busy(*pids: int, used: int = 2000, signs: HealthSigns | None = None) -> tuple[GpuSample, ...]:

@@ -13,10 +13,11 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
+from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.enforcement.quota import PodQuota
 from cotenant_agent.gpus.readings import GpuSourceError
 from cotenant_agent.reports import gpunode_client
-from cotenant_agent.reports.gpunode_client import KubernetesGPUNodeClient, error_summary, may_hold_gpus
+from cotenant_agent.reports.gpunode_client import KubernetesGPUNodeClient, error_summary, has_ended
 
 WHERE = ("cotenant.dev", "v1alpha1", "gpunodes")
 TIMEOUT = {"_request_timeout": (5, 10)}
@@ -24,7 +25,7 @@ MERGE = {**TIMEOUT, "_content_type": "application/merge-patch+json"}
 NODE = {"metadata": {"name": "n1", "uid": "node-uid"}}
 OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "node-uid"}
 OURS = {"labels": {"app.kubernetes.io/managed-by": "cotenant"}, "ownerReferences": [OWNER]}
-PODS = {"field_selector": "spec.nodeName=n1", "label_selector": "app.kubernetes.io/managed-by=cotenant"}
+PODS = {"field_selector": "spec.nodeName=n1"}
 
 
 class Api:
@@ -158,7 +159,14 @@ class ListedPod(dict[str, Any]):
 
 
 def quota(uid: str, mib: int = 1000) -> PodQuota:
-    return PodQuota(pod_uid=uid, namespace="red", pod=f"pod-{uid}", quota_mib={"GPU-a": mib})
+    return PodQuota(
+        pod_uid=uid, namespace="red", pod=f"pod-{uid}", quota_mib={"GPU-a": mib}, compute_milli={"GPU-a": 400},
+        job="job", job_uid="u", attempt=1, grace_s=30,
+    )  # fmt: skip
+
+
+def pods(*ended: str, **mib: int) -> PodsOnNode:
+    return PodsOnNode(grants={uid: quota(uid, amount) for uid, amount in mib.items()}, ended=frozenset(ended))
 
 
 class Watched:
@@ -174,13 +182,13 @@ class Watched:
     def stream(self, _call: Any, **words: Any) -> Iterator[dict[str, Any]]:
         self.asked = words
         for kind, pod in self.events:
-            self.grants.append(self.client.grants())
+            self.grants.append(self.client.pods())
             yield {"type": kind, "raw_object": pod}
-        self.grants.append(self.client.grants())
+        self.grants.append(self.client.pods())
         self.stop.set()
 
 
-def test_grants_are_those_of_the_managed_pods_on_this_node_that_may_hold_gpus(
+def test_grants_are_those_of_the_pods_on_this_node_that_may_hold_gpus_whatever_their_labels(
     monkeypatch: pytest.MonkeyPatch, api: Api, client: KubernetesGPUNodeClient
 ) -> None:
     stop = threading.Event()
@@ -197,12 +205,12 @@ def test_grants_are_those_of_the_managed_pods_on_this_node_that_may_hold_gpus(
     ]
     client.watch_pods(stop)
     assert watched.grants == [
-        {"a": quota("a")},
-        {"a": quota("a"), "d": quota("d")},
-        {"a": quota("a", 500), "d": quota("d")},
-        {"d": quota("d")},
-        {"d": quota("d")},
-        {},
+        pods("b", a=1000),
+        pods("b", a=1000, d=1000),
+        pods("b", a=500, d=1000),
+        pods("a", "b", d=1000),
+        pods("a", "b", d=1000),
+        pods("a", "b"),
     ]
     assert api.calls == [("list_pod_for_all_namespaces", (), PODS | TIMEOUT)]
     since = {"resource_version": "77", "timeout_seconds": 240, "_request_timeout": (5, 255)}
@@ -219,18 +227,22 @@ def test_a_watch_that_breaks_is_begun_again_and_the_grants_stay(
     def breaks(_stop: Any) -> None:
         raise error
 
-    client._grants = {"a": quota("a")}
+    client._pods = pods(a=1000)
     monkeypatch.setattr(client, "_follow_pods", breaks)
     client.watch_pods(stop)
-    assert (pauses, client.grants()) == ([5, 5], {"a": quota("a")})
+    assert (pauses, client.pods()) == ([5, 5], pods(a=1000))
 
 
 @pytest.mark.parametrize(
-    ("phase", "may"),
-    [("Pending", True), ("Running", True), ("Unknown", True), (None, True), ("Succeeded", False), ("Failed", False)],
+    ("phase", "over"),
+    [("Pending", False), ("Running", False), ("Unknown", False), (None, False), ("Succeeded", True), ("Failed", True)],
 )
-def test_a_pod_holds_no_gpu_once_it_has_ended(phase: str | None, may: bool) -> None:
-    assert may_hold_gpus(phase) is may
+def test_a_pod_holds_no_gpu_once_it_has_ended(phase: str | None, over: bool) -> None:
+    assert has_ended(phase) is over
+
+
+def test_nothing_is_known_before_the_first_list(client: KubernetesGPUNodeClient) -> None:
+    assert client.pods() is None
 
 
 @pytest.mark.parametrize(

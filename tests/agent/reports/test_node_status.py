@@ -4,16 +4,17 @@ from typing import Any
 
 import pytest
 
+from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.gpus.readings import Gpu, GpuSample, HealthSigns
 from cotenant_agent.reports import node_status
 from cotenant_agent.reports.node_view import NodeObserver
-from tests.agent.reports.observed import GRANTS, NOW, busy, make_observer
+from tests.agent.reports.observed import NOW, PODS, busy, make_observer
 
 
 def test_the_status_is_the_whole_node() -> None:
     observer = make_observer()
     for poll in range(3):
-        view = observer.observe(busy(1, 4), GRANTS, NOW + poll)
+        view = observer.observe(busy(1, 4), PODS, NOW + poll)
     assert node_status.build(view) == {
         "heartbeat": "2023-11-14T22:13:22Z",
         "simulated": False,
@@ -28,8 +29,8 @@ def test_the_status_is_the_whole_node() -> None:
                 "index": 0,
                 "class": "H100",
                 "memoryMiB": 81920,
-                "healthy": True,
-                "health": "",
+                "healthy": False,
+                "health": "Stranger: processes outside pods use 1500 MiB",
                 "peers": ["GPU-b"],
                 "mig": False,
                 "pciBusId": "18",
@@ -59,6 +60,29 @@ def test_the_status_is_the_whole_node() -> None:
                 "since": "2023-11-14T22:13:20Z",
             }
         ],
+        "holders": [
+            {
+                "podUID": "pod-1",
+                "namespace": "red",
+                "pod": "a-1-0",
+                "job": "a",
+                "jobUID": "uid-a",
+                "attempt": 1,
+                "nodeRank": 0,
+                "gpus": [{"uuid": "GPU-a", "memoryMiB": 1000, "computeMilli": 400}],
+                "since": "2023-11-14T22:13:20Z",
+                "evidence": "Pod",
+            }
+        ],
+        "strangers": [
+            {
+                "podUID": "",
+                "uuid": "GPU-a",
+                "memoryMiB": 1500,
+                "reason": "processes outside pods use 1500 MiB",
+                "since": "2023-11-14T22:13:20Z",
+            }
+        ],
     }
 
 
@@ -72,11 +96,11 @@ def test_the_status_is_the_whole_node() -> None:
     ids=["memory can be attributed", "memory cannot be attributed", "simulated GPUs enforce nothing"],
 )
 def test_the_isolation_level_is_what_can_be_enforced(observer: NodeObserver, level: str) -> None:
-    assert node_status.build(observer.observe(busy(), {}, NOW))["isolation"] == level
+    assert node_status.build(observer.observe(busy(), PodsOnNode(), NOW))["isolation"] == level
 
 
 def health_of(observer: NodeObserver, samples: tuple[GpuSample, ...]) -> list[tuple[bool, str]]:
-    gpus = node_status.build(observer.observe(samples, {}, NOW))["gpus"]
+    gpus = node_status.build(observer.observe(samples, PodsOnNode(), NOW))["gpus"]
     return [(gpu["healthy"], gpu["health"].partition(":")[0]) for gpu in gpus]
 
 
@@ -93,27 +117,31 @@ def test_a_partitioned_gpu_is_not_offered() -> None:
 
 
 def changed(**top: Any) -> dict[str, Any]:
-    return node_status.build(make_observer().observe(busy(1), GRANTS, NOW)) | top
+    return node_status.build(make_observer().observe(busy(1), PODS, NOW)) | top
 
 
 @pytest.mark.parametrize(
     ("document", "since_last", "want"),
     [
         pytest.param(changed(), 5.0, False, id="nothing new"),
+        pytest.param(changed(holders=[]), 1.0, True, id="a pod that holds GPUs no more"),
+        pytest.param(
+            changed(strangers=[{"podUID": "p", "uuid": "u", "since": "s", "memoryMiB": 1}]), 1.0, True, id="a stranger"
+        ),
         pytest.param(changed(), 15.0, True, id="the heartbeat is due"),
         pytest.param(changed(driverVersion="1"), 1.0, True, id="another driver"),
         pytest.param(changed(violations=[{"podUID": "p", "uuid": "u", "since": "s"}]), 1.0, True, id="a violation"),
         pytest.param(
-            node_status.build(make_observer().observe(busy(1, used=7), GRANTS, NOW)),
+            node_status.build(make_observer().observe(busy(1, used=7), PODS, NOW)),
             1.0,
             False,
             id="memory rides along",
         ),
         pytest.param(
-            node_status.build(make_observer().observe(busy(1, 3), GRANTS, NOW)), 1.0, True, id="somebody else on a GPU"
+            node_status.build(make_observer().observe(busy(1, 3), PODS, NOW)), 1.0, True, id="somebody else on a GPU"
         ),
         pytest.param(
-            node_status.build(make_observer().observe(busy(1, signs=HealthSigns(lost=True)), GRANTS, NOW)),
+            node_status.build(make_observer().observe(busy(1, signs=HealthSigns(lost=True)), PODS, NOW)),
             1.0,
             True,
             id="a sick GPU",
@@ -152,3 +180,21 @@ def test_time_is_written_as_kubernetes_writes_it_and_read_back() -> None:
 def test_the_summary_is_one_phrase(gpus: list[tuple[str, int]], want: str) -> None:
     made = [Gpu(uuid=str(i), index=i, gpu_class=name, memory_mib=mib) for i, (name, mib) in enumerate(gpus)]
     assert node_status.summary(made) == want
+
+
+def test_holders_survive_a_restart_by_the_published_status() -> None:
+    view = make_observer().observe(busy(), PODS, NOW)
+    assert view.holders is not None
+    assert node_status.holders_in(node_status.build(view)) == tuple(view.holders.values())
+    assert node_status.holders_in({}) == ()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [None, 7, {}, {"gpus": 1}, {"evidence": "Hearsay"}, {"since": "lately"}, {"gpus": [{"uuid": "a"}]}],
+    ids=str,
+)
+def test_a_published_holder_that_cannot_be_read_is_left_out(broken: Any) -> None:
+    whole = node_status.build(make_observer().observe(busy(), PODS, NOW))["holders"]
+    entry = whole[0] | broken if isinstance(broken, dict) and broken else broken
+    assert len(node_status.holders_in({"holders": [entry, *whole]})) == 1

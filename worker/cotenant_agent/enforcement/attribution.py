@@ -80,6 +80,23 @@ class HostProcesses:
         except OSError:
             return False
 
+    def running_pods(self) -> frozenset[str] | None:
+        """Uids of the pods with living processes; None where this is not the host's /proc. Zombies hold nothing."""
+        if not self.readable():
+            return None
+        found = set()
+        for folder in self._root.glob("[0-9]*"):
+            try:
+                if (folder / "stat").read_text().rpartition(")")[2].split()[0] in {"Z", "X"}:
+                    continue
+                owner = owner_in((folder / "cgroup").read_text())
+            except (FileNotFoundError, ProcessLookupError, IndexError):
+                continue  # it ended meanwhile
+            except OSError:
+                return None  # some processes are hidden from us
+            found.add(owner.pod_uid)
+        return frozenset(found - {""})
+
     def owner(self, pid: int) -> ProcessOwner:
         folder = self._root / str(pid)
         try:

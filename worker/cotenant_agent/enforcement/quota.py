@@ -7,7 +7,7 @@ overlap of two processes does not; it ends when use is back at the quota or belo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from cotenant.contract import Contract, ContractError
@@ -15,6 +15,8 @@ from cotenant.names import ENV_CONTRACT
 
 TOLERANCE_PERCENT: Final = 105
 POLLS: Final = 3
+GRACE_MAX_S: Final = 3600
+"""Longest grace period that is believed of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,14 @@ class PodQuota:
     pod: str
     quota_mib: Mapping[str, int]
     """GPU UUID → MiB, all ranks of the pod together."""
+    compute_milli: Mapping[str, int] = field(default_factory=dict)
+    """GPU UUID → milli-GPU of compute, all ranks of the pod together."""
+    job: str = ""
+    job_uid: str = ""
+    attempt: int = 0
+    node_rank: int = 0
+    grace_s: int = 0
+    """Seconds between SIGTERM and SIGKILL that the pod has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +85,23 @@ def grant_of(pod: Mapping[str, Any]) -> PodQuota | None:
     except (ContractError, IndexError):
         return None
     quota: dict[str, int] = {}
+    compute: dict[str, int] = {}
     for rank in mine.ranks:
         for gpu in rank.gpus:
             quota[gpu.uuid] = quota.get(gpu.uuid, 0) + gpu.memory_mib
-    return PodQuota(pod_uid=metadata["uid"], namespace=metadata["namespace"], pod=metadata["name"], quota_mib=quota)
+            compute[gpu.uuid] = compute.get(gpu.uuid, 0) + gpu.compute_milli
+    return PodQuota(
+        pod_uid=metadata["uid"],
+        namespace=metadata["namespace"],
+        pod=metadata["name"],
+        quota_mib=quota,
+        compute_milli=compute,
+        job=contract.job,
+        job_uid=contract.uid,
+        attempt=contract.attempt,
+        node_rank=contract.node_rank,
+        grace_s=min(contract.grace_s, GRACE_MAX_S),
+    )
 
 
 def evaluate(

@@ -1,4 +1,4 @@
-"""The agent's client of the API server: its Node, its GPUNode, the managed pods on its node.
+"""The agent's client of the API server: its Node, its GPUNode, the pods on its node.
 
 The typed client re-reads the service-account token by itself. Every call has a deadline, so that a silent API server
 costs a heartbeat and not the agent.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import kubernetes
@@ -16,13 +16,16 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from cotenant.names import GROUP, LABEL_MANAGED_BY, MANAGED_BY, VERSION
-from cotenant_agent.enforcement.quota import PodQuota, grant_of
+from cotenant_agent.enforcement.gpu_holders import PodsOnNode
+from cotenant_agent.enforcement.quota import grant_of
 from cotenant_agent.gpus.readings import GpuSourceError
 
 log = logging.getLogger("cotenant.agent.cluster")
 
 TIMEOUT_S: Final = (5, 10)
 WATCH_S: Final = 240
+ENDED_MAX: Final = 4096
+"""Uids of ended pods that are remembered; without them the host or the kubelet is asked once more."""
 GPU_NODES: Final = "gpunodes"
 MERGE_PATCH: Final = "application/merge-patch+json"
 UNREACHABLE: Final = (ApiException, HTTPError, OSError)
@@ -41,11 +44,11 @@ class GPUNodeClient(Protocol):
 
     def remove_annotation(self, key: str) -> None: ...
 
-    def grants(self) -> Mapping[str, PodQuota]: ...
+    def pods(self) -> PodsOnNode | None: ...
 
 
 class KubernetesGPUNodeClient:
-    """Over the typed client. `watch_pods` runs in a thread of its own and keeps `grants` fresh."""
+    """Over the typed client. `watch_pods` runs in a thread of its own and keeps `pods` fresh."""
 
     def __init__(self, node: str) -> None:
         try:
@@ -59,7 +62,7 @@ class KubernetesGPUNodeClient:
         self._core = kubernetes.client.CoreV1Api()
         self._custom = kubernetes.client.CustomObjectsApi()
         self._classes = kubernetes.client.NodeV1Api()
-        self._grants: Mapping[str, PodQuota] = {}
+        self._pods: PodsOnNode | None = None
 
     def node(self) -> dict[str, Any]:
         return dict(self._plain(self._core.read_node(self._name, _request_timeout=TIMEOUT_S)))
@@ -112,9 +115,9 @@ class KubernetesGPUNodeClient:
         )
         return dict(answer)
 
-    def grants(self) -> Mapping[str, PodQuota]:
-        """Of the managed pods on this node that hold or may still hold GPUs."""
-        return self._grants
+    def pods(self) -> PodsOnNode | None:
+        """The pods of this node that have a grant, by their specs; None before they were listed."""
+        return self._pods
 
     def watch_pods(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -125,13 +128,10 @@ class KubernetesGPUNodeClient:
                 stop.wait(5)
 
     def _follow_pods(self, stop: threading.Event) -> None:
-        where = {
-            "field_selector": f"spec.nodeName={self._name}",
-            "label_selector": f"{LABEL_MANAGED_BY}={MANAGED_BY}",
-        }
+        # By the node alone: what a pod holds stands in its spec, and its labels can be edited.
+        where = {"field_selector": f"spec.nodeName={self._name}"}
         listed = self._core.list_pod_for_all_namespaces(**where, _request_timeout=TIMEOUT_S)
-        pods = {pod.metadata.uid: grant_of(self._plain(pod)) for pod in listed.items if may_hold_gpus(pod.status.phase)}
-        self._grants = {uid: grant for uid, grant in pods.items() if grant is not None}
+        self._pods = pods_of(self._plain(pod) for pod in listed.items)
         events = kubernetes.watch.Watch().stream(
             self._core.list_pod_for_all_namespaces,
             **where,
@@ -142,20 +142,35 @@ class KubernetesGPUNodeClient:
         for event in events:
             if stop.is_set():
                 return
-            pod = event["raw_object"]
-            grants = dict(self._grants)
-            grants.pop(pod["metadata"]["uid"], None)
-            grant = grant_of(pod) if event["type"] != "DELETED" and may_hold_gpus(pod["status"].get("phase")) else None
-            if grant is not None:
-                grants[grant.pod_uid] = grant
-            self._grants = grants
+            self._pods = with_event(self._pods, event["raw_object"], deleted=event["type"] == "DELETED")
 
     def _plain(self, value: Any) -> Any:
         return self._core.api_client.sanitize_for_serialization(value)
 
 
-def may_hold_gpus(phase: str | None) -> bool:
-    return phase not in {"Succeeded", "Failed"}
+def pods_of(documents: Iterable[Mapping[str, Any]]) -> PodsOnNode:
+    """The pods of a list of v1 Pods."""
+    pods = PodsOnNode()
+    for pod in documents:
+        pods = with_event(pods, pod, deleted=False)
+    return pods
+
+
+def with_event(pods: PodsOnNode, pod: Mapping[str, Any], *, deleted: bool) -> PodsOnNode:
+    """The pods after one of them was seen. That it ended is remembered for a while after it is gone."""
+    uid, over = pod["metadata"]["uid"], has_ended((pod.get("status") or {}).get("phase"))
+    grants = {known: grant for known, grant in pods.grants.items() if known != uid}
+    if not over and not deleted and (grant := grant_of(pod)) is not None:
+        grants[uid] = grant
+    ended = pods.ended
+    if over:
+        ended = (ended if len(ended) < ENDED_MAX else frozenset()) | {uid}
+    return PodsOnNode(grants=grants, ended=ended)
+
+
+def has_ended(phase: str | None) -> bool:
+    """Its kubelet has seen the end of every container."""
+    return phase in {"Succeeded", "Failed"}
 
 
 def error_summary(error: BaseException) -> str:

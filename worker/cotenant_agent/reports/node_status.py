@@ -6,16 +6,23 @@ written at once: health, violations, the pods on a GPU, the inventory itself.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from cotenant_agent.enforcement import gpu_holders
+from cotenant_agent.enforcement.quota import PodQuota
 from cotenant_agent.gpus.capabilities import isolation
 from cotenant_agent.gpus.readings import Gpu
 from cotenant_agent.reports.node_view import NodeView
 
+log = logging.getLogger("cotenant.agent")
+
 HEARTBEAT_S: Final = 15.0
+STRANGERS_MAX: Final = 64
+"""Strangers in one status; the GPUs that they are on are not handed out, however many there are."""
 MIG_REASON: Final = "MigEnabled: partitioned by MIG; Cotenant places whole GPUs and shares of them, not MIG slices"
 
 
@@ -30,7 +37,8 @@ def parse_time(written: str) -> float:
 
 def build(view: NodeView) -> dict[str, Any]:
     found = view.capabilities
-    return {
+    known = {} if view.holders is None else {"holders": [holder_entry(one) for one in gpu_holders.listed(view.holders)]}
+    return known | {
         "heartbeat": format_time(view.taken_at),
         "simulated": view.inventory.simulated,
         "driverVersion": view.inventory.driver_version,
@@ -54,7 +62,63 @@ def build(view: NodeView) -> dict[str, Any]:
             }
             for violation in view.violations
         ],
+        "strangers": [
+            {
+                "podUID": one.pod_uid,
+                "uuid": one.gpu_uuid,
+                "memoryMiB": one.memory_mib,
+                "reason": one.reason,
+                "since": format_time(one.since),
+            }
+            for one in view.strangers[:STRANGERS_MAX]
+        ],
     }
+
+
+def holder_entry(holder: gpu_holders.GpuHolder) -> dict[str, Any]:
+    grant = holder.grant
+    return {
+        "podUID": grant.pod_uid,
+        "namespace": grant.namespace,
+        "pod": grant.pod,
+        "job": grant.job,
+        "jobUID": grant.job_uid,
+        "attempt": grant.attempt,
+        "nodeRank": grant.node_rank,
+        "gpus": [
+            {"uuid": uuid, "memoryMiB": mib, "computeMilli": grant.compute_milli.get(uuid, 0)}
+            for uuid, mib in sorted(grant.quota_mib.items())
+        ],
+        "since": format_time(holder.since),
+        "evidence": holder.evidence.value,
+    }
+
+
+def holders_in(status: Mapping[str, Any]) -> tuple[gpu_holders.GpuHolder, ...]:
+    """The holders of a published status; those that cannot be read are left out."""
+    found = []
+    for entry in status.get("holders") or ():
+        try:
+            found.append(_holder_in(entry))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            log.warning("a holder in the published status cannot be read, and is left out: %.200r", entry)
+    return tuple(found)
+
+
+def _holder_in(entry: Mapping[str, Any]) -> gpu_holders.GpuHolder:
+    grant = PodQuota(
+        pod_uid=entry["podUID"],
+        namespace=entry["namespace"],
+        pod=entry["pod"],
+        quota_mib={gpu["uuid"]: int(gpu["memoryMiB"]) for gpu in entry["gpus"]},
+        compute_milli={gpu["uuid"]: int(gpu["computeMilli"]) for gpu in entry["gpus"]},
+        job=entry["job"],
+        job_uid=entry["jobUID"],
+        attempt=int(entry["attempt"]),
+        node_rank=int(entry["nodeRank"]),
+    )
+    evidence = gpu_holders.Evidence(entry["evidence"])
+    return gpu_holders.GpuHolder(grant=grant, since=parse_time(entry["since"]), evidence=evidence)
 
 
 def summary(gpus: Iterable[Gpu]) -> str:
@@ -69,6 +133,7 @@ def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:
     if sample is not None and sample.utilization_percent is not None:
         used["utilizationPercent"] = sample.utilization_percent
     reason = MIG_REASON if gpu.mig else view.health.reason(gpu.uuid)
+    reason = reason or gpu_holders.not_to_be_handed_out(view.holders or {}, view.strangers).get(gpu.uuid, "")
     if sample is None and not reason:
         reason = "NotSampled: the driver no longer lists this GPU"
     return {
@@ -94,6 +159,8 @@ def without_usage(document: Mapping[str, Any]) -> dict[str, Any]:
         | {"on": [process["podUID"] for process in gpu["processes"]]}
         for gpu in document["gpus"]
     ]
+    still["strangers"] = [{key: value for key, value in one.items() if key in {"podUID", "uuid", "since"}}
+                          for one in document["strangers"]]  # fmt: skip
     still["violations"] = [(v["podUID"], v["uuid"], v["since"]) for v in document["violations"]]
     return still
 

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from cotenant_agent.enforcement import quota
+from cotenant_agent.enforcement import gpu_holders, quota
 from cotenant_agent.enforcement.attribution import OwnerKind, ProcessOwner
 from cotenant_agent.gpus import health
 from cotenant_agent.gpus.capabilities import Capabilities
-from cotenant_agent.gpus.readings import GpuInventory, GpuProcess, GpuSample, XidEvent
+from cotenant_agent.gpus.readings import GpuInventory, GpuSample, XidEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,9 @@ class NodeView:
     grants: Mapping[str, quota.PodQuota]
     capabilities: Capabilities
     attributing: bool
+    holders: gpu_holders.Holders | None
+    """By uid of the pod; None before the pods of this node are known."""
+    strangers: tuple[gpu_holders.StrangerOnGpu, ...]
     xids: Mapping[tuple[str, int], int]
     """(GPU UUID or nothing, code) → how often since the agent started."""
 
@@ -52,13 +55,16 @@ class NodeObserver:
         *,
         owner: Callable[[int], ProcessOwner],
         attributing: bool,
+        running: gpu_holders.RunningPods = lambda: None,
     ) -> None:
         self.inventory = inventory
         self.capabilities = capabilities
-        self._owner, self._attributing = owner, attributing
+        self._owner, self._attributing, self._running = owner, attributing, running
         self._health = health.NodeHealth()
         self._excesses: quota.Excesses = {}
         self._uses: Mapping[str, tuple[PodGpuUse, ...]] = {}
+        self._holders: gpu_holders.Holders = {}
+        self._strangers: tuple[gpu_holders.StrangerOnGpu, ...] = ()
         self._xids: Counter[tuple[str, int]] = Counter()
 
     def restore_cordons(self, reasons: Mapping[str, str], now: float, *, rebooted: bool) -> None:
@@ -69,6 +75,10 @@ class NodeObserver:
             if earlier:
                 cordons[uuid] = (*earlier, *cordons.get(uuid, ()))
         self._health = replace(self._health, cordons=cordons)
+
+    def restore_holders(self, before: Iterable[gpu_holders.GpuHolder]) -> None:
+        """Take over the holders in the published status, once, at start."""
+        self._holders = {holder.grant.pod_uid: holder for holder in before} | dict(self._holders)
 
     def uncordon(self, gpu_uuids: Iterable[str]) -> None:
         self._health = health.uncordon(self._health, gpu_uuids)
@@ -82,18 +92,18 @@ class NodeObserver:
         pods = [use.pod_uid for use in self._uses.get(xid.uuid or "", ()) if use.pod_uid]
         self._health = health.apply_xid(self._health, xid, self.inventory.gpus, pods)
 
-    def observe(self, samples: Iterable[GpuSample], grants: Mapping[str, quota.PodQuota], now: float) -> NodeView:
+    def observe(self, samples: Iterable[GpuSample], pods: gpu_holders.PodsOnNode | None, now: float) -> NodeView:
         by_uuid = {sample.uuid: sample for sample in samples}
         for sample in by_uuid.values():
             self._health = health.apply_signs(self._health, sample.uuid, sample.signs, now)
-        self._uses = {uuid: uses_by_pod(sample.processes, self._owner, grants) for uuid, sample in by_uuid.items()}
-        usage = {
-            quota.PodGpu(use.pod_uid, uuid): use.memory_mib
-            for uuid, uses in self._uses.items()
-            for use in uses
-            if use.pod_uid
-        }
-        self._excesses, violations = quota.evaluate(self._excesses, usage, grants, now)
+        usage = usage_by_pod(by_uuid.values(), self._owner)
+        if pods is not None:
+            self._holders = gpu_holders.hold(self._holders, pods, usage, self._running, now)
+            self._strangers = gpu_holders.strangers(self._strangers, usage, self._holders, now)
+        grants = {uid: holder.grant for uid, holder in self._holders.items()}
+        self._uses = {uuid: uses_of(uuid, usage, grants) for uuid in by_uuid}
+        in_pods = {on_gpu: mib for on_gpu, mib in usage.items() if on_gpu.pod_uid}
+        self._excesses, violations = quota.evaluate(self._excesses, in_pods, grants, now)
         return NodeView(
             taken_at=now,
             inventory=self.inventory,
@@ -104,6 +114,8 @@ class NodeObserver:
             grants=grants,
             capabilities=self.capabilities,
             attributing=self._attributing,
+            holders=None if pods is None else self._holders,
+            strangers=tuple(one for one in self._strangers if one.polls >= gpu_holders.STRANGER_POLLS),
             xids=dict(self._xids),
         )
 
@@ -112,14 +124,19 @@ class NodeObserver:
         return replace(view, health=self._health, xids=dict(self._xids))
 
 
-def uses_by_pod(
-    processes: Iterable[GpuProcess], owner: Callable[[int], ProcessOwner], grants: Mapping[str, quota.PodQuota]
-) -> tuple[PodGpuUse, ...]:
-    """Sum the processes of one GPU by pod. Those that have ended are left out; pods without a grant are foreign."""
-    total: dict[str, int] = {}
-    for process in processes:
-        found = owner(process.pid)
-        if found.kind is OwnerKind.GONE:
-            continue
-        total[found.pod_uid] = total.get(found.pod_uid, 0) + (process.memory_mib or 0)
-    return tuple(PodGpuUse(uid, mib, uid not in grants) for uid, mib in sorted(total.items()))
+def usage_by_pod(samples: Iterable[GpuSample], owner: Callable[[int], ProcessOwner]) -> dict[quota.PodGpu, int]:
+    """MiB of the processes on each GPU by pod; no uid: outside pods. Those that have ended are left out."""
+    total: dict[quota.PodGpu, int] = {}
+    for sample in samples:
+        for process in sample.processes:
+            found = owner(process.pid)
+            if found.kind is not OwnerKind.GONE:
+                on_gpu = quota.PodGpu(found.pod_uid, sample.uuid)
+                total[on_gpu] = total.get(on_gpu, 0) + (process.memory_mib or 0)
+    return total
+
+
+def uses_of(uuid: str, usage: quota.Usage, grants: Mapping[str, quota.PodQuota]) -> tuple[PodGpuUse, ...]:
+    """Use of one GPU, sorted by pod; pods without a grant are foreign."""
+    here = sorted((on_gpu.pod_uid, mib) for on_gpu, mib in usage.items() if on_gpu.gpu_uuid == uuid)
+    return tuple(PodGpuUse(uid, mib, uid not in grants) for uid, mib in here)

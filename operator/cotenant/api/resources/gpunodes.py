@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -67,6 +68,48 @@ class Violation(StatusModel):
     since: Timestamp
 
 
+class Evidence(StrEnum):
+    """What shows that a pod holds its GPUs: that it is bound and has not ended; without a Pod object any more, that
+    processes of it run on the node, or that they are on a GPU.
+    """
+
+    POD = "Pod"
+    PROCESSES = "Processes"
+    GPU = "GPU"
+
+
+class HeldGpu(StatusModel):
+    uuid: str
+    memory_mib: int = Field(alias="memoryMiB")
+    compute_milli: int = 0
+
+
+class GpuHolder(StatusModel):
+    """A pod of this node that holds GPUs until it is really gone."""
+
+    pod_uid: str = Field(alias="podUID")
+    namespace: str
+    pod: str
+    job: str
+    job_uid: str = Field(alias="jobUID")
+    attempt: int
+    node_rank: int
+    gpus: tuple[HeldGpu, ...] = ()
+    since: Timestamp
+    evidence: Evidence
+
+
+class StrangerOnGpu(StatusModel):
+    """Something that uses a GPU which was not granted to it. The GPU is not handed out meanwhile."""
+
+    pod_uid: str = Field(default="", alias="podUID")
+    """Empty for processes outside pods."""
+    uuid: str
+    memory_mib: int = Field(default=0, alias="memoryMiB")
+    reason: str = ""
+    since: Timestamp
+
+
 class GPUNodeStatus(StatusModel):
     heartbeat: Timestamp | None = None
     """When the agent last wrote; a node that is silent for a minute gets no new jobs."""
@@ -83,6 +126,12 @@ class GPUNodeStatus(StatusModel):
     """One phrase for a table: `2 × H100 80Gi`."""
     violations: tuple[Violation, ...] = ()
     """Pods that use more than they were given."""
+    holders: tuple[GpuHolder, ...] | None = None
+    """Pods that hold GPUs of this node, also without a Pod object, until they are really gone; not given by an agent
+    that does not look for them.
+    """
+    strangers: tuple[StrangerOnGpu, ...] = ()
+    """Who is on a GPU without a grant of it."""
 
 
 class GPUNode(Model):
