@@ -19,6 +19,7 @@ from cotenant.controller.client.kube import Document, Kube, Resource, Unreachabl
 from cotenant.controller.client.rest import RestKube, RetryPolicy
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.cluster.cluster_view import ClusterView
+from cotenant.controller.execution.containment import Containment
 from cotenant.controller.execution.event_recorder import EventRecorder
 from cotenant.controller.execution.executor import Executor
 from cotenant.controller.execution.observer import Observer
@@ -49,7 +50,17 @@ STUCK_S = 60.0
 class Operator:
     """One replica: observes, decides and writes. `kube` holds back its writes unless `is_leader`."""
 
-    def __init__(self, kube: Kube, is_leader: Callable[[], bool], settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        is_leader: Callable[[], bool],
+        settings: Settings,
+        metrics: Metrics,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.clock = clock
+        """Unix seconds."""
         self.kube = kube
         self.is_leader = is_leader
         self.settings = settings
@@ -96,6 +107,7 @@ class Operator:
             cluster=cluster,
             memories=memories,
             executor=executor,
+            containment=Containment(cache=cache, memories=memories, metrics=self.metrics),
             observer=Observer(cache=cache, cluster=cluster, memories=memories),
             schedule=partial(schedule, policy=self.settings.policy),
             metrics=self.metrics,
@@ -105,6 +117,7 @@ class Operator:
             verdict_throttle=VerdictThrottle(memories, rewrite_s=self.settings.verdict_s),
             on_plan=self.queue_status_writer.on_plan,
             wake_up=self._wake_up,
+            clock=self.clock,
         )
 
     async def resync(self) -> None:

@@ -48,15 +48,15 @@ class Replica:
         self.leads = True
         self.kube = kube or new_kube()
         self.kube.before_write = Fence(lambda: self.leads).check
-        self.operator = Operator(self.kube, lambda: self.leads, SETTINGS, Metrics())
+        self.operator = Operator(self.kube, lambda: self.leads, SETTINGS, Metrics(), clock=simulated_now)
 
-    async def run(self, seconds: float = 3.0) -> None:
+    async def run(self, seconds: float = 3.0, *, watch_s: float = WATCH_S) -> None:
         """Run the scheduling loop so long, while the watch hands on what happens; then stop it as a killed process."""
         loop = asyncio.create_task(self.operator.loop.run())
         ends_at = asyncio.get_running_loop().time() + seconds
         while asyncio.get_running_loop().time() < ends_at:
             self.kube.deliver(self.operator.on_event)
-            await asyncio.sleep(WATCH_S)
+            await asyncio.sleep(watch_s)
             if loop.done():
                 loop.result()
         loop.cancel()
@@ -107,13 +107,13 @@ def node(name: str) -> Document:
     return {"metadata": {"name": name}, "spec": {}, "status": status}
 
 
-def gpu_node(name: str) -> Document:
+def gpu_node(name: str, *, at: float = T0) -> Document:
     gpus = [{"uuid": f"GPU-{name}-{i}", "index": i, "class": "H100", "memoryMiB": 81_920} for i in range(2)]
     return {
         "apiVersion": names.API_VERSION,
         "kind": "GPUNode",
         "metadata": {"name": name},
-        "status": {"heartbeat": datetime.fromtimestamp(T0, UTC).isoformat(), "gpus": gpus, "simulated": True},
+        "status": {"heartbeat": datetime.fromtimestamp(at, UTC).isoformat(), "gpus": gpus, "simulated": True},
     }
 
 
@@ -155,13 +155,18 @@ def writes(kube: FakeKube) -> list[str]:
     return [call for call in kube.calls if not call.startswith(("GET", "LIST"))]
 
 
+def simulated_now() -> float:
+    """Unix seconds on the clock of the event loop."""
+    return T0 + asyncio.get_running_loop().time()
+
+
 def simulate_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wall clock is the event loop's, and what is given to a thread is done at once."""
 
     async def at_once(function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
 
-    monkeypatch.setattr("time.time", lambda: T0 + asyncio.get_running_loop().time())
+    monkeypatch.setattr("time.time", simulated_now)
     monkeypatch.setattr("asyncio.to_thread", at_once)
 
 

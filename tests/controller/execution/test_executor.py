@@ -10,7 +10,15 @@ from unittest.mock import patch
 
 import pytest
 
-from cotenant.controller.client.kube import EVENTS, TRAINING_JOBS, FencedError, Outcome, Reply, UnreachableError
+from cotenant.controller.client.kube import (
+    EVENTS,
+    TRAINING_JOBS,
+    FencedError,
+    Outcome,
+    RefusedError,
+    Reply,
+    UnreachableError,
+)
 from cotenant.controller.execution.executor import REFUSED_PAUSE_S, RETRY_S, ExecutionResult, Executor
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.lifecycle.observation import EventToRecord, ForcedDeletion, ReconcileResult
@@ -185,7 +193,8 @@ async def test_a_reason_to_wait_that_only_has_another_message_is_no_event() -> N
 async def test_a_reason_to_wait_that_was_not_written_is_no_event() -> None:
     replica, record, _ = await decided(Fault(call=COMMIT, answer=Reply(Outcome.REFUSED, code=403)))
     verdict = Verdict(job=record.key, reason=Reason.NO_QUOTA, message="no quota")
-    await replica.operator.loop.executor.report_pending(record, verdict)
+    with pytest.raises(RefusedError):
+        await replica.operator.loop.executor.report_pending(record, verdict)
     assert await events(replica) == []
 
 

@@ -89,6 +89,10 @@ class FencedError(UnreachableError):
     """A write was never sent, because another replica may lead by now."""
 
 
+class RefusedError(RuntimeError):
+    """The API server refused a write that has no other way, and would refuse it again; a sentence with its answer."""
+
+
 BeforeWrite = Callable[[str], None]
 """Hook that gets the name of a write (`PATCH /apis/…`) right before it is sent, and raises to hold it back."""
 

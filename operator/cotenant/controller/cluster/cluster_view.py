@@ -6,10 +6,11 @@ orphaned allocation stands in. So nothing is handed out twice, after a crash or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cotenant.api.conversion.to_core import to_queue
+from cotenant.controller.client.kube import QUEUES
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.cluster.core_jobs import CoreJobs
 from cotenant.controller.cluster.failover import failover_state
@@ -23,7 +24,7 @@ from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import HOLDING
-from cotenant.core.model.objects import JobKey
+from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Action, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.cluster_state import ClusterState
@@ -38,6 +39,8 @@ class Synced:
     """Jobs that changed, or whose pods did."""
     decisions_may_change: bool
     """Something that decisions depend on is other than it was."""
+    failures: Mapping[JobId, Exception]
+    """Jobs that cannot be made one of the core's, and why; what they hold still counts."""
 
 
 class ClusterView:
@@ -64,7 +67,7 @@ class ClusterView:
         # What was known when this replica led before may have gone since.
         self._cache.mark_changed((memory.id for memory in self._memories), tuple(self.nodes.known()))
         records = self._cache.jobs
-        failover = failover_state(self._cache.queues, records, lambda record: self.read_job(record, now).job)
+        failover = failover_state(self._cache.queues, records, lambda record: self._read_or_none(record, now))
         self._state.restore(failover, now)
         self._watched_since = now
 
@@ -87,11 +90,16 @@ class ClusterView:
         if changes.queues or self._budget_revision != self._budgets.revision:
             self._budget_revision = self._budgets.revision
             changed |= self._sync_queues()
+        failures: dict[JobId, Exception] = {}
         for key in {job.key for job in changes.jobs} | self._keys_with_exclusions():
-            changed |= self._sync_job(key, now)
+            changed |= self._sync_job(key, now, failures)
         for job in changes.jobs:
             changed |= self._sync_orphaned(job)
-        return Synced(frozenset(changes.jobs), changed)
+        return Synced(frozenset(changes.jobs), changed, failures)
+
+    def jobs_alone(self, now: float) -> Snapshot:
+        """The snapshot without what is counted of it: to look for the job that cannot be counted, or decided on."""
+        return self._state.bare_snapshot(now)
 
     def snapshot(self, now: float) -> Snapshot:
         """Input of the next decision."""
@@ -114,26 +122,45 @@ class ClusterView:
     def read_job(self, record: JobRecord, now: float) -> CoreReading:
         return self._core_jobs.reading(record, now)
 
+    def _read_or_none(self, record: JobRecord, now: float) -> Job | None:
+        try:
+            return self.read_job(record, now).job
+        except Exception:  # it is quarantined by the sync that follows
+            return None
+
     def _sync_queues(self) -> bool:
         changed = False
         for name in set(self._state.queues) - set(self._cache.queues):
             changed |= self._state.observe(QueueGone(name))
         for name, document in self._cache.queues.items():
             spent = self._budgets.spent(name)
-            queue = to_queue(document, namespaces=self._cache.namespaces, spent_milli_gpu_seconds=spent)
-            changed |= self._state.observe(QueueObserved(queue))
+            try:
+                queue = to_queue(document, namespaces=self._cache.namespaces, spent_milli_gpu_seconds=spent)
+            except Exception as error:
+                self._cache.note_unreadable(QUEUES, name, error)
+                changed |= self._state.observe(QueueGone(name))  # it grants nothing
+            else:
+                changed |= self._state.observe(QueueObserved(queue))
         return changed
 
     def _keys_with_exclusions(self) -> set[JobKey]:
         """Jobs that avoid a node for some time: the time may be over."""
         return {key for key, job in self._state.jobs.items() if job.excluded_nodes and job.placement is None}
 
-    def _sync_job(self, key: JobKey, now: float) -> bool:
+    def _sync_job(self, key: JobKey, now: float, failures: dict[JobId, Exception]) -> bool:
         record = self._cache.jobs.get(key)
-        job = None if record is None else self._core_jobs.job(record, now)
-        if record is None or job is None:
+        if record is None:
             return self._drop(key)
-        self._gpu_holders.replace(self._state.jobs.get(key), job)
+        try:
+            return self._observe(record, self._core_jobs.job(record, now))
+        except Exception as error:
+            failures[record.id] = error
+            return self._observe(record, self._core_jobs.as_it_holds(record))
+
+    def _observe(self, record: JobRecord, job: Job | None) -> bool:
+        if job is None:
+            return self._drop(record.key)
+        self._gpu_holders.replace(self._state.jobs.get(record.key), job)
         return self._state.observe(JobObserved(job, record.version))
 
     def _sync_orphaned(self, job: JobId) -> bool:
@@ -165,7 +192,12 @@ class ClusterView:
     def _uncovered_pods(self, job: JobId) -> list[PodRecord]:
         """Pods of the job whose GPUs no committed placement covers."""
         pods, record = list(self._pods.of_job(job).values()), self._cache.job(job)
-        if record is None or record.phase not in HOLDING or record.placement is None:
+        if (
+            record is None
+            or record.phase not in HOLDING
+            or record.placement is None
+            or self._core_jobs.gave_back(record)
+        ):
             return pods
         # Of the running attempt, the status counts only as far as it names what the pod was given.
         attempt, placement = record.status.attempts, record.placement

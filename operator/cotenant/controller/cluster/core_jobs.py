@@ -7,10 +7,11 @@ from dataclasses import replace
 from cotenant.api.conversion.to_core import to_job
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.validation.errors import DocumentError
-from cotenant.controller.cluster.orphaned_allocations import unreadable_job
+from cotenant.controller.cluster.orphaned_allocations import set_aside, unreadable_job
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import CoreReading, JobMemories
 from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.informers.quarantine import Stage
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import HOLDING, Phase
 from cotenant.core.model.objects import Job, Placement
@@ -35,14 +36,38 @@ class CoreJobs:
         return memory.reading
 
     def job(self, record: JobRecord, now: float) -> Job | None:
-        """The job if it waits or holds; None when it is finished, suspended, invalid or on its way out."""
-        reading = self.reading(record, now)
+        """The job if it waits or holds; None when it is finished, suspended, invalid, quarantined or on its way out."""
         if record.phase in HOLDING and record.placement is not None:
-            job = reading.job or unreadable_job(record, record.placement)
-            return replace(job, resizing_from=self._left_behind(record))
+            if self.gave_back(record):
+                return None
+            return self._holding(record, now)
         if record.phase is not Phase.PENDING or record.deleting or record.job is None or record.job.spec.suspend:
             return None
-        return reading.job
+        return None if self._memories[record.id].is_quarantined(record, now) else self.reading(record, now).job
+
+    def gave_back(self, record: JobRecord) -> bool:
+        """Nothing of its attempt runs, and that cannot be written into its status: the placement counts no more."""
+        return self._memories[record.id].given_back == record.status.attempts
+
+    def as_it_holds(self, record: JobRecord) -> Job | None:
+        """The job where nothing else of it can be worked with: what its status says it holds, and is not moved."""
+        holds = record.phase in HOLDING and record.placement is not None and not self.gave_back(record)
+        return self._as_it_holds(record) if holds else None
+
+    def _holding(self, record: JobRecord, now: float) -> Job | None:
+        memory = self._memories[record.id]
+        stage = memory.quarantine.stage if memory.quarantine and memory.is_quarantined(record, now) else None
+        job = None if stage is Stage.CONVERSION else self.reading(record, now).job
+        if job is None:
+            return self._as_it_holds(record)
+        return replace(set_aside(job) if stage is Stage.SCHEDULING else job, resizing_from=self._left_behind(record))
+
+    def _as_it_holds(self, record: JobRecord) -> Job | None:
+        if record.placement is None:
+            return None
+        queue = record.job.spec.queue if record.job else ""
+        held = unreadable_job(record, record.placement)
+        return replace(held, queue=queue, resizing_from=self._left_behind(record))
 
     def _read(self, job: TrainingJob, excluded: frozenset[str]) -> CoreReading:
         classes = dict(self._cache.priority_classes)

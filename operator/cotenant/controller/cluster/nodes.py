@@ -8,6 +8,7 @@ from dataclasses import replace
 from cotenant.api.conversion.nodes import to_node
 from cotenant.api.resources.gpunodes import HEARTBEAT_STALE_S, Violation
 from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.controller.client.kube import GPU_NODES
 from cotenant.controller.cluster.missing_gpus import MissingGpus
 from cotenant.controller.cluster.taints import untolerated_taint
 from cotenant.controller.informers.cache import ObjectCache
@@ -25,7 +26,7 @@ class ClusterNodes:
     def __init__(self, cache: ObjectCache, state: ClusterState, settings: Settings) -> None:
         self.gpus: dict[str, GpuFacts] = {}
         """UUID → what a pod must know of it; kept, because a pod may be made while its agent is silent."""
-        self._index, self._pods = cache.nodes, cache.pods
+        self._cache, self._index, self._pods = cache, cache.nodes, cache.pods
         self._state = state
         self._tolerations = settings.toleration_list
         self._runtime_class = settings.runtime_class
@@ -38,7 +39,13 @@ class ClusterNodes:
         """
         differs = False
         for name in changed | self._silent(now) | self._missing.expired(now):
-            node = self._observe(name, now)
+            try:
+                node = self._observe(name, now)
+            except Exception as error:
+                self._cache.note_unreadable(GPU_NODES, name, error)
+                if (known := self._state.nodes.get(name)) is None:
+                    continue
+                node = replace(known, ready=False)  # it takes nothing new
             differs |= self._state.observe(NodeGone(name) if node is None else NodeObserved(node))
         return differs
 

@@ -8,6 +8,7 @@ read from the spec of its pods. For a job whose spec cannot be read any more, wh
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.pod_record import PodRecord
@@ -39,6 +40,15 @@ def unreadable_job(record: JobRecord, placement: Placement) -> Job:
         admitted_at=record.status.placement.admitted_at.timestamp() if record.status.placement else 0.0,
         preemptible=False,
     )
+
+
+def set_aside(job: Job) -> Job:
+    """A job that runs and with which no decision can be made: it keeps what it holds, and is not moved."""
+    workers = job.placement.workers if job.placement else 0
+    return replace(
+        job, workers_min=workers, workers_max=workers, gpu=GpuRequest(), topology=None, expected_runtime_s=None,
+        max_runtime_s=None, preemptible=False,
+    )  # fmt: skip
 
 
 def _orphaned_allocation(key: JobKey, pods: list[PodRecord], queue: str) -> Job:

@@ -35,6 +35,8 @@ class PlacementValidator:
         placement = record.placement
         if placement is None or record.phase not in {Phase.STARTING, Phase.RUNNING}:
             return None
+        if self._core_jobs.gave_back(record):
+            return "nothing of it ran any more while its status could not be written, and its room was given back"
         gang = [pod for pod in self._pods.of_job(record.id).values() if pod.is_of(record.status.attempts)]
         spec = self._core_jobs.reading(record, now).job
         mismatch = (shape_error(spec, placement) or server_count_error(record)) if spec else None

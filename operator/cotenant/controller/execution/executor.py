@@ -7,6 +7,7 @@ from the committed status alone. The client holds back the writes of a replica t
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Mapping
@@ -20,6 +21,7 @@ from cotenant.controller.client.kube import (
     FencedError,
     Kube,
     Outcome,
+    RefusedError,
     UnreachableError,
     version_of,
 )
@@ -31,10 +33,12 @@ from cotenant.controller.execution.pod_deleter import PodDeleter
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobId, JobRecord
+from cotenant.controller.informers.quarantine import Quarantine, with_condition
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.observation import EventToRecord, ReconcileResult
 from cotenant.controller.lifecycle.pod_deletion import effective_grace_s
 from cotenant.controller.reports.slow_gpus import slow_gpu_notice
+from cotenant.controller.telemetry.logs import shorten
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.formatting import counted
 from cotenant.core.model.lifecycle import LifecycleEvent
@@ -71,8 +75,12 @@ class Executor:
     async def apply(self, record: JobRecord, result: ReconcileResult) -> ExecutionResult:
         """Write the status, then record the Event, then delete or make pods."""
         if result.status is not None:
-            if await self._write(record, result.status) is None:
-                return _retry()
+            try:
+                if await self._write(record, result.status) is None:
+                    return _retry()
+            except RefusedError:
+                await self.pod_deleter.carry_out(result)  # what has to end, ends without it
+                raise
             if result.event is not None:
                 self.event_recorder.record(record, result.event)
         if refused := await self._delete_pods(record.id, result, self.pod_deleter.carry_out(result)):
@@ -114,15 +122,39 @@ class Executor:
     async def evict(self, record: JobRecord, action: Evict) -> ExecutionResult:
         """Write the eviction down, then end the pods."""
         kind, message = action.kind.value, action.message
-        status = status_transitions.evicting(
-            record.status,
-            LifecycleEvent.EVICTED,
-            kind=kind,
-            message=message,
-            now=time.time(),
-            in_favour_of=action.in_favour_of,
-        )
-        return await self._commit_departure(record, action, status, EventToRecord(reason=kind, message=message))
+        try:
+            status = status_transitions.evicting(
+                record.status,
+                LifecycleEvent.EVICTED,
+                kind=kind,
+                message=message,
+                now=time.time(),
+                in_favour_of=action.in_favour_of,
+            )
+            return await self._commit_departure(record, action, status, EventToRecord(reason=kind, message=message))
+        except UnreachableError:
+            raise
+        except Exception:
+            await self.end_pods(record)  # what others are waiting for does not depend on its being written down
+            raise
+
+    async def end_pods(self, record: JobRecord) -> ExecutionResult:
+        """End what runs of the job, whatever its status says."""
+        pods = self.cache.pods_of(record.id).values()
+        await self.pod_deleter.delete([pod for pod in pods if pod.held and not pod.deleting])
+        return ExecutionResult()
+
+    async def report_quarantine(self, record: JobRecord, quarantine: Quarantine) -> ExecutionResult:
+        """Show in the status that the job is left alone, or no longer; where that is refused, in an Event alone."""
+        status = with_condition(record.status, quarantine, time.time())
+        with contextlib.suppress(RefusedError):
+            await self._write(record, status)
+        if quarantine.lifted:
+            event = EventToRecord(reason="QuarantineLifted", message="the operator gets on with the job again")
+        else:
+            event = EventToRecord(reason="Quarantined", message=quarantine.message, warning=True)
+        self.event_recorder.record(record, event)
+        return ExecutionResult()
 
     async def resize(self, record: JobRecord, action: Resize) -> ExecutionResult:
         """Commit the new placement of an elastic job. Its next attempt starts when the pods of this one are gone."""
@@ -169,9 +201,7 @@ class Executor:
         if await self._commit(record, action, status) is None:
             return _retry()
         self.event_recorder.record(record, event)
-        pods = self.cache.pods_of(record.id).values()
-        await self.pod_deleter.delete([pod for pod in pods if pod.held and not pod.deleting])
-        return ExecutionResult()
+        return await self.end_pods(record)
 
     async def _commit(self, record: JobRecord, action: Action, status: TrainingJobStatus) -> JobRecord | None:
         """The write that makes an action true. Where it is not made, the assumption of the action is forgotten."""
@@ -183,12 +213,18 @@ class Executor:
         except UnreachableError:
             self.memories[record.id].uncertain = action
             raise
+        except RefusedError:
+            self.metrics.actions.labels(type(action).__name__, "false").inc()
+            raise
         self.metrics.actions.labels(type(action).__name__, str(written is not None).lower()).inc()
         self.cluster.resolve_assumption(record.id, action, None if written is None else written.version)
         return written
 
     async def _write(self, record: JobRecord, status: TrainingJobStatus) -> JobRecord | None:
-        """The record as it is after the write; None where the write was refused."""
+        """The record as it is after the write; None where another was first, or the job is gone.
+
+        Raises `RefusedError` for a status that the API server does not take.
+        """
         change = merge_patch(record.raw_status, status)
         if not change:
             return record
@@ -203,8 +239,7 @@ class Executor:
                 log.info("%s: %s (%s)", record.key, status.phase, status.reason)
             return self.cache.job(record.id) or record
         if reply.outcome is Outcome.REFUSED:
-            log.error("the status of %s was refused (%d): %s", record.key, reply.code, reply.message)
-            return None
+            raise RefusedError(f"its status was refused ({reply.code}): {shorten(reply.message)}")
         # Another write was first, or the job is gone: the next decision is made from what there is now.
         fresh = await self.kube.get(TRAINING_JOBS, record.name, record.namespace)
         if fresh.done:

@@ -1,8 +1,8 @@
 """The scheduling loop, the operator's one writer: wait → sync → reconcile jobs → snapshot → schedule → assume → write.
 
-It runs under supervision (`main`): an exception that is not an unreachable API server ends the process. Each job has at
-most one write under way; the loop never waits for it, and looks at the job again when it is done. Replicas that do not
-lead keep their cache warm and do nothing else.
+It runs under supervision (`main`): an exception that no single job can be blamed for ends the process; what one job
+provokes is contained to that job. Each job has at most one write under way; the loop never waits for it, and looks at
+the job again when it is done. Replicas that do not lead keep their cache warm and do nothing else.
 """
 
 from __future__ import annotations
@@ -13,17 +13,23 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from cotenant.controller.client.kube import UnreachableError
 from cotenant.controller.cluster.cluster_view import ClusterView
-from cotenant.controller.execution.executor import RETRY_S, ExecutionResult, Executor
+from cotenant.controller.execution.containment import Containment
+from cotenant.controller.execution.culprit_search import CulpritSearch
+from cotenant.controller.execution.executor import Executor
+from cotenant.controller.execution.job_writes import JobWrites
 from cotenant.controller.execution.observer import Observer
 from cotenant.controller.execution.verdict_throttle import VerdictThrottle
 from cotenant.controller.execution.work_queue import WorkQueue
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobId, JobRecord
+from cotenant.controller.informers.quarantine import Stage
+from cotenant.controller.lifecycle.observation import ReconcileResult
 from cotenant.controller.lifecycle.reconcile import reconcile, reconcile_orphans
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.metrics import Metrics
@@ -37,8 +43,6 @@ log = logging.getLogger(__name__)
 Schedule = Callable[[Snapshot], Plan]
 FOLLOWER_POLL_S = 0.5
 """Longest pause of a replica that does not lead: what is due is due for the leader."""
-DRAIN_S = 5.0
-"""Grace period of the writes that are under way when the process stops."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +51,7 @@ class SchedulingLoop:
     cluster: ClusterView
     memories: JobMemories
     executor: Executor
+    containment: Containment
     observer: Observer
     schedule: Schedule
     metrics: Metrics
@@ -57,23 +62,27 @@ class SchedulingLoop:
     verdict_throttle: VerdictThrottle
     on_plan: Callable[[Snapshot, Plan], None]
     """Receives every plan: for the statuses of Queues, budgets and metrics."""
+    clock: Callable[[], float] = time.time
     wake_up: asyncio.Event = field(default_factory=asyncio.Event)
     last_alive: float = 0.0
     """Monotonic time of the last sign of life; liveness looks at it."""
     _queue: WorkQueue[JobId] = field(default_factory=WorkQueue)
-    _writes: set[asyncio.Task[None]] = field(default_factory=set)
-    _crash: BaseException | None = None
+    _writes: JobWrites = field(init=False)
     _restored: bool = False
     _plan_due: bool = True
     """Something that decisions depend on has changed since the last plan."""
     _planned_at: float = 0.0
 
+    def __post_init__(self) -> None:
+        self._writes = JobWrites(
+            queue=self._queue, memories=self.memories, containment=self.containment, is_leader=self.is_leader,
+            clock=self.clock, on_end=self.wake_up.set,
+        )  # fmt: skip
+
     async def run(self) -> None:
         while True:
             await self._wait()
             self.last_alive = time.monotonic()
-            if self._crash is not None:
-                raise self._crash
             if not self.is_leader():
                 self.lose_leadership()
                 continue
@@ -88,8 +97,8 @@ class SchedulingLoop:
 
     async def _wait(self) -> None:
         """Until something has changed, or is due; then a moment more, for what comes with it."""
-        due_at = self._queue.next_at() if self.is_leader() else time.time() + FOLLOWER_POLL_S
-        pause = self.settings.tick_s if due_at is None else min(self.settings.tick_s, due_at - time.time())
+        due_at = self._queue.next_at() if self.is_leader() else self.clock() + FOLLOWER_POLL_S
+        pause = self.settings.tick_s if due_at is None else min(self.settings.tick_s, due_at - self.clock())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, pause)):
                 await self.wake_up.wait()
@@ -109,22 +118,30 @@ class SchedulingLoop:
             if memory.uncertain is not None:
                 self.cluster.resolve_assumption(memory.id, memory.uncertain, None)
                 memory.uncertain = None
-        self.cluster.restore(time.time())
+        self.containment.restore(self.clock())
+        self.cluster.restore(self.clock())
         self._restored = self._plan_due = True
         log.info("took over: %d jobs, %d nodes, %.2f s", len(self.cache.jobs), len(self.cache.nodes.facts),
                  time.monotonic() - started)  # fmt: skip
         return True
 
     async def cycle(self) -> None:
-        started, now = time.monotonic(), time.time()
+        started, now = time.monotonic(), self.clock()
         # 1. The core catches up with what was observed, and with what became of the last plan.
         synced = self.cluster.sync(now)
-        self._plan_due |= synced.decisions_may_change
+        self._plan_due |= synced.decisions_may_change or self._writes.plan_missed
+        self._writes.plan_missed = False
+        for job, error in synced.failures.items():
+            self.containment.contain(job, Stage.CONVERSION, error, now)
         # 2. Every job that changed, or whose time has come, takes its next step.
         for job in sorted(synced.jobs):
             self._queue.add(job)
         for job in self._queue.get(now):
-            self._reconcile(job, now)
+            try:
+                self._reconcile(job, now)
+            except Exception as error:
+                self._queue.done(job)
+                self.containment.contain(job, Stage.RECONCILE, error, now)
         # 3. A new plan, if it may be another one than the last.
         if self._plan_due or now - self._planned_at >= self.settings.tick_s:
             self._plan_due, self._planned_at = False, now
@@ -136,10 +153,14 @@ class SchedulingLoop:
         record = self.cache.job(job)
         # 1. A job that is gone, or is another one of the same name: its pods go too.
         if record is None:
+            if (pause_until := self.containment.pause_until(job, now)) is not None:
+                self._queue.done(job)
+                self._queue.add_after(job, pause_until)
+                return
             pods = tuple(self.cache.pods_of(job).values())
             of_orphans = reconcile_orphans(pods, now, self.settings)
             if of_orphans.acts:
-                self._start_write(job, self.executor.delete_orphans(job, of_orphans))
+                self._writes.start(job, self.executor.delete_orphans(job, of_orphans))
                 return
             self._queue.done(job)
             if of_orphans.requeue_at is not None:
@@ -149,23 +170,33 @@ class SchedulingLoop:
             return
         # 2. A commit without an answer: nothing is decided before it is known what became of it.
         if (action := self.memories[job].uncertain) is not None:
-            self._start_write(job, self.executor.resolve_uncertain(record, action))
+            self._writes.start(job, self.executor.resolve_uncertain(record, action))
             return
-        # 3. What is to be done by what was observed.
-        result = reconcile(self.observer.observe(record, now), self.settings)
+        # 3. A job that the operator failed on: left alone for a while, which its conditions show.
+        left_alone = self.containment.left_alone(record, now)
+        if (quarantine := self.containment.to_report(record, now)) is not None:
+            self._writes.start(job, self.executor.report_quarantine(record, quarantine))
+            return
+        # 4. What is to be done by what was observed.
+        result = ReconcileResult() if left_alone else reconcile(self.observer.observe(record, now), self.settings)
         if result.acts:
-            self._start_write(job, self.executor.apply(record, result))
+            self._writes.start(job, self.executor.apply(record, result))
             return
         self._queue.done(job)
-        if result.requeue_at is not None:
-            self._queue.add_after(job, result.requeue_at)
+        times = [at for at in (result.requeue_at, self.containment.look_at(record)) if at is not None]
+        if times:
+            self._queue.add_after(job, min(times))
 
     async def _plan(self, now: float) -> None:
         # 1. Decide, in a thread: meanwhile nothing changes the state that the snapshot is of.
-        self.cluster.advance(now)
-        snapshot = self.cluster.snapshot(now)
         started = time.monotonic()
-        plan = await asyncio.to_thread(self.schedule, snapshot)
+        try:
+            self.cluster.advance(now)
+            snapshot = self.cluster.snapshot(now)
+            plan = await asyncio.to_thread(self.schedule, snapshot)
+        except Exception as error:
+            await self._contain_culprits(error, now)
+            return
         self.metrics.decisions.observe(time.monotonic() - started)
         if not self.is_leader() or not self._restored:
             return  # led no more, or for a moment not: another replica may have decided meanwhile
@@ -173,81 +204,79 @@ class SchedulingLoop:
         for key in {action.job for action in plan.actions} | set(plan.verdicts):
             if (record := self.cache.jobs.get(key)) is not None and record.id in self._queue:
                 self.memories[record.id].plan_missed = True
-        actions = tuple(action for action in plan.actions if self._can_carry_out(action))
+        for action in plan.actions:
+            self._end_if_quarantined(action, now)
+        actions = tuple(action for action in plan.actions if self._can_carry_out(action, now))
         # 3. Assume: the next snapshot has it.
         self.cluster.assume(replace(plan, actions=actions), now)
         # 4. Carry out, evictions first.
         for action in sorted(actions, key=lambda one: isinstance(one, Admit)):
             self._start_action(self.cache.jobs[action.job], action)
-        self._write_verdicts({key: verdict for key, verdict in plan.verdicts.items() if self._is_idle(key)}, now)
+        self._write_verdicts({key: verdict for key, verdict in plan.verdicts.items() if self._is_idle(key, now)}, now)
         self.on_plan(snapshot, plan)
         if actions:
             admitted = sum(isinstance(action, Admit) for action in actions)
             log.info("cycle: %d jobs, %d admitted, %d asked to leave, %d wait, %.3f s", len(snapshot.jobs), admitted,
                      len(actions) - admitted, len(plan.verdicts), time.monotonic() - started)  # fmt: skip
 
+    async def _contain_culprits(self, error: Exception, now: float) -> None:
+        """No decision can be made: the next one does without the jobs to blame. Where there are none, it is raised."""
+
+        def decide(snapshot: Snapshot) -> None:
+            self.last_alive = time.monotonic()
+            self.schedule(snapshot)
+
+        search = CulpritSearch(decide, self.cluster.jobs_alone(now))
+        candidates = [job.key for job in search.snapshot.jobs if job.key in self.cache.jobs]
+        culprits = await asyncio.to_thread(search.culprits, candidates)
+        if not culprits:
+            raise error
+        for key, failure in culprits.items():
+            if (record := self.cache.jobs.get(key)) is not None:
+                self.containment.contain(record.id, Stage.SCHEDULING, failure, now)
+        self._plan_due = True
+
     def _start_action(self, record: JobRecord, action: Action) -> None:
         if isinstance(action, Admit):
-            self._start_write(record.id, self.executor.admit(record, action))
+            write = self.executor.admit(record, action)
         elif isinstance(action, Evict):
-            self._start_write(record.id, self.executor.evict(record, action))
+            write = self.executor.evict(record, action)
         else:
-            self._start_write(record.id, self.executor.resize(record, action))
+            write = self.executor.resize(record, action)
+        self._writes.start(record.id, write, partial(self.cluster.resolve_assumption, record.id, action, None))
+
+    def _end_if_quarantined(self, action: Action, now: float) -> None:
+        """A job that has to leave, and that the operator leaves alone: others do not wait for its status."""
+        record = self.cache.jobs.get(action.job)
+        if not isinstance(action, Evict) or record is None or record.id in self._queue:
+            return
+        stays = any(pod.held and not pod.deleting for pod in self.cache.pods_of(record.id).values())
+        if stays and self.memories[record.id].is_quarantined(record, now):
+            self._writes.start(record.id, self.executor.end_pods(record))
 
     def _write_verdicts(self, verdicts: dict[JobKey, Verdict], now: float) -> None:
         to_write = self.verdict_throttle.verdicts_to_write(verdicts, self.cache.jobs, now)
         self.verdict_throttle.note_written(verdicts, to_write, now)
         for record, verdict in to_write:
-            self._start_write(record.id, self.executor.report_pending(record, verdict))
+            self._writes.start(record.id, self.executor.report_pending(record, verdict))
 
-    def _is_idle(self, key: JobKey) -> bool:
-        """The job is there, and nothing is being written about it."""
+    def _is_idle(self, key: JobKey, now: float) -> bool:
+        """The job is there, and nothing is being written about it, nor is it left alone."""
         record = self.cache.jobs.get(key)
-        return record is not None and record.id not in self._queue and self.memories[record.id].uncertain is None
+        if record is None or record.id in self._queue:
+            return False
+        memory = self.memories[record.id]
+        return memory.uncertain is None and not memory.is_quarantined(record, now)
 
-    def _can_carry_out(self, action: Action) -> bool:
+    def _can_carry_out(self, action: Action, now: float) -> bool:
         """The job has not come into another phase while the plan was made, by a write of another."""
-        if not self._is_idle(action.job):
+        if not self._is_idle(action.job, now):
             return False
         record = self.cache.jobs[action.job]
         if isinstance(action, Admit):
             return record.phase is Phase.PENDING
         return record.phase in HOLDING and record.placement is not None
 
-    def _start_write(self, job: JobId, call: Coroutine[Any, Any, ExecutionResult]) -> None:
-        self._queue.start(job)
-        task = asyncio.create_task(self._finish_write(job, call), name=f"write {job}")
-        self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
-
-    async def _finish_write(self, job: JobId, call: Coroutine[Any, Any, ExecutionResult]) -> None:
-        result = ExecutionResult()
-        try:
-            result = await call
-        except UnreachableError as error:
-            if self.is_leader():  # else it is another replica's to do now
-                log.warning("%s: %s; tried again soon", job, error)
-            result = ExecutionResult(time.time() + RETRY_S)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
-            log.exception("%s: the operator is at fault", job)
-            self._crash = error
-        finally:
-            self._queue.done(job)
-        memory = self.memories[job]
-        self._plan_due |= memory.plan_missed
-        memory.plan_missed = False
-        if result.requeue_at is None:
-            self._queue.add(job)
-        else:
-            self._queue.add_after(job, result.requeue_at)
-        self.wake_up.set()
-
     async def stop(self) -> None:
-        """Let the writes that are under way end; they are short, and the Lease is still held."""
-        writes = list(self._writes)
-        if writes:
-            await asyncio.wait(writes, timeout=DRAIN_S)
-        for task in writes:
-            task.cancel()
+        """Let the writes that are under way end."""
+        await self._writes.drain()

@@ -138,6 +138,12 @@ class ObjectCache:
         self.mark_changed(record.id for record in self.jobs.values())
         self.mark_changed(pod.worker.job for pod in self.pods.ours() if pod.worker)
 
+    def note_unreadable(self, resource: Resource, key: str, error: BaseException) -> None:
+        """Name an object that cannot be worked with, until there is a newer version of it."""
+        why = error_text(error)
+        log.error("%s %s cannot be read: %s", resource.plural, key, why)
+        self.unreadable[resource.plural, key] = why
+
     def unreadable_of(self, resource: Resource) -> int:
         """Number of objects of this kind that cannot be read."""
         return sum(plural == resource.plural for plural, _ in self.unreadable)
@@ -156,10 +162,8 @@ class ObjectCache:
         try:
             self._store(resource, key, document)
         except Exception as error:
-            why = error_text(error)
-            log.error("%s %s cannot be read: %s", resource.plural, key, why)
-            self.unreadable[resource.plural, key] = why
-            self._store_unreadable(resource, key, document, why)
+            self.note_unreadable(resource, key, error)
+            self._store_unreadable(resource, key, document, error_text(error))
         else:
             self.unreadable.pop((resource.plural, key), None)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from cotenant import contract
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.controller.informers.job_record import JobId, JobRecord
+from cotenant.controller.informers.quarantine import Quarantine
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Action
 
@@ -73,8 +74,16 @@ class JobMemory:
     """Time of the last write of the reason that it waits for, in Unix seconds."""
     uncertain: Action | None = None
     """A commit whose answer never came: assumed to hold until the API server has shown what it has."""
+    quarantine: Quarantine | None = None
+    """Kept for a while after it is lifted."""
+    given_back: int | None = None
+    """Attempt of which nothing runs, though its placement stands in a status that cannot be written."""
     plan_missed: bool = False
     """A plan had something for it while another write about it was under way."""
+
+    def is_quarantined(self, record: JobRecord, now: float) -> bool:
+        """The operator failed on the job, and leaves it alone now."""
+        return self.quarantine is not None and self.quarantine.holds(record.generation, now)
 
     def problem_of(self, record: JobRecord) -> str | None:
         """Reason why the spec cannot be read, as of the last sync with the core."""

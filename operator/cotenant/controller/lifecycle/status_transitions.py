@@ -20,6 +20,7 @@ from cotenant.api.resources.trainingjob_status import (
     TrainingJobStatus,
     UsageStatus,
 )
+from cotenant.controller.informers import quarantine
 from cotenant.core.model.lifecycle import HOLDING, LifecycleEvent, Phase, next_phase
 from cotenant.core.model.objects import Placement
 from cotenant.core.model.plan import Verdict
@@ -50,7 +51,7 @@ def explained(status: TrainingJobStatus, *, reason: str, message: str, now: floa
 
 
 def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
-    """Conditions of the phase and the one kept beside them, for `kubectl wait` and tools, each with since when."""
+    """Conditions of the phase and those kept beside them, for `kubectl wait` and tools, each with since when."""
     phase = Phase(status.phase or Phase.PENDING)
     truths = {"Admitted": phase in HOLDING, "Running": phase is Phase.RUNNING}
     before = {condition.type: condition for condition in status.conditions}
@@ -75,7 +76,7 @@ def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
                 observed_generation=status.observed_generation,
             )
         )
-    return (*made, *(condition for condition in status.conditions if condition.type == OVERDUE))
+    return (*made, *(one for one in status.conditions if one.type in {OVERDUE, quarantine.CONDITION}))
 
 
 def admitted(

@@ -40,6 +40,10 @@ class Metrics:
         self.events_dropped = counter("cotenant_events_dropped", "Kubernetes Events not written (rate limit).")
         self.polls = counter("cotenant_progress_polls", "Progress polls of rank 0, by outcome.", ["outcome"])
 
+        self.quarantined = gauge("cotenant_jobs_quarantined", "TrainingJobs in quarantine, by what failed.", ["stage"])
+        self.failures_contained = counter(
+            "cotenant_failures_contained", "Failures that were contained to a job or a queue.", ["stage"]
+        )
         self.unreadable = gauge("cotenant_objects_unreadable", "Objects that cannot be read, by kind.", ["resource"])
 
         for ok in ("true", "false"):

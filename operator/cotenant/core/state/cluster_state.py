@@ -126,16 +126,18 @@ class ClusterState:
 
     def snapshot(self, now: float) -> Snapshot:
         """The cluster as a value; the usage history as of the last `advance`."""
-        nodes, queues = tuple(self._nodes.values()), tuple(self._queues.values())
-        jobs = tuple(self._effective.values())
+        bare = self.bare_snapshot(now)
+        return replace(bare, accounting=self._accounting.accounting(bare.nodes, bare.queues, bare.jobs))
+
+    def bare_snapshot(self, now: float) -> Snapshot:
+        """The same without its accounting."""
         return Snapshot(
             now=now,
-            nodes=nodes,
-            queues=queues,
-            jobs=jobs,
+            nodes=tuple(self._nodes.values()),
+            queues=tuple(self._queues.values()),
+            jobs=tuple(self._effective.values()),
             usage_history=self._history.borrowing(),
             demand_history=self._history.demand(),
-            accounting=self._accounting.accounting(nodes, queues, jobs),
             nominations=tuple(sorted(item for item in self._nominations.items() if item[0] in self._effective)),
             nominated_earlier=tuple(sorted(key for key in self._nominated_earlier if key in self._effective)),
         )
@@ -185,7 +187,11 @@ class ClusterState:
         job = self._observed[key]
         assumed = self._assumed.get(key)
         effective = job if assumed is None else _overlay(job, assumed)
-        self._accounting.update_job(effective, self._effective.get(key))
+        try:
+            self._accounting.update_job(effective, self._effective.get(key))
+        except Exception:
+            self._accounting.invalidate()  # it may be counted in part
+            raise
         self._effective[key] = effective
 
 

@@ -1,0 +1,117 @@
+"""Contains what the operator fails on to the one job that it fails on: the only place where such failures end.
+
+A job in quarantine is left alone for a pause, and everybody else goes on: it is decided on no more, and what it holds
+still counts. What is remembered here is found again by the next leader in the conditions of the jobs.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+
+from cotenant.controller.client.kube import RefusedError
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.informers.job_record import JobId, JobRecord
+from cotenant.controller.informers.quarantine import (
+    Quarantine,
+    Stage,
+    quarantine_after,
+    quarantine_in,
+)
+from cotenant.controller.telemetry.logs import error_text
+from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.lifecycle import HOLDING
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Containment:
+    cache: ObjectCache
+    memories: JobMemories
+    metrics: Metrics
+
+    def __post_init__(self) -> None:
+        for stage in Stage:
+            self.metrics.failures_contained.labels(stage.value)
+            self.metrics.quarantined.labels(stage.value).set_function(partial(self._count, stage))
+
+    def restore(self, now: float) -> None:
+        """Go on with the quarantines that an earlier leader has written down."""
+        for record in self.cache.jobs.values():
+            memory = self.memories[record.id]
+            if memory.quarantine is None:
+                memory.quarantine = quarantine_in(record.status, generation=record.generation, now=now)
+
+    def contain(self, job: JobId, stage: Stage, error: BaseException, now: float) -> None:
+        """Put the job into quarantine, or leave it there for longer."""
+        if isinstance(error, RefusedError):
+            stage, why = Stage.REFUSAL, str(error)
+        else:
+            why = error_text(error)
+        record, memory = self.cache.job(job), self.memories[job]
+        generation = record.generation if record else 0
+        memory.quarantine = quarantine_after(memory.quarantine, stage, why, generation=generation, now=now)
+        self.metrics.failures_contained.labels(stage.value).inc()
+        pause = memory.quarantine.retry_at - now
+        log.error("%s is left alone for %.0f s (%s): %s", job, pause, stage.value, why, exc_info=error)
+        self.cache.mark_changed([job])
+
+    def pause_until(self, job: JobId, now: float) -> float | None:
+        """Time until which a job that is gone is left alone."""
+        quarantine = self.memories[job].quarantine
+        return quarantine.retry_at if quarantine is not None and now < quarantine.retry_at else None
+
+    def left_alone(self, record: JobRecord, now: float) -> Quarantine | None:
+        """Quarantine of a job that nothing may be done with now. Where it is over, the job is let out to be tried."""
+        memory = self.memories[record.id]
+        quarantine = memory.quarantine
+        if quarantine is None or quarantine.lifted:
+            return None
+        if quarantine.holds(record.generation, now):
+            self._give_back(record, quarantine)
+            return quarantine
+        if quarantine.tried_at is None:
+            quarantine.tried_at = now
+            self.cache.mark_changed([record.id])  # the core sees it again
+        elif (worked_at := quarantine.worked_at) is not None and now >= worked_at:
+            quarantine.lifted, quarantine.reported = True, False
+            log.info("%s: the quarantine is lifted", record.key)
+        return None
+
+    def to_report(self, record: JobRecord, now: float) -> Quarantine | None:
+        """Quarantine whose condition is not as it should be, to be written once."""
+        quarantine = self.memories[record.id].quarantine
+        if (
+            quarantine is None
+            or quarantine.reported
+            or not (quarantine.lifted or quarantine.holds(record.generation, now))
+        ):
+            return None
+        quarantine.reported = True
+        return quarantine
+
+    def look_at(self, record: JobRecord) -> float | None:
+        """Time at which the job has to be looked at for its quarantine."""
+        quarantine = self.memories[record.id].quarantine
+        if quarantine is None or quarantine.lifted:
+            return None
+        return quarantine.retry_at if quarantine.tried_at is None else quarantine.worked_at
+
+    def _give_back(self, record: JobRecord, quarantine: Quarantine) -> None:
+        """A placement of which nothing runs any more, and that failed again after a pause, counts no more."""
+        memory, attempt = self.memories[record.id], record.status.attempts
+        if not quarantine.again or record.phase not in HOLDING or memory.given_back == attempt:
+            return
+        if not any(pod.held for pod in self.cache.pods_of(record.id).values()):
+            memory.given_back = attempt
+            log.warning(
+                "%s: nothing of it runs; its room is given back, though its status does not show it", record.key
+            )
+            self.cache.mark_changed([record.id])
+
+    def _count(self, stage: Stage) -> int:
+        found = (memory.quarantine for memory in self.memories)
+        return sum(one is not None and not one.lifted and one.stage is stage for one in found)

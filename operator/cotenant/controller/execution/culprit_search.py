@@ -1,0 +1,59 @@
+"""Finds the jobs with which no decision can be made, by bisection: the next cycle goes on without them. Pure.
+
+A job that is not under test does not wait, or is what it holds and no more. The number of trials is bounded; what they
+could not tell apart is suspect together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cotenant.controller.cluster.orphaned_allocations import set_aside
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.snapshot.snapshot import Snapshot
+
+TRIALS_MAX: Final = 64
+"""For one job of a thousand it takes about twenty."""
+
+
+@dataclass(slots=True)
+class CulpritSearch:
+    decide: Callable[[Snapshot], object]
+    snapshot: Snapshot
+    """Without its accounting."""
+    trials: int = 0
+
+    def culprits(self, candidates: Sequence[JobKey]) -> dict[JobKey, Exception]:
+        """Jobs of the candidates without which a decision can be made, each with its error; empty where none is to
+        blame: it fails without all of them, or with all of them it does not."""
+        if self._failure(frozenset()) is not None:
+            return {}
+        error = self._failure(frozenset(candidates))
+        return {} if error is None else self._bisect(sorted(candidates), error)
+
+    def _bisect(self, group: Sequence[JobKey], error: Exception) -> dict[JobKey, Exception]:
+        """Of a group that fails."""
+        if len(group) > 1 and self.trials < TRIALS_MAX:
+            middle = len(group) // 2
+            found: dict[JobKey, Exception] = {}
+            for half in (group[:middle], group[middle:]):
+                if (failure := self._failure(frozenset(half))) is not None:
+                    found |= self._bisect(half, failure)
+            if found:
+                return found
+        return dict.fromkeys(group, error)  # one job, or several that fail only together
+
+    def _failure(self, under_test: frozenset[JobKey]) -> Exception | None:
+        self.trials += 1
+        jobs = (job if job.key in under_test else _without_wishes(job) for job in self.snapshot.jobs)
+        try:
+            self.decide(replace(self.snapshot, jobs=tuple(job for job in jobs if job)))
+        except Exception as error:
+            return error
+        return None
+
+
+def _without_wishes(job: Job) -> Job | None:
+    return None if job.placement is None else set_aside(job)

@@ -1,0 +1,140 @@
+"""Quarantine of one job that the operator fails on: why, since when, when it is tried again, and its condition. Pure.
+
+The pauses between two tries grow with the time since the first failure, which the condition keeps: so a change of
+leader changes nothing, and no number of tries has to be written down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.resources.trainingjob_status import Condition, PendingStatus, TrainingJobStatus
+from cotenant.controller.telemetry.logs import shorten
+from cotenant.core.model.lifecycle import Phase
+
+CONDITION: Final = "Quarantined"
+PAUSE_MIN_S, PAUSE_MAX_S = 1.0, 300.0
+EDITED_PAUSE_S = 5.0
+"""Pause after which a document that was edited since the failure is tried."""
+TRIAL_S = 2.0
+"""Time without a failure after which a try counts as one that worked."""
+FORGET_S = 600.0
+"""A failure this long after the last one is the first of a new quarantine."""
+MESSAGE_CHARS_MAX = 600
+
+
+class Stage(StrEnum):
+    """Where the operator failed; the reason of the condition."""
+
+    CONVERSION = "ConversionFailed"
+    RECONCILE = "ReconcileFailed"
+    SCHEDULING = "SchedulingFailed"
+    EXECUTION = "ExecutionFailed"
+    REFUSAL = "WriteRefused"
+    """The API server refuses a write about it, and would refuse it again."""
+
+
+_WORDS: Final = {
+    Stage.CONVERSION: "the operator cannot work with the job as it is written",
+    Stage.RECONCILE: "the operator cannot find the next step of the job",
+    Stage.SCHEDULING: "no decision can be made with this job among the others",
+    Stage.EXECUTION: "what was decided for the job cannot be carried out",
+    Stage.REFUSAL: "the API server refuses what has to be written",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Quarantine:
+    stage: Stage
+    message: str
+    since: float
+    """Time of the first failure, Unix seconds, like all times here."""
+    failed_at: float
+    retry_at: float
+    generation: int
+    """Of the document that failed."""
+    reported: bool = False
+    """The condition was written, or that was tried."""
+    tried_at: float | None = None
+    """Time at which the job was let out to be tried again."""
+    lifted: bool = False
+
+    @property
+    def again(self) -> bool:
+        """It has failed more than once."""
+        return self.failed_at > self.since
+
+    def holds(self, generation: int, now: float) -> bool:
+        """The job is left alone now."""
+        if self.lifted or self.tried_at is not None or now >= self.retry_at:
+            return False
+        return generation == self.generation or now < self.failed_at + EDITED_PAUSE_S
+
+    @property
+    def worked_at(self) -> float | None:
+        """Time at which the try that is under way will have worked."""
+        return None if self.lifted or self.tried_at is None else self.tried_at + TRIAL_S
+
+
+def quarantine_after(before: Quarantine | None, stage: Stage, error: str, *, generation: int, now: float) -> Quarantine:
+    """Quarantine after one more failure: it continues an earlier one that is not long over."""
+    since = before.since if before is not None and now - before.failed_at < FORGET_S else now
+    sentence = f"{_WORDS[stage]}: {error}; it is tried again with growing pauses, and other jobs go on without it"
+    message = shorten(sentence, MESSAGE_CHARS_MAX)
+    same = before is not None and not before.lifted and (before.stage, before.message) == (stage, message)
+    return Quarantine(
+        stage=stage,
+        message=message,
+        since=since,
+        failed_at=now,
+        retry_at=now + pause_s(since, now),
+        generation=generation,
+        reported=same and before is not None and before.reported,
+    )
+
+
+def pause_s(since: float, now: float) -> float:
+    """As long as it has failed by now: each pause is about as long as all before it together."""
+    return min(max(now - since, PAUSE_MIN_S), PAUSE_MAX_S)
+
+
+def quarantine_in(status: TrainingJobStatus, *, generation: int, now: float) -> Quarantine | None:
+    """Quarantine that an earlier leader has written down: the job is left alone for a pause first."""
+    written = next((one for one in status.conditions if one.type == CONDITION and one.status == "True"), None)
+    if written is None:
+        return None
+    since = min(now, unix_seconds(written.last_transition_time) or now)
+    return Quarantine(
+        stage=Stage(written.reason) if written.reason in set(Stage) else Stage.EXECUTION,
+        message=written.message,
+        since=since,
+        failed_at=now,
+        retry_at=now + pause_s(since, now),
+        generation=generation,
+        reported=True,
+    )
+
+
+def with_condition(status: TrainingJobStatus, quarantine: Quarantine, now: float) -> TrainingJobStatus:
+    """The status with the condition of this quarantine: true, or false once it is lifted."""
+    before = next((one for one in status.conditions if one.type == CONDITION), None)
+    if quarantine.lifted and before is None:
+        return status
+    state, began = str(not quarantine.lifted), now if quarantine.lifted else quarantine.since
+    condition = Condition(
+        type=CONDITION,
+        status=state,
+        reason="Lifted" if quarantine.lifted else quarantine.stage.value,
+        message="the operator gets on with the job again" if quarantine.lifted else quarantine.message,
+        last_transition_time=before.last_transition_time if before and before.status == state else began,
+        observed_generation=quarantine.generation,
+    )
+    others = tuple(one for one in status.conditions if one.type != CONDITION)
+    fields: dict[str, Any] = {"conditions": (*others, condition)}
+    if not quarantine.lifted and status.phase in {None, Phase.PENDING}:  # no verdict says why it waits
+        pending = PendingStatus(reason=CONDITION, message=quarantine.message, since=quarantine.since)
+        fields |= {"phase": Phase.PENDING, "reason": CONDITION, "message": quarantine.message, "pending": pending}
+    return status.model_copy(update=fields)
