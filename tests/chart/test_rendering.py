@@ -132,7 +132,11 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         pytest.param(
             {"metrics": {"monitors": True}},
             set(),
-            {("ServiceMonitor", "cotenant-operator"), ("PodMonitor", "cotenant-agent")},
+            {
+                ("ServiceMonitor", "cotenant-operator"),
+                ("PodMonitor", "cotenant-agent"),
+                ("PrometheusRule", "cotenant"),
+            },
             id="monitors",
         ),
         pytest.param(
