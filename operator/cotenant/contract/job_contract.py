@@ -142,11 +142,11 @@ class Contract:
             raise ContractError(f"{names.ENV_CONTRACT} {raw.reason}")
         if not isinstance(raw, dict) or raw.get("version") != 1:
             raise ContractError(f"{names.ENV_CONTRACT} must be an object with version 1")
-        return cls._read(StrictObject(raw, ""))
+        return cls._read(StrictObject(raw))
 
     @classmethod
     def _read(cls, document: StrictObject) -> Self:
-        document.only(frozenset(cls.__dataclass_fields__))
+        document.only(_CONTRACT_FIELDS)
         return cls(
             pods=tuple(_pod_grant(pod) for pod in document.objects("pods")),
             job=document.text("job"),
@@ -171,18 +171,18 @@ class Contract:
 
 
 def _pod_grant(pod: StrictObject) -> PodGrant:
-    pod.only(frozenset(PodGrant.__dataclass_fields__))
+    pod.only(_POD_FIELDS)
     ranks = tuple(_rank_grant(rank) for rank in pod.objects("ranks"))
     return PodGrant(host=pod.text("host"), ranks=ranks)
 
 
 def _rank_grant(rank: StrictObject) -> RankGrant:
-    rank.only(frozenset(RankGrant.__dataclass_fields__))
+    rank.only(_RANK_FIELDS)
     return RankGrant(rank=rank.whole("rank"), gpus=tuple(_gpu_grant(gpu) for gpu in rank.objects("gpus")))
 
 
 def _gpu_grant(gpu: StrictObject) -> GpuGrant:
-    gpu.only(frozenset(GpuGrant.__dataclass_fields__))
+    gpu.only(_GPU_FIELDS)
     return GpuGrant(
         uuid=gpu.uuid("uuid"),
         memory_mib=gpu.whole("memory_mib"),
@@ -190,6 +190,12 @@ def _gpu_grant(gpu: StrictObject) -> GpuGrant:
         whole=gpu.flag("whole"),
         simulated=gpu.flag("simulated", default=False),
     )
+
+
+_POD_FIELDS: Final = frozenset(PodGrant.__dataclass_fields__)
+_RANK_FIELDS: Final = frozenset(RankGrant.__dataclass_fields__)
+_GPU_FIELDS: Final = frozenset(GpuGrant.__dataclass_fields__)
+_CONTRACT_FIELDS: Final = frozenset(Contract.__dataclass_fields__)
 
 
 def _checkpoint(spec: StrictObject) -> CheckpointSpec:

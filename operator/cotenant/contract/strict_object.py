@@ -20,24 +20,28 @@ class ContractError(ValueError):
 
 
 class StrictObject:
-    """`where` is its path, empty for the document. Each reader raises ContractError."""
+    """The document, or an object in it at `name` (and `index`) of its `parent`. Each reader raises ContractError."""
 
-    def __init__(self, raw: Any, where: str) -> None:
-        if not isinstance(raw, dict):
-            raise ContractError(f"{names.ENV_CONTRACT}: {where} is not an object")
+    __slots__ = ("_index", "_name", "_parent", "_raw")
+
+    def __init__(self, raw: Any, name: str = "", index: int = -1, parent: StrictObject | None = None) -> None:
         self._raw = raw
-        self._where = where
+        self._name = name
+        self._index = index
+        self._parent = parent
+        if not isinstance(raw, dict):
+            raise ContractError(f"{names.ENV_CONTRACT}: {self._path()} is not an object")
 
     def has(self, name: str) -> bool:
         return self._raw.get(name) is not None
 
     def only(self, known: frozenset[str]) -> None:
         """Refuse fields of other names."""
-        for name in self._raw:
-            if name not in known:
-                raise ContractError(
-                    f"{names.ENV_CONTRACT}: unexpected keyword argument '{plain_text(name, 64)}'{self._place()}"
-                )
+        if not self._raw.keys() <= known:
+            name = min(self._raw.keys() - known)
+            raise ContractError(
+                f"{names.ENV_CONTRACT}: unexpected keyword argument '{plain_text(name, 64)}'{self._place()}"
+            )
 
     def whole(self, name: str, default: int | None = None, *, most: int = INTEGER_MAX) -> int:
         value = self._get(name, default)
@@ -74,11 +78,10 @@ class StrictObject:
         value = self._get(name, None)
         if not isinstance(value, list):
             raise self._wrong(name, value, "a list of objects")
-        path = f"{self._where}.{name}" if self._where else name
-        return tuple(StrictObject(each, f"{path}[{index}]") for index, each in enumerate(value))
+        return tuple(StrictObject(each, name, index, self) for index, each in enumerate(value))
 
     def object(self, name: str) -> StrictObject:
-        return StrictObject(self._get(name, None), f"{self._where}.{name}" if self._where else name)
+        return StrictObject(self._get(name, None), name, parent=self)
 
     def mapping(self, name: str) -> dict[str, Any]:
         """As it is; empty where it is absent."""
@@ -101,4 +104,9 @@ class StrictObject:
         )
 
     def _place(self) -> str:
-        return f" of {self._where}" if self._where else ""
+        return f" of {self._path()}" if self._name else ""
+
+    def _path(self) -> str:
+        """`pods[0].ranks[1]`; put together when it is asked for: of ten thousand objects nobody asks."""
+        before = f"{self._parent._path()}." if self._parent and self._parent._name else ""
+        return f"{before}{self._name}[{self._index}]" if self._index >= 0 else f"{before}{self._name}"
