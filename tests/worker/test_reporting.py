@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,9 @@ class Rank(RecordingLauncher):
     def report(self, message: dict[str, Any]) -> None:
         self.sent.append(message)
 
+    def warn(self, key: str, text: str) -> None:
+        self.sent.append({"op": "warning", "key": key, "text": text})
+
     def flush(self) -> None:
         self.sent.append({"op": "flush"})
 
@@ -42,6 +47,7 @@ def rank(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Rank]:
     monkeypatch.setattr(reporting, "launcher", rank)
     monkeypatch.setattr(reporting, "heartbeat", rank)
     monkeypatch.setattr(reporting, "_noticed", threading.Event())
+    monkeypatch.setattr(reporting, "_warned", set())
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield rank
     signal.signal(signal.SIGTERM, before)
@@ -125,6 +131,59 @@ def test_a_report_has_plain_numbers_and_the_time(rank: Rank, monkeypatch: pytest
 def test_results_come_after_the_last_report_and_may_be_text(rank: Rank) -> None:
     reporting.results({"model": "a", "loss": Tensor(0.5), "epochs": 3})
     assert rank.sent == [{"op": "flush"}, {"op": "results", "values": {"model": "a", "loss": 0.5, "epochs": 3}}]
+
+
+class Array:
+    """Of several elements: `item` refuses."""
+
+    def item(self) -> float:
+        raise ValueError("can only convert an array of size 1")
+
+
+def test_odd_results_do_not_fail_a_program_and_a_warning_names_each_once(rank: Rank) -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    odd: dict[Any, Any] = {
+        "ok": 1,
+        "file": os.fsdecode(b"caf\xe9.bin"),
+        "raw": b"caf\xe9",
+        "path": Path("/a/b"),
+        "huge": 1 << 70,
+        "decimal": Decimal("0.25"),
+        "nan": float("nan"),
+        "deep": nested,
+        "array": Array(),
+        "none": None,
+        b"key": 1,
+    }
+    for _ in range(2):
+        reporting.results(odd)
+    results = {"op": "results", "values": {
+        "ok": 1, "file": "caf\\udce9.bin", "raw": "caf\\xe9", "path": "/a/b", "huge": "1180591620717411303424",
+        "decimal": 0.25, "nan": "nan", "key": 1,
+    }}  # fmt: skip
+    json.dumps(results, allow_nan=False)
+    neither = "is neither a number nor a text; json.dumps makes a text of it"
+    assert [message for message in rank.sent if message["op"] == "results"] == [results] * 2
+    assert [message["text"] for message in rank.sent if message["op"] == "warning"] == [
+        "results.file has characters that cannot be shown; they are written as \\x1b is",
+        "results.huge is kept as text: an integer of 71 bits is more than the 64 of a number",
+        "results.nan is kept as text: JSON has no such number",
+        f"results.deep was left out: a list {neither}",
+        f"results.array was left out: Array {neither}",
+        f"results.none was left out: null {neither}",
+    ]
+
+
+def test_odd_metrics_do_not_fail_a_program(rank: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 1000.5)
+    reporting.report(step=1, metrics={"loss": 0.5, "name": "resnet", "none": None, "huge": 1 << 70, "list": [1]})
+    *warnings, report = rank.sent
+    assert report["metrics"] == {"loss": 0.5, "huge": float(1 << 70)}
+    assert sorted(message["text"].split(" ")[0] for message in warnings) == [
+        "metrics.list", "metrics.name", "metrics.none",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from cotenant.decoding.reported_values import plain_numbers, plain_values
 from cotenant_worker.checkpoints import local_store
 from cotenant_worker.hook import cotenant_shim
 from cotenant_worker.host import layout
+from cotenant_worker.supervision.rank_reports import REPORTED
 
 launcher, heartbeat = cotenant_shim.launcher, cotenant_shim.rank_heartbeat
 
@@ -63,23 +65,47 @@ def context() -> Context:
 
 
 def report(*, step: int, of: int = 0, metrics: Mapping[str, Any] | None = None) -> None:
-    """Report how far this rank is. Cheap enough for every step; metrics are averaged over the ranks that have them."""
-    numbers = {name: _number(value) for name, value in (metrics or {}).items()}
+    """Report how far this rank is. Cheap enough for every step; metrics are averaged over the ranks that have them.
+
+    What is no number never fails the program: it is left out, and a warning in the job's progress names it.
+    """
+    numbers, notes = plain_numbers({name: _plain(value) for name, value in (metrics or {}).items()}, "metrics")
+    _warn(notes)
     heartbeat.report({"op": "report", "step": int(step), "of": int(of), "metrics": numbers, "at_unix_s": time.time()})
 
 
 def results(values: Mapping[str, Any]) -> None:
-    """Final values for `status.results`: numbers are averaged over the ranks, text is taken from rank 0."""
-    kept = {name: value if isinstance(value, str) else _number(value) for name, value in values.items()}
+    """Final values for `status.results`: numbers are averaged over the ranks, text is taken from rank 0.
+
+    What is neither never fails the program: what of it can be kept is kept, and a warning in the job's progress names
+    the key.
+    """
+    kept, notes = plain_values({name: _plain(value) for name, value in values.items()}, "results")
     heartbeat.flush()
     launcher.send({"op": "results", "values": kept})
+    _warn(notes)
 
 
-def _number(value: Any) -> float | int:
-    """Tensors and arrays of one element count as numbers."""
-    if isinstance(value, bool | int | float):
+def _plain(value: Any) -> Any:
+    """Tensors and arrays of one element, and what else Python takes for a number, as numbers; the rest as it is."""
+    if isinstance(value, bool | int | float | str | bytes | bytearray | os.PathLike):
         return value
-    return float(value.item() if hasattr(value, "item") else value)
+    try:
+        return float(value.item() if hasattr(value, "item") else value)
+    except Exception:  # whatever a foreign type raises: an array of several elements, None, a list
+        return value
+
+
+_WARNINGS_MAX: Final = 16
+_warned: set[str] = set()
+"""Each warning is sent once."""
+
+
+def _warn(notes: list[str]) -> None:
+    for note in notes:
+        if note not in _warned and len(_warned) < _WARNINGS_MAX:
+            _warned.add(note)
+            launcher.warn(f"{REPORTED}{note}", note)
 
 
 # -- leaving in time -----------------------------------------------------------------------------------------------

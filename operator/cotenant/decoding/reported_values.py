@@ -18,6 +18,8 @@ Value: TypeAlias = int | float | str
 COUNT_MAX: Final = 64
 KEY_CHARS_MAX: Final = 120
 TEXT_CHARS_MAX: Final = 1000
+_WHOLE_BITS_MAX: Final = 63
+"""With its sign, a number of JSON in Kubernetes has 64."""
 _SHOWN_BITS_MAX: Final = 132
 """Whole numbers of more bits are not shown digit by digit."""
 
@@ -42,8 +44,8 @@ def plain_values(values: Mapping[Any, Any], where: str) -> tuple[dict[str, Value
 
 def plain_numbers(values: Mapping[Any, Any], where: str) -> tuple[dict[str, int | float], list[str]]:
     """As `plain_values`, of numbers, and texts that are numbers. NaN and infinity stay: a loss may diverge."""
-    kept, notes = plain_values({name: _unquoted(given) for name, given in values.items()}, where)
-    numbers = {key: _unquoted(value) for key, value in kept.items()}
+    kept, notes = plain_values({name: _as_float(given) for name, given in values.items()}, where)
+    numbers = {key: _as_float(value) for key, value in kept.items()}
     left_out = [f"{where}.{key} was left out: a metric is a number" for key, each in numbers.items() if _is_text(each)]
     return (
         {key: each for key, each in numbers.items() if not _is_text(each)},
@@ -64,14 +66,19 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _unquoted(value: Any) -> Any:
+def _as_float(value: Any) -> Any:
+    """A text that is a number, and a whole number that a status cannot hold, as a float where there is one."""
     try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
+        if isinstance(value, str) or (isinstance(value, int) and value.bit_length() > _WHOLE_BITS_MAX):
+            return float(value)
+    except (ValueError, OverflowError):
+        pass
+    return value
 
 
 def _key(name: Any) -> str:
+    if isinstance(name, bytes):
+        return name.decode("utf-8", errors="backslashreplace")
     return name if isinstance(name, str) else shown_value(name)
 
 
@@ -98,7 +105,7 @@ def _number(given: bool | int | float) -> tuple[Value | None, str]:
         return int(given), ""
     if isinstance(given, int):
         bits = given.bit_length()
-        if bits <= 63:
+        if bits <= _WHOLE_BITS_MAX:
             return int(given), ""
         if bits <= _SHOWN_BITS_MAX:
             return str(int(given)), f"is kept as text: an integer of {bits} bits is more than the 64 of a number"

@@ -64,3 +64,34 @@ def test_the_last_step_is_that_of_the_termination_and_without_one_what_was_known
     assert final.updated_at == moment(T0)
     silent = Termination(node_rank=0, attempt=1, code=0, reason="")
     assert final_progress(known, None, T0) is final_progress(known, silent, T0) is known
+
+
+def test_what_was_left_out_of_the_results_is_a_warning_at_the_end() -> None:
+    known = summary(Progress(state="training", step=7, warnings=("slow",)))
+    ended = Termination(node_rank=0, attempt=1, code=0, reason="", warnings=("slow", "results.a was left out"))
+    final = final_progress(known, ended, T0)
+    assert final is not None
+    assert (final.step, final.state, final.warnings) == (7, "done", ("slow", "results.a was left out"))
+
+
+def test_a_time_in_the_future_is_now() -> None:
+    written = progress_update(None, Progress(state="training", updated_at=T0 + 1e6), T0)
+    assert written is not None
+    assert written.updated_at == moment(T0)
+
+
+def test_an_end_in_a_thousand_years_is_no_estimate() -> None:
+    said = summary(Progress(state="training", step=0, of=2**53 - 1, rate=1e-300))
+    assert (said.summary, said.remaining_seconds) == ("0/9007199254740991 (0 %)", None)
+
+
+def test_of_thousands_of_ranks_the_first_are_shown_and_a_warning_says_so() -> None:
+    gpus = {str(rank): [f"GPU-{rank:036d}"] for rank in range(10_000)}
+    peaks = {str(rank): 81_920 for rank in range(10_000)}
+    said = summary(Progress(state="training", observed_gpus=gpus, memory_peak_mib=peaks, warnings=("slow",)))
+    shown = len(said.observed_gpus)
+    assert list(said.observed_gpus) == [str(rank) for rank in range(shown)]
+    assert 500 < shown < len(said.memory_peak_mib) < 10_000
+    assert said.warnings == ("slow", f"observedGPUs and memoryPeakMiB show the first {shown} ranks of more")
+    few = summary(Progress(state="training", observed_gpus={"10": ["b"], "9": ["a"]}))
+    assert (list(few.observed_gpus), few.warnings) == (["9", "10"], ())

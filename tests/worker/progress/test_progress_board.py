@@ -1,10 +1,12 @@
 """What rank 0's pod publishes."""
 
+import json
+import math
 from typing import Any
 
 import pytest
 
-from cotenant_worker.progress.progress_board import ProgressBoard
+from cotenant_worker.progress.progress_board import ProgressBoard, mean
 from cotenant_worker.supervision.rank_reports import (
     CheckpointSaved,
     CheckpointStarted,
@@ -146,3 +148,44 @@ def test_the_collective_is_the_one_that_the_program_really_uses(chosen: str, use
         used,
         ["the program asks for gloo: "[:27]] if warned else [],
     )
+
+
+def test_infinities_of_both_signs_and_steps_of_a_thousand_digits_stop_nothing() -> None:
+    board = ProgressBoard()
+    for rank, loss in enumerate((float("inf"), float("-inf"))):
+        report(board, rank, 10**1000, 1.0 + rank, loss=loss, big=1e308)
+    report(board, 0, -5, 3.0, loss=float("inf"))
+    progress = board.progress()
+    assert (progress.step, progress.metrics) == (0, {"big": 1e308})
+    assert json.loads(progress.to_json())["step"] == 0
+
+
+def test_results_of_all_kinds_are_kept_as_a_status_can_hold_them() -> None:
+    board = ProgressBoard()
+    board.record(ResultsReport(0, {"seed": 2**60, "loss": float("inf"), "file": "caf\udce9"}), 1.0)
+    board.record(ResultsReport(1, {"seed": 2**60, "loss": 0.5}), 1.0)
+    assert board.results() == {"seed": 2**60, "loss": "inf", "file": "caf\\udce9"}
+    assert board.report_warnings() == (
+        "results.file has characters that cannot be shown; they are written as \\x1b is",
+        "results.loss is kept as text: JSON has no such number",
+    )
+    assert board.shown_warnings() == board.report_warnings()
+
+
+def test_what_a_program_reports_without_end_is_bounded() -> None:
+    board = ProgressBoard()
+    for number in range(1000):
+        report(board, 0, number, float(number), **{f"metric {number}": 1.0})
+        board.record(ResultsReport(0, {f"result {number}": 1}), 1.0)
+        board.warn(f"{number:04}", "x" * 1000)
+    assert list(board.progress().metrics) == sorted(f"metric {number}" for number in range(64))
+    assert list(board.ranks[0].results) == [f"result {number}" for number in range(64)]
+    assert board.progress().warnings == ("x" * 399 + "…",) * 15 + ("and 49 more warnings",)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([3, 3], 3), ([1.0, 2.0], 1.5), ([2**60], 2**60), ([1e308, 1.1e308], math.nan), ([math.inf, -math.inf], math.nan)],
+)
+def test_a_mean_is_a_number_or_none(values: list[float], expected: float) -> None:
+    assert mean(values) == pytest.approx(expected, nan_ok=True, abs=0)

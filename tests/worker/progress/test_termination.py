@@ -75,3 +75,12 @@ def test_a_pod_ends_also_where_the_message_cannot_be_written(tmp_path: Path) -> 
 def test_lines_of_the_launcher_are_known_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     log_line("the pod ends")
     assert capsys.readouterr().err == "cotenant: the pod ends\n"
+
+
+def test_what_could_not_be_kept_of_the_results_is_told_by_rank_0s_pod() -> None:
+    board = ProgressBoard()
+    board.record(ResultsReport(0, {"file": "caf\udce9"}), 1.0)
+    board.warn("slow-1", "rank 1 is slow")
+    told = [termination_of(contract([1, 1], node_rank=rank), board, FINISH) for rank in (0, 1)]
+    assert [one.warnings for one in told] == [board.report_warnings(), ()]
+    assert Termination.from_json(told[0].to_json()) == told[0]

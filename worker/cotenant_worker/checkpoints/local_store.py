@@ -144,7 +144,7 @@ def _load(step: int, path: Path, *, verify: bool) -> Checkpoint | None:
         return Checkpoint(step, path, {}) if own_format and path.exists() else None
     except NotADirectoryError:
         return Checkpoint(step, path, {})
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

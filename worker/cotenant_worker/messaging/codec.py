@@ -42,7 +42,10 @@ class Codec(Generic[M]):
             raw = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise MessageError(f"not JSON: {error}") from None
-        found: M = self._message(raw, "")
+        try:
+            found: M = self._message(raw, "")
+        except RecursionError as error:  # where what is refused is shown
+            raise MessageError(f"nested too deeply: {error}") from None
         return found
 
     def _plain(self, value: Any) -> Any:

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cotenant.contract import Progress
+from cotenant.decoding.fields import INTEGER_MAX
+from cotenant.decoding.plain_text import plain_text
+from cotenant.decoding.reported_values import COUNT_MAX, Value, plain_numbers, plain_values
 from cotenant_worker.supervision.rank_reports import (
+    REPORTED,
     CheckpointSaved,
     CheckpointStarted,
     CollectiveBackend,
@@ -27,6 +32,9 @@ from cotenant_worker.supervision.rank_reports import (
 SLOW_FACTOR = 3.0
 SLOW_MS = 20.0
 """A rank is suspect when it is this much slower in both senses; less is noise of a busy machine."""
+WARNINGS_MAX = 64
+WARNING_CHARS_MAX = 400
+SHOWN_WARNINGS_MAX = 15
 
 
 @dataclass(slots=True)
@@ -74,7 +82,7 @@ class ProgressBoard:
             case StepReport():
                 self._record_step(view, report, now)
             case ResultsReport(_, values):
-                view.results |= values
+                view.results = self._keep(view.results, values)
             case CheckpointSaved(_, step):
                 self.state = "training" if self.state == "saving" else self.state
                 self.saved_step = max(step, self.saved_step or 0)
@@ -102,15 +110,27 @@ class ProgressBoard:
             view.own_steps = True
             if report.rank == 0:
                 self._window.clear()
-        view.step = report.step
-        view.of = report.of or view.of
-        view.metrics |= report.metrics
+        view.step = min(max(0, report.step), INTEGER_MAX)
+        view.of = min(max(0, report.of), INTEGER_MAX) or view.of
+        if report.metrics:
+            numbers, notes = plain_numbers(report.metrics, "metrics")
+            view.metrics = dict(list({**view.metrics, **numbers}.items())[:COUNT_MAX])
+            self._note(notes)
         if self.state in ("starting", "rendezvous", "running"):
             self.state = "training"
         if report.rank == 0:
             if self._window and view.step < self._window[-1][1]:
                 self._window.clear()
             self._window.append((now if report.at_unix_s is None else report.at_unix_s, view.step))
+
+    def _keep(self, known: Mapping[str, Value], values: Mapping[str, Value]) -> dict[str, Value]:
+        kept, notes = plain_values({**known, **values}, "results")
+        self._note(notes)
+        return kept
+
+    def _note(self, notes: Iterable[str]) -> None:
+        for note in notes:
+            self.warn(f"{REPORTED}{note}", note)
 
     def _uses(self, name: str) -> None:
         """What the program's process group is made of, whatever was meant for it."""
@@ -134,11 +154,21 @@ class ProgressBoard:
                 self.slow[rank] = (round(own, 1), round(usual, 1))
 
     def warn(self, key: str, text: str) -> None:
-        """An empty text takes the warning back."""
-        if text:
-            self.warnings[key] = text
-        else:
+        """An empty text takes the warning back. Of too many those that came first are kept."""
+        if text and (key in self.warnings or len(self.warnings) < WARNINGS_MAX):
+            self.warnings[key] = plain_text(text, WARNING_CHARS_MAX)
+        elif not text:
             self.warnings.pop(key, None)
+
+    def shown_warnings(self) -> tuple[str, ...]:
+        """By their keys; of too many the first, and how many more there are."""
+        texts = [text for _, text in sorted(self.warnings.items())]
+        more = len(texts) - SHOWN_WARNINGS_MAX
+        return (*texts[:SHOWN_WARNINGS_MAX], *([f"and {more} more warnings"] if more > 0 else []))
+
+    def report_warnings(self) -> tuple[str, ...]:
+        """About values that the program reported."""
+        return tuple(text for key, text in sorted(self.warnings.items()) if key.startswith(REPORTED))
 
     def began(self, generation: int) -> None:
         """Begin a generation: the state of the last one no longer holds."""
@@ -171,7 +201,7 @@ class ProgressBoard:
         for view in self.ranks.values():
             for name, value in view.metrics.items():
                 values.setdefault(name, []).append(value)
-        means = {name: math.fsum(found) / len(found) for name, found in sorted(values.items())}
+        means = {name: mean(found) for name, found in sorted(values.items())}
         return {name: value for name, value in means.items() if math.isfinite(value)}
 
     def results(self) -> dict[str, float | int | str]:
@@ -184,7 +214,7 @@ class ProgressBoard:
                     text.setdefault(name, value)
                 else:
                     returned.setdefault(name, []).append(value)
-        means = {name: math.fsum(found) / len(found) for name, found in returned.items()}
+        means = {name: mean(found) for name, found in returned.items()}
         return {**self.metrics(), **means, **text}
 
     def progress(self) -> Progress:
@@ -198,10 +228,20 @@ class ProgressBoard:
             last_checkpoint_step=self.saved_step,
             last_checkpoint_at=self.saved_at,
             collective=self.collective,
-            warnings=tuple(text for _, text in sorted(self.warnings.items())),
+            warnings=self.shown_warnings(),
             observed_gpus={str(grant): uuids for grant, uuids in sorted(self.observed.items())},
             memory_peak_mib=dict(self.memory_peak),
             slow_ranks={str(self.grants.get(rank, rank)): times for rank, times in sorted(self.slow.items())},
             checked_on=self.checked_on,
             updated_at=self.updated_at,
         )
+
+
+def mean(values: list[float]) -> float:
+    """NaN where there is none: infinities of both signs, or a sum that no float holds."""
+    if all(value == values[0] for value in values):
+        return values[0]  # a whole number stays one
+    try:
+        return math.fsum(values) / len(values)
+    except (OverflowError, ValueError):
+        return math.nan

@@ -48,4 +48,5 @@ def termination_of(contract: Contract, board: ProgressBoard, finish: Finish) -> 
         of=progress.of if head else 0,
         last_checkpoint_step=last_saved(contract, board),
         tail=tuple(finish.tail),
+        warnings=board.report_warnings() if head else (),
     )

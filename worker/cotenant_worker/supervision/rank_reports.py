@@ -6,7 +6,10 @@ The shim sends them. Times `…_unix_s` are seconds since 1970.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+REPORTED: Final = "reported: "
+"""How the key of a warning begins that is about a value that the program reported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,8 @@ def completion(o: Observation, end: AttemptEnd) -> Finish:
     message = f"{counted(o.workers, 'worker')} finished"
     if termination and termination.step < termination.of:  # right, if it stopped early on purpose
         message += f", at step {termination.step} of {termination.of}"
+    if termination and termination.warnings:
+        message += f"; status.progress.warnings has {counted(len(termination.warnings), 'warning')} about its results"
     fields = {"results": results, "last_exit": end.exit}
     return Finish(event=LifecycleEvent.COMPLETED, reason="Completed", message=message, fields=fields)
 
