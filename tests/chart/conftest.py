@@ -99,7 +99,9 @@ def install() -> type[Installed]:
 @pytest.fixture(scope="module")
 def policies(api_server: "Cluster") -> Iterator["Cluster"]:
     """A cluster with the chart's policies in force; the operator and the agents are not needed for them."""
-    with Installed(api_server, {"operator": {"replicas": 1}, "agent": {"simulate": True}}, wait=False):
+    exempt = {"exemptUsers": ["system:serviceaccount:ops:submitter"]}
+    values = {"operator": {"replicas": 1}, "agent": {"simulate": True}, "admission": exempt}
+    with Installed(api_server, values, wait=False):
         wait_until_in_force(api_server)
         yield api_server
 
@@ -131,3 +133,23 @@ def wait_until_in_force(cluster: "Cluster") -> None:
         time.sleep(0.2)
     for kind in ("validatingadmissionpolicy", "validatingadmissionpolicybinding"):
         cluster.kubectl("delete", kind, name)
+    wait_until_jobs_are_mutated(cluster)
+
+
+def wait_until_jobs_are_mutated(cluster: "Cluster") -> None:
+    """An API server looks every five seconds for kinds that a MutatingAdmissionPolicy may change."""
+    job = {
+        "apiVersion": "cotenant.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": "marker", "namespace": "default"},
+        "spec": {"queue": "any", "gpu": {"count": 1}, "runtime": {"entrypoint": "train:main"}},
+    }
+    attempt, document = cluster.command("kubectl", "create", "--dry-run=server", "-f", "-"), yaml.safe_dump(job)
+
+    def refused() -> str:
+        return subprocess.run(attempt, input=document, capture_output=True, text=True, check=False).stderr
+
+    deadline = time.monotonic() + 60
+    while "There can be a delay" in refused():
+        assert time.monotonic() < deadline, "jobs are not taken"
+        time.sleep(0.5)

@@ -39,6 +39,13 @@ class Tenancy:
         """What the API server says to a document that it does not take."""
         return self.cluster.kubectl("apply", "-f", "-", stdin=as_list(documents), expect=1)
 
+    def takes_jobs(self) -> bool:
+        """An API server looks every five seconds for kinds that a MutatingAdmissionPolicy may change."""
+        attempt = self.cluster.command("kubectl", "create", "--dry-run=server", "-f", "-")
+        document = json.dumps(training_job("marker"))
+        done = subprocess.run(attempt, input=document, capture_output=True, text=True, check=False)
+        return "There can be a delay" not in done.stderr
+
     def get(self, *what: str) -> Document:
         found: Document = json.loads(self.cluster.kubectl("get", *what, "-o", "json"))
         return found
@@ -96,6 +103,7 @@ def product(kind: str, wanted: ClusterSpec) -> Iterator[Tenancy]:
         tenancy.wait(
             lambda: len(tenancy.get("gpunodes")["items"]) == len(wanted.nodes), what="every agent publishes its node"
         )
+        tenancy.wait(tenancy.takes_jobs, what="the API server knows how to fill in whose a job is")
         yield tenancy
     finally:
         lifecycle.down(name)

@@ -41,6 +41,7 @@ def test_the_api_server_names_the_field_of_a_document_that_makes_no_sense(
         ({"gpu": {"count": 1, "classes": ["B900"]}}, {"ClassNotFound"}, ["B900", "H100"]),
         ({"gpu": {"count": 1, "zones": ["moon"]}}, {"ZoneNotFound"}, ["moon"]),
         ({"gpu": {"memory": "200Gi"}}, {"ExceedsCluster"}, ["200", "80"]),
+        ({"priority": 1_000_000_000}, {"PriorityNotAllowed"}, ["1000000000", "write spec.priority: 1000", "team-a"]),
     ],
     ids=str,
 )

@@ -7,7 +7,7 @@ place that becomes free, or gets the reason why it waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from cotenant.core.actions import elastic
 from cotenant.core.actions.consolidate import Consolidation, beneficiaries, evictions_of
@@ -31,6 +31,7 @@ from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import Plan, Refusal
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.queueing.fair_share import DominantShares, past_shares, within_guarantee
+from cotenant.core.queueing.line import outside_lines
 from cotenant.core.queueing.order import QueueOrder, order_in_queue
 from cotenant.core.snapshot.snapshot import Snapshot
 
@@ -48,8 +49,8 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     entries = keep_nominations(cycle, requests)
     entries = renominate(cycle, requests, entries)
 
-    # 3. Reject what can never start as things are, once per kind of request.
-    feasible = reject_infeasible(requests, entries)
+    # 3. Of queues with very many entries take those in line; reject what can never start, once per kind of request.
+    feasible = reject_infeasible(requests, form_lines(cycle, requests, entries))
 
     # 4. Give every entry its turn, in the order of guarantees and shares as they stand after the turn before.
     admission = Admission(cycle)
@@ -68,7 +69,7 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
 
 def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan:
     """No job starts or leaves, and every nomination stays."""
-    for entry, _ in reject_infeasible(requests, cycle.entries):
+    for entry, _ in reject_infeasible(requests, form_lines(cycle, requests, cycle.entries)):
         entry.wait(reason)
     cycle.outcome.moves.update(cycle.snapshot.nominations)
     return cycle.plan()
@@ -119,6 +120,24 @@ def settle(cycle: Cycle, entry: Entry, place: KeptPlace | None) -> bool:
     else:
         cycle.nominate(entry, place.result, waiting_for_eviction(place.result.placement))
     return True
+
+
+def form_lines(cycle: Cycle, requests: RequestResolver, entries: Sequence[Entry]) -> list[Entry]:
+    """Entries that take part in this cycle; the others wait outside the line of their queue."""
+
+    def cost(job: Job) -> int | None:
+        request = requests.resolve(job)
+        if isinstance(request, Refusal):
+            return None
+        return request.workers * min(option.milli for option in request.options)
+
+    inside, outside = [], outside_lines(cycle.tree, (entry.job for entry in entries), cost)
+    for entry in entries:
+        if (refusal := outside.get(entry.job.key)) is not None:
+            entry.wait(refusal)
+        else:
+            inside.append(entry)
+    return inside
 
 
 def reject_infeasible(requests: RequestResolver, entries: Iterable[Entry]) -> list[tuple[Entry, Request]]:

@@ -84,6 +84,29 @@ def test_a_job_with_everything_becomes_a_core_job() -> None:
 
 
 @pytest.mark.parametrize(
+    ("named", "want"),
+    [
+        pytest.param("alice@example.com", "alice@example.com", id="a person"),
+        pytest.param("", "(nobody named, namespace team-a)", id="nobody: one user for each namespace"),
+        pytest.param("system:serviceaccount:team-a:ci", "system:serviceaccount:team-a:*", id="a ServiceAccount"),
+        pytest.param(
+            "system:serviceaccount:team-a:ci-2", "system:serviceaccount:team-a:*", id="another: the same user"
+        ),
+        pytest.param("system:serviceaccount:team-a:*", "system:serviceaccount:team-a:*", id="in its normal form"),
+        pytest.param("system:serviceaccount:x", "system:serviceaccount:x:*", id="cut short"),
+        pytest.param("eve\x1b[31m\u202e", "eve?[31m?", id="what moves a terminal's cursor, or turns text round"),
+        pytest.param(
+            "a" * 200_000,
+            f"{'a' * 128}… (2287d207f24a941f)",
+            id="very long: told apart by what it is in whole",
+        ),
+    ],
+)
+def test_a_job_counts_against_one_printable_user(named: str, want: str) -> None:
+    assert to_core.user_of(named, "team-a") == want
+
+
+@pytest.mark.parametrize(
     ("gpu", "want"),
     [
         ({"count": 8}, core.GpuRequest(count=8)),
@@ -184,6 +207,9 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
             "users": {"limit": "0.5"},
             "budget": {"gpuHours": "1.5", "period": "Day"},
             "consolidation": "Allowed",
+            "maxPriority": 50,
+            "minPriority": -5,
+            "maxPending": {"jobs": 20, "gpus": "2.5"},
         }
     )
     namespaces = {
@@ -207,16 +233,23 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
         budget_left=5_000_000,
         consolidation=True,
         protected_runtime_s=5_400,
+        max_priority=50,
+        min_priority=-5,
+        pending=core.PendingBounds(jobs=20, workers=100_000, milli=2_500),
     )
+
+
+USUAL = core.PendingBounds(jobs=1_000, workers=100_000)
+"""Where a queue says nothing of jobs that wait."""
 
 
 def test_the_half_life_of_a_tree_is_read_in_seconds() -> None:
     document = queue_document({"fairShare": {"halfLife": "6h30m"}})
     queue = to_core.to_queue(to_core.parse_queue(document), namespaces={})
-    assert queue == core.TenantQueue(name="vision", half_life_s=23_400)
+    assert queue == core.TenantQueue(name="vision", half_life_s=23_400, pending=USUAL)
 
 
 def test_a_budget_that_is_overspent_has_nothing_left() -> None:
     document = queue_document({"budget": {"gpuHours": 1, "period": "Day"}})
     queue = to_core.to_queue(to_core.parse_queue(document), namespaces={}, spent_milli_gpu_seconds=10**9)
-    assert queue == core.TenantQueue(name="vision", budget_left=0)
+    assert queue == core.TenantQueue(name="vision", budget_left=0, pending=USUAL)

@@ -43,6 +43,7 @@ DIFFERENT: dict[str, Any] = {
     "queue": "blue",
     "user": "ann",
     "priority": 1,
+    "priority_class": "urgent",
     "workers_min": 2,
     "gpu": GpuRequest(count=2),
     "cpu_milli": 1,

@@ -2,31 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from cotenant.core import schedule
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
-
-
-def calls(function: Callable[[], object]) -> int:
-    """Calls of functions, those written in C included, while it runs."""
-    count = 0
-
-    def counter(frame: Any, event: str, argument: Any) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(counter)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return count
+from tests.support.call_count import calls
 
 
 def cost(*, jobs: int, asked: int, elastic: bool = True, newcomer: bool = True, nodes: int = 4) -> int:

@@ -13,6 +13,7 @@ def test_for_these_reasons_waiting_alone_does_not_help() -> None:
         "NamespaceNotServed",
         "NoQuota",
         "ExceedsLimit",
+        "PriorityNotAllowed",
         "ClassNotFound",
         "ZoneNotFound",
         "ExceedsCluster",

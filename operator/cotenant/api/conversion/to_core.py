@@ -5,6 +5,7 @@ The parsers raise `DocumentError`, which names every field that is wrong.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
@@ -24,6 +25,10 @@ from cotenant.core.model import objects as core
 from cotenant.core.model.lifecycle import HOLDING, Phase
 
 Document = Mapping[str, Any]
+SERVICE_ACCOUNT = "system:serviceaccount:"
+"""How names of ServiceAccounts begin: `system:serviceaccount:<namespace>:<name>`."""
+MAX_USER = 128
+"""Letters of a user's name that are kept as they are."""
 _Parsed = TypeVar("_Parsed", bound=Model)
 
 
@@ -64,8 +69,9 @@ def to_job(
         uid=metadata.uid,
         namespace=metadata.namespace or "default",
         queue=spec.queue,
-        user=metadata.annotations.get(names.ANNOTATION_USER, ""),
+        user=user_of(metadata.annotations.get(names.ANNOTATION_USER, ""), metadata.namespace or "default"),
         priority=_priority(job, priority_classes or {}),
+        priority_class=spec.priority_class_name or "",
         workers_min=spec.min_workers or spec.workers,
         workers_max=spec.workers,
         gpu=to_gpu_request(spec.gpu),
@@ -82,6 +88,22 @@ def to_job(
         excluded_nodes=excluded_nodes,
         evicting=placement is not None and phase is Phase.EVICTING,
     )
+
+
+def user_of(named: str, namespace: str) -> str:
+    """User against whose limits a job counts, as printable text; `named`: the annotation's value.
+
+    ServiceAccounts of a namespace are one user, because whoever may make one may make many; so are all jobs of a
+    namespace that name nobody, which an admission policy no longer lets in.
+    """
+    if not named:
+        return f"(nobody named, namespace {namespace})"
+    if named.startswith(SERVICE_ACCOUNT):
+        named = ":".join([*named.split(":")[:3], "*"])
+    readable = "".join(letter if letter.isprintable() else "?" for letter in named)
+    if len(readable) <= MAX_USER:
+        return readable
+    return f"{readable[:MAX_USER]}… ({hashlib.sha256(named.encode(errors='replace')).hexdigest()[:16]})"
 
 
 def to_gpu_request(spec: GpuSpec) -> core.GpuRequest:
@@ -180,6 +202,11 @@ def to_queue(
             for line in spec.quotas
         ),
         user_limit=spec.users.limit if spec.users else None,
+        max_priority=spec.max_priority,
+        min_priority=spec.min_priority,
+        pending=core.PendingBounds(
+            jobs=spec.max_pending.jobs, workers=spec.max_pending.workers, milli=spec.max_pending.gpus
+        ),
         budget_left=None if budget is None else max(0, budget - spent_milli_gpu_seconds),
         consolidation=spec.consolidation == "Allowed",
         protected_runtime_s=spec.protected_runtime or 0,

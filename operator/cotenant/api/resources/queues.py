@@ -126,6 +126,17 @@ class UserLimits(Model):
     """The most that one user may hold in this queue."""
 
 
+class MaxPending(Model):
+    """How many waiting jobs of a queue are looked at in each decision; those beyond wait outside the line."""
+
+    jobs: Annotated[int, *whole(1, 10_000)] = 1_000
+    """Jobs."""
+    workers: Annotated[int, *whole(1, 1_000_000)] = 100_000
+    """Workers that they ask for together, at least; the first job is always looked at."""
+    gpus: GpuAmount | None = None
+    """GPUs that they ask for together, at least. Default: as many as there are."""
+
+
 class Period(StrEnum):
     DAY = "Day"
     WEEK = "Week"
@@ -162,6 +173,12 @@ class QueueSpec(Model):
     """What is granted. Nothing granted is nothing allowed."""
     users: UserLimits | None = None
     """Limits for every user alike."""
+    max_priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
+    """The highest that its jobs, and those of queues below, may have. Default: 1000; of a PriorityClass, 1000000000."""
+    min_priority: Annotated[int, *whole(-1_000_000_000, 1_000_000_000)] | None = None
+    """The lowest. Default: -1000; of a PriorityClass, -1000000000."""
+    max_pending: MaxPending = MaxPending()
+    """How many of the queue's own jobs may wait in line, its users' in turn."""
     budget: Budget | None = None
     """What the queue may use up."""
     consolidation: ConsolidationPolicy = ConsolidationPolicy.NEVER
@@ -185,6 +202,12 @@ class QueueSpec(Model):
             " && has(a.zone) == has(b.zone) && (!has(a.zone) || a.zone == b.zone)))",
             "two quotas are for the same class and zone",
             lambda it: len({(line.gpu_class, line.zone) for line in it.quotas}) == len(it.quotas),
+        ),
+        Rule(
+            "minPriority",
+            "!(has(self.minPriority) && has(self.maxPriority)) || self.minPriority <= self.maxPriority",
+            "minPriority is more than maxPriority",
+            lambda it: it.min_priority is None or it.max_priority is None or it.min_priority <= it.max_priority,
         ),
         Rule(
             "fairShare",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cotenant.core.model.objects import Job
 from cotenant.core.policy import Policy
+from cotenant.core.queueing.priority_bounds import allowed_priority
 from cotenant.core.quota.tree import QueueTree
 
 
@@ -20,6 +21,11 @@ class EvictionRules:
         queue = self.tree.queues[self.tree.index[job.queue]]
         least = max(self.policy.protected_runtime_s, queue.protected_runtime_s)
         return least > 0 and job.admitted_at is not None and self.now - job.admitted_at < least
+
+    def with_allowed_priority(self, job: Job) -> Job:
+        """The running job with the priority that counts: what its queue allows of what it asks."""
+        allowed = allowed_priority(self.tree, job)
+        return job if allowed == job.priority else replace(job, priority=allowed)
 
     def lost_work(self, job: Job, milli: int) -> int:
         """Milli-GPU-seconds: what `milli` of the job has not saved, and one restart.

@@ -82,7 +82,7 @@ class CandidateFinder:
 
     def _from_own_queue(self, request: Request, *, preempts: bool) -> Iterator[EvictionCandidate]:
         """Surplus of any job; whole jobs of lower priority."""
-        for job in self._running.in_queue(request.queue):
+        for job in map(self._rules.with_allowed_priority, self._running.in_queue(request.queue)):
             if job.resizing_from is None:
                 yield from self._surplus(job, EvictionKind.PREEMPTED)
                 if preempts and job.priority < request.job.priority and self._may_be_evicted(job):

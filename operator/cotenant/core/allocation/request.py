@@ -63,6 +63,7 @@ def request_key(job: Job) -> RequestKey:
         job.namespace,
         job.user,
         job.priority,
+        job.priority_class,
         job.workers_min,
         job.gpu,
         job.cpu_milli,

@@ -18,6 +18,7 @@ from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.queueing.fair_share import within_guarantee
+from cotenant.core.queueing.priority_bounds import priority_bounds
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import UNLIMITED, BindingLimit, Usage
 
@@ -44,7 +45,11 @@ class RequestResolver:
     def _resolve(self, job: Job) -> Request | Refusal:
         tree, inventory = self._tree, self._inventory
         refusal = (
-            _no_queue(job, tree) or _not_served(job, tree) or no_such_gpus(job, inventory) or _budget_spent(job, tree)
+            _no_queue(job, tree)
+            or _not_served(job, tree)
+            or _priority_not_allowed(job, tree)
+            or no_such_gpus(job, inventory)
+            or _budget_spent(job, tree)
         )
         if refusal is not None:
             return refusal
@@ -95,6 +100,34 @@ def _not_served(job: Job, tree: QueueTree) -> Refusal | None:
         reason=Reason.NAMESPACE_NOT_SERVED,
         message=f"Queue {job.queue} does not serve namespace {job.namespace}; {hint}.",
         evidence=(("queue", job.queue), ("namespace", job.namespace)),
+    )
+
+
+def _priority_not_allowed(job: Job, tree: QueueTree) -> Refusal | None:
+    bounds = priority_bounds(tree, tree.index[job.queue], of_class=bool(job.priority_class))
+    if job.priority == bounds.nearest(job.priority):
+        return None
+    high = job.priority > bounds.most
+    limit, queue = (bounds.most, bounds.most_of) if high else (bounds.least, bounds.least_of)
+    word, end, field = ("above", "highest", "maxPriority") if high else ("below", "lowest", "minPriority")
+    rule = f"the {end} that queue {queue} allows ({field})" if queue else f"the {end} where no queue says otherwise"
+    if job.priority_class:
+        what = f"PriorityClass {job.priority_class} has priority {job.priority}"
+        write = f"name a class of {limit} or {'less' if high else 'more'} in spec.priorityClassName"
+    else:
+        what, write = f"Priority {job.priority} is asked for", f"write spec.priority: {limit}"
+    return Refusal(
+        reason=Reason.PRIORITY_NOT_ALLOWED,
+        message=(
+            f"{what}, {word} {limit}, {rule}; {write}, or ask an administrator for another {field} of queue"
+            f" {queue or job.queue}."
+        ),
+        evidence=(
+            ("metric", "priority"),
+            ("scope", f"queue {queue or job.queue}"),
+            ("limit", limit),
+            ("asked", job.priority),
+        ),
     )
 
 

@@ -134,6 +134,8 @@ class Job:
     queue: str
     user: str = ""
     priority: int = 0
+    priority_class: str = ""
+    """Name of the PriorityClass that the priority is of; empty: a number of the job's own."""
     workers_min: int
     workers_max: int
     gpu: GpuRequest
@@ -179,6 +181,16 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PendingBounds:
+    """Waiting jobs of one queue that take part in a cycle: how many, with how many workers and milli-GPU together."""
+
+    jobs: int
+    workers: int
+    milli: int | None = None
+    """None: as many as there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantQueue:
     name: str
     parent: str | None = None
@@ -194,5 +206,10 @@ class TenantQueue:
     """Jobs of this queue may be moved (evict → resume) for a job that otherwise cannot start."""
     protected_runtime_s: int = 0
     """A job of this queue is not evicted for another before it has run this long, nor before the policy's time."""
+    max_priority: int | None = None
+    """Highest priority of its jobs and of those below it. None: see `priority_bounds`."""
+    min_priority: int | None = None
+    pending: PendingBounds | None = None
+    """Of its own jobs, not of those below it. None: all of them are in line."""
     half_life_s: int | None = None
     """After this time past borrowing counts half, in the whole tree below. Read on roots; None: the operator's."""

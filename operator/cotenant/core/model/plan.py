@@ -21,6 +21,10 @@ class Reason(StrEnum):
     """Asks for more than a limit that does not move: it can never start as written."""
     WAITING_FOR_QUOTA = "WaitingForQuota"
     BUDGET_SPENT = "BudgetSpent"
+    PRIORITY_NOT_ALLOWED = "PriorityNotAllowed"
+    """Outside the priorities that the queue allows."""
+    TOO_MANY_PENDING = "TooManyPending"
+    """So many jobs of the queue wait that this one is not looked at yet."""
     CLASS_NOT_FOUND = "ClassNotFound"
     ZONE_NOT_FOUND = "ZoneNotFound"
     EXCEEDS_CLUSTER = "ExceedsCluster"
@@ -44,6 +48,7 @@ _NEEDS_CHANGE = frozenset(
         Reason.NAMESPACE_NOT_SERVED,
         Reason.NO_QUOTA,
         Reason.EXCEEDS_LIMIT,
+        Reason.PRIORITY_NOT_ALLOWED,
         Reason.CLASS_NOT_FOUND,
         Reason.ZONE_NOT_FOUND,
         Reason.EXCEEDS_CLUSTER,

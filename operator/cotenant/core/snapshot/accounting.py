@@ -19,6 +19,8 @@ from cotenant.core.placement.shapes import Demand, Shape, worker_shape
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
 
+_SHAPES = 1_024
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Accounting:
@@ -39,10 +41,14 @@ class Accounting:
         return AccountingCache().accounting(tuple(nodes), tuple(queues), tuple(jobs))
 
     def demands(self, history: Iterable[Demand]) -> Sequence[Demand]:
-        """Shapes of what is queued, runs and ran lately, weighed by workers: a placer may learn from them."""
+        """Shapes of what is queued, runs and ran lately, weighed by workers: a placer may learn from them. The heaviest
+        `_SHAPES`: whoever writes thousands of jobs that all differ does not make every cycle longer.
+        """
         weights: dict[Shape, float] = dict(self.shapes)
         for shape, weight in history:
             weights[shape] = weights.get(shape, 0.0) + weight
+        if len(weights) > _SHAPES:
+            weights = dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:_SHAPES])
         return sorted(weights.items())
 
 

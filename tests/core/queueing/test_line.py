@@ -1,0 +1,151 @@
+"""The line of waiting jobs: who is in it, whom a flood keeps out, and what those outside cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotenant.core import schedule
+from cotenant.core.model.objects import Job, PendingBounds
+from cotenant.core.model.plan import Reason
+from cotenant.core.queueing.line import in_turn, outside_line
+from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
+from tests.support.call_count import calls
+
+RED = make_queue("red", guaranteed=4)
+
+
+def job(name: str, user: str = "ann", *, workers: int = 1, at: float = 0.0, priority: int = 0) -> Job:
+    return make_job(name, user=user, workers=workers, at=at, priority=priority)
+
+
+def outside(jobs: list[Job], bounds: PendingBounds, never: frozenset[str] = frozenset()) -> list[str]:
+    """Names of jobs outside the line; those of `never` can never start, the others ask for a GPU per worker."""
+
+    def cost(one: Job) -> int | None:
+        return None if one.key in never else one.workers_min * 1_000
+
+    return [one.key.removeprefix("red/") for one in outside_line(replace(RED, pending=bounds), jobs, cost)]
+
+
+SIX = [job(f"a{number}", at=number) for number in range(4)] + [job("b0", "bob", at=9), job("b1", "bob", at=10)]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "bounds", "want"),
+    [
+        pytest.param(SIX, PendingBounds(jobs=6, workers=6), [], id="all in line"),
+        pytest.param(SIX, PendingBounds(jobs=3, workers=6), ["b1", "a2", "a3"], id="users in turn"),
+        pytest.param(
+            [*SIX, job("high", priority=1, at=11)],
+            PendingBounds(jobs=3, workers=9),
+            ["b1", "a1", "a2", "a3"],
+            id="of one user, by priority and age",
+        ),
+        pytest.param(SIX, PendingBounds(jobs=6, workers=4), ["a2", "a3"], id="workers"),
+        pytest.param(SIX, PendingBounds(jobs=6, workers=9, milli=4_000), ["a2", "a3"], id="GPUs"),
+        pytest.param(
+            [job("large", workers=50), job("small", at=1)], PendingBounds(jobs=9, workers=10), ["small"],
+            id="the first however large, and none behind it that finds no room",
+        ),
+        pytest.param(
+            [job("first"), job("large", workers=50, at=1), job("small", at=2), job("other", "bob", at=3)],
+            PendingBounds(jobs=9, workers=10),
+            ["large", "small"],
+            id="nobody overtakes his own large job; others do",
+        ),
+    ],
+)  # fmt: skip
+def test_outside_are(jobs: list[Job], bounds: PendingBounds, want: list[str]) -> None:
+    assert outside(jobs, bounds) == want
+
+
+def test_jobs_that_can_never_start_take_no_place_but_only_so_many_are_looked_at() -> None:
+    wrong = [job(f"w{number}") for number in range(5)]
+    never = frozenset(one.key for one in wrong)
+    right = [job(f"z{number}", at=1) for number in range(4)]
+
+    assert outside([*wrong[:2], *right], PendingBounds(jobs=3, workers=99), never) == ["z3"]
+    assert outside([*wrong, *right], PendingBounds(jobs=3, workers=99), never) == ["w3", "w4", "z0", "z1", "z2", "z3"]
+
+
+JOBS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(0, 3), st.booleans()), max_size=30
+).map(
+    lambda rows: [
+        (job(f"j{number:02}", user, workers=workers, priority=priority, at=number), starts)
+        for number, (user, workers, priority, starts) in enumerate(rows)
+    ]
+)
+
+
+@given(JOBS, st.integers(1, 9), st.integers(1, 40), st.none() | st.integers(0, 20_000))
+def test_the_line_keeps_its_bounds_and_every_user_waits_behind_his_own(
+    jobs: list[tuple[Job, bool]], places: int, workers: int, milli: int | None
+) -> None:
+    never = frozenset(one.key for one, starts in jobs if not starts)
+    waiting = [one for one, _ in jobs]
+    out = set(outside(waiting, PendingBounds(jobs=places, workers=workers, milli=milli), never))
+    line = [one for one in in_turn(waiting) if one.key.removeprefix("red/") not in out and one.key not in never]
+
+    assert len(line) <= places
+    assert sum(one.workers_min for one in line[1:]) <= max(0, workers - line[0].workers_min) if line else True
+    for user in "abc":
+        own = [one.key.removeprefix("red/") in out for one in in_turn(waiting) if one.user == user]
+        assert own == sorted(own)
+    assert line or never or not waiting
+
+
+def test_a_flood_of_one_user_keeps_nobody_else_out() -> None:
+    flood = [job(f"f{number:04}", "eve", at=number) for number in range(400)]
+    queue = replace(RED, pending=PendingBounds(jobs=10, workers=100))
+    jobs = [*flood, job("hers", "ann", at=999)]
+    verdicts = schedule(make_snapshot(nodes=[make_node("n1", gpus=4)], queues=[queue], jobs=jobs)).verdicts
+
+    outside = {key for key, verdict in verdicts.items() if verdict.reason is Reason.TOO_MANY_PENDING}
+    assert len(outside) == 391
+    assert "red/hers" not in outside
+
+
+def test_everybody_comes_into_line_in_the_end() -> None:
+    queue = replace(RED, pending=PendingBounds(jobs=3, workers=5))
+    toy = ToyCluster([make_node("n1", gpus=4)], [queue], [job(f"j{n}", workers=1 + n % 4, at=n) for n in range(20)])
+    for _ in range(40):
+        for action in toy.cycle().actions:
+            toy.end(action.job)
+
+    assert toy.jobs == {}
+
+
+def test_who_waits_outside_is_told_the_bounds_and_no_figures_that_move() -> None:
+    queue = replace(RED, pending=PendingBounds(jobs=1, workers=9, milli=4_000))
+    jobs = [job("a", at=0), job("b", at=1), job("c", at=2)]
+    plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=4)], queues=[queue], jobs=jobs))
+
+    assert {(plan.verdicts[key].reason, plan.verdicts[key].message) for key in ("red/b", "red/c")} == {
+        (
+            Reason.TOO_MANY_PENDING,
+            "Queue red has 1 waiting job of at most 9 workers together and 4 GPU in line (maxPending), its users' in"
+            " turn; this job comes into line when others of the queue have started or are deleted.",
+        )
+    }
+
+
+def test_a_job_outside_the_line_costs_a_cycle_a_twentieth_of_one_inside() -> None:
+    """All of them differ, and none can start now."""
+
+    def cost(number: int) -> int:
+        queue = replace(make_queue("red", guaranteed=4), pending=PendingBounds(jobs=100, workers=10_000))
+        toy = ToyCluster([make_node("n1", gpus=4)], [queue], [make_job("busy", gpus=4, at=-1.0)])
+        toy.settle()
+        for n in range(number):
+            toy.observe(make_job(f"j{n:04}", workers=4, cpu_milli=n + 1))
+        snapshot = toy.snapshot()
+        return calls(lambda: schedule(snapshot))
+
+    none, inside, some, many = (cost(number) for number in (0, 100, 1_200, 2_200))
+
+    assert (many - some) / 1_000 <= (inside - none) / 100 / 20
