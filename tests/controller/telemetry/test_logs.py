@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import logging
 
-from cotenant.controller.telemetry.logs import LINES_PER_WINDOW, WINDOW_S, RepeatLimit, downgrade_retries
+import pytest
+
+from cotenant.controller.telemetry.logs import (
+    FORMAT,
+    LINES_PER_WINDOW,
+    WINDOW_S,
+    PlainFormatter,
+    RepeatLimit,
+    configure,
+    downgrade_retries,
+)
 
 
 class Written(logging.Handler):
@@ -59,3 +69,25 @@ def test_what_kopf_tries_again_by_itself_is_a_short_warning() -> None:
     record = logging.LogRecord("kopf._cogs.clients.watching", logging.ERROR, "", 0, "%s", (message,), None)
     assert downgrade_retries(record)
     assert (record.levelname, record.getMessage()) == ("WARNING", f"{message[:200]} …")
+
+
+def test_what_is_quoted_in_a_line_can_neither_end_it_nor_move_a_cursor() -> None:
+    quoted = "\x1b[2J\u202e\n2026-01-01 CRITICAL forged"
+    record = logging.LogRecord("jobs", logging.INFO, __file__, 1, "job %s", (quoted,), None)
+    (line,) = PlainFormatter(FORMAT).format(record).splitlines()
+    assert line.endswith("INFO jobs: job \\x1b[2J\\u202e 2026-01-01 CRITICAL forged")
+
+
+def test_a_traceback_keeps_its_lines_and_is_plain() -> None:
+    try:
+        raise ValueError("\x1b[2J")
+    except ValueError as error:
+        record = logging.LogRecord("jobs", logging.ERROR, __file__, 1, "no", (), (ValueError, error, None))
+    assert PlainFormatter("%(message)s").format(record) == "no\nValueError: \\x1b[2J"
+
+
+def test_the_log_of_the_operator_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = logging.Logger("root")
+    monkeypatch.setattr(logging, "root", root)
+    configure("info")
+    assert [type(handler.formatter) for handler in root.handlers] == [PlainFormatter]

@@ -9,6 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from cotenant.api.validation.rules import VIOLATED_RULES, given
+from cotenant.decoding.plain_text import plain_text
+
+PROBLEM_CHARS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,8 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.message}" if self.field else self.message
+        """Plain text: both quote what somebody wrote."""
+        return plain_text(f"{self.field}: {self.message}" if self.field else self.message, PROBLEM_CHARS_MAX)
 
 
 class DocumentError(ValueError):

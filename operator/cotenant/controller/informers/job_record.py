@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from cotenant.api.conversion.to_core import parse_job, to_placement
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
@@ -15,6 +15,9 @@ from cotenant.api.validation.errors import DocumentError
 from cotenant.controller.client.kube import Document, version_of
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import JobKey, Placement
+from cotenant.decoding.plain_text import plain_text
+
+PROBLEM_CHARS_MAX: Final = 2000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -118,7 +121,7 @@ def _record(
         raw_status=document.get("status") or {},
         status=status,
         job=job,
-        problem=problem,
+        problem=None if problem is None else plain_text(problem, PROBLEM_CHARS_MAX),
         deleting="deletionTimestamp" in metadata,
     )
 

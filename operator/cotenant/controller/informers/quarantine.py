@@ -14,6 +14,7 @@ from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import Condition, PendingStatus, TrainingJobStatus
 from cotenant.controller.telemetry.logs import shorten
 from cotenant.core.model.lifecycle import Phase
+from cotenant.decoding.plain_text import plain_text
 
 CONDITION: Final = "Quarantined"
 PAUSE_MIN_S, PAUSE_MAX_S = 1.0, 300.0
@@ -83,7 +84,7 @@ def quarantine_after(before: Quarantine | None, stage: Stage, error: str, *, gen
     """Quarantine after one more failure: it continues an earlier one that is not long over."""
     since = before.since if before is not None and now - before.failed_at < FORGET_S else now
     sentence = f"{_WORDS[stage]}: {error}; it is tried again with growing pauses, and other jobs go on without it"
-    message = shorten(sentence, MESSAGE_CHARS_MAX)
+    message = shorten(plain_text(sentence, 2 * MESSAGE_CHARS_MAX), MESSAGE_CHARS_MAX)
     same = before is not None and not before.lifted and (before.stage, before.message) == (stage, message)
     return Quarantine(
         stage=stage,

@@ -24,9 +24,15 @@ from cotenant.controller.informers import quarantine
 from cotenant.core.model.lifecycle import HOLDING, LifecycleEvent, Phase, next_phase
 from cotenant.core.model.objects import Placement
 from cotenant.core.model.plan import Verdict
+from cotenant.decoding.plain_text import plain_text
 
 OVERDUE: Final = "TerminationOverdue"
 """Condition: pods that were asked to end are there beyond their time. It does not follow from the phase."""
+
+
+MESSAGE_CHARS_MAX: Final = 4000
+REASON_CHARS_MAX: Final = 128
+"""What an Event of Kubernetes takes."""
 
 
 class UnexpectedEventError(RuntimeError):
@@ -40,13 +46,14 @@ def moved(
     phase = next_phase(Phase(status.phase or Phase.PENDING), event)
     if phase is None:
         raise UnexpectedEventError(f"{event} in phase {status.phase}")
-    changed = status.model_copy(update={"phase": phase, "reason": reason, "message": message, **fields})
+    said = {"reason": one_word(reason), "message": sentence(message)}
+    changed = status.model_copy(update={"phase": phase, **said, **fields})
     return changed.model_copy(update={"conditions": conditions(changed, now)})
 
 
 def explained(status: TrainingJobStatus, *, reason: str, message: str, now: float) -> TrainingJobStatus:
     """In the same phase for another reason."""
-    changed = status.model_copy(update={"reason": reason, "message": message})
+    changed = status.model_copy(update={"reason": one_word(reason), "message": sentence(message)})
     return changed.model_copy(update={"conditions": conditions(changed, now)})
 
 
@@ -133,7 +140,7 @@ def evicting(
     in_favour_of: str | None = None,
     **fields: Any,
 ) -> TrainingJobStatus:
-    eviction = EvictionStatus(kind=kind, message=message, in_favour_of=in_favour_of, at=now)
+    eviction = EvictionStatus(kind=one_word(kind), message=sentence(message), in_favour_of=in_favour_of, at=now)
     before = status.usage or UsageStatus()
     ran = before.model_copy(update={"run_seconds": before.run_seconds + int(ran_for(status, now))})
     return moved(status, event, reason=kind, message=message, now=now, eviction=eviction, usage=ran, **fields)
@@ -189,7 +196,7 @@ def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> Training
     since = before.since if before and before.reason == verdict.reason.value and before.since else now
     pending = PendingStatus(
         reason=verdict.reason.value,
-        message=verdict.message,
+        message=sentence(verdict.message),
         since=since,
         estimated_start=verdict.estimated_start_at,
         would_start_if=verdict.would_start_if or None,
@@ -199,7 +206,7 @@ def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> Training
         update={
             "phase": Phase.PENDING,
             "reason": verdict.reason.value,
-            "message": verdict.message,
+            "message": sentence(verdict.message),
             "pending": pending,
         }
     )
@@ -230,6 +237,15 @@ def excluded(status: TrainingJobStatus, nodes: Mapping[str, str], until: float, 
     """The nodes that the job avoids, with those added that just failed it (node → why)."""
     kept = [one for one in status.excluded_nodes if one.until.timestamp() > now and one.node not in nodes]
     return (*kept, *(ExcludedNode(node=node, until=until, reason=why) for node, why in sorted(nodes.items())))
+
+
+def sentence(text: str) -> str:
+    """As a status has it, wherever it was quoted from: plain, and short enough for six conditions to repeat it."""
+    return plain_text(text, MESSAGE_CHARS_MAX, lines=True)
+
+
+def one_word(text: str) -> str:
+    return plain_text(text, REASON_CHARS_MAX)
 
 
 def moment(now: float) -> datetime:
