@@ -1,6 +1,7 @@
 """The agent's turns against a cluster that can fail: what is written when, and what is never written."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from cotenant_agent.agent import Agent
 from cotenant_agent.enforcement.attribution import FOREIGN
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.enforcement.quota import PodQuota
+from cotenant_agent.failures import Step
 from cotenant_agent.gpus.capabilities import Capabilities
 from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuSample, XidEvent
 from cotenant_agent.gpus.sampler import GpuPoll
@@ -228,3 +230,16 @@ def test_a_pod_that_is_deleted_by_force_is_a_holder_until_its_processes_are_gone
     assert successor.turn()[0]["holders"] == [holder]
     successor.running = frozenset()
     assert [patch["holders"] for patch in successor.turn()] == [[]]
+
+
+def test_a_turn_that_fails_is_counted_and_the_next_one_is_taken() -> None:
+    world = World()
+    world.turn()
+    world.cluster.there = {"metadata": {"annotations": {"cotenant.dev/uncordon": 7}}}
+    world.now += 100.0
+    assert world.taken is not None
+    for _ in range(2):
+        world.taken = replace(world.taken, taken_at=world.now)
+        world.agent.turn(world.taken, (), world.now)
+        world.cluster.there, world.now = {"metadata": {}}, world.now + 100.0
+    assert (world.agent.contained.counts()[Step.TURN], len(world.cluster.patches)) == (1, 3)

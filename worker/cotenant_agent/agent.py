@@ -14,6 +14,7 @@ from typing import Any, Final
 from kubernetes.client.exceptions import ApiException
 
 from cotenant.names import ANNOTATION_SUSPECT, ANNOTATION_UNCORDON, LABEL_GPU_CLASS
+from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.readings import GpuInventory, XidEvent
 from cotenant_agent.gpus.sampler import GpuPoll
 from cotenant_agent.reports import node_status
@@ -26,7 +27,10 @@ RETRY_S: Final = 5.0
 
 
 class Agent:
-    def __init__(self, cluster: GPUNodeClient, observer: NodeObserver, *, booted_at: float) -> None:
+    def __init__(
+        self, cluster: GPUNodeClient, observer: NodeObserver, *, booted_at: float, contained: Failures | None = None
+    ) -> None:
+        self.contained = contained or Failures()
         self._cluster, self._observer, self._booted_at = cluster, observer, booted_at
         self._published: Mapping[str, Any] | None = None
         self._written_at = 0.0
@@ -38,6 +42,13 @@ class Agent:
         self.poll_duration_s = 0.0
         self.writes = 0
         self.failures = 0
+
+    def turn(self, taken: GpuPoll | None, xids: Iterable[XidEvent], now: float) -> None:
+        """Reconcile, whatever comes of it. Where it fails for long no view is new, and liveness ends the agent."""
+        try:
+            self.reconcile(taken, xids, now)
+        except Exception as error:
+            self.contained.note(Step.TURN, "the GPUNode cannot be brought up to date", error)
 
     def reconcile(self, taken: GpuPoll | None, xids: Iterable[XidEvent], now: float) -> None:
         events = list(xids)

@@ -20,6 +20,7 @@ from cotenant_agent import metrics
 from cotenant_agent.agent import Agent
 from cotenant_agent.enforcement.attribution import HostProcesses, boot_time_in
 from cotenant_agent.enforcement.kubelet_containers import KubeletContainers
+from cotenant_agent.failures import Failures
 from cotenant_agent.gpus import capabilities
 from cotenant_agent.gpus.readings import GpuSource, GpuSourceError
 from cotenant_agent.gpus.sampler import GpuSampler, XidListener
@@ -53,23 +54,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     address, _, port = args.listen.rpartition(":")
     if not args.node or not port.isdigit():
         return exit_refused("give --node NAME (or NODE_NAME) and --listen [ADDRESS]:PORT")
-    stop = threading.Event()
+    stop, failures = threading.Event(), Failures()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        cluster = KubernetesGPUNodeClient(args.node)
+        cluster = KubernetesGPUNodeClient(args.node, failures)
         source = open_source(args, cluster)
         observer = make_observer(args, cluster, source)
     except (GpuSourceError, *UNREACHABLE) as error:
         return exit_refused(str(error) if isinstance(error, GpuSourceError) else error_summary(error))
-    agent = Agent(cluster, observer, booted_at=boot_time_in(Path("/proc/stat").read_text()))
+    agent = Agent(cluster, observer, booted_at=boot_time_in(Path("/proc/stat").read_text()), contained=failures)
     server = metrics.serve(agent, (address, int(port)))
-    sampler, events = GpuSampler(source, stop, every_s=args.poll), XidListener(source, stop)
+    sampler, events = GpuSampler(source, stop, failures, every_s=args.poll), XidListener(source, stop, failures)
     threading.Thread(target=cluster.watch_pods, args=(stop,), name="pods", daemon=True).start()
     sampler.start()
     events.start()
     while not stop.wait(RECONCILE_INTERVAL_S):
-        agent.reconcile(sampler.latest, events.drain(), time.time())
+        agent.turn(sampler.latest, events.drain(), time.time())
     server.shutdown()
     log.info("stopped")
     return 0

@@ -34,6 +34,12 @@ class NodeViewCollector:
         writes = CounterMetricFamily("cotenant_agent_status_writes", "Patches of GPUNode.status that succeeded")
         writes.add_metric([], self._agent.writes)
         yield writes
+        failures = CounterMetricFamily(
+            "cotenant_agent_failures", "Failures that the agent contained to one step or pod", labels=["step"]
+        )
+        for step, count in self._agent.contained.counts().items():
+            failures.add_metric([step.value], count)
+        yield failures
         view = self._agent.view
         if view is None:
             return

@@ -1,6 +1,7 @@
 """Twelve ways in which nodes write a pod into a cgroup path, and PIDs that are used again."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,6 +113,25 @@ def test_a_process_that_ended_is_gone_not_foreign(tmp_path: Path) -> None:
     assert HostProcesses(tmp_path).owner(99) == GONE
 
 
+def test_a_process_whose_name_is_no_text_is_found_all_the_same(tmp_path: Path) -> None:
+    write_process(tmp_path, 1, started=1, cgroup="0::/init.scope")
+    write_process(tmp_path, 7, started=70, cgroup=f"0::/kubepods/pod{UID}/{CID}")
+    stat = tmp_path / "7" / "stat"
+    stat.write_bytes(stat.read_bytes().replace(b"(", b"(\xff\xfe\n) ", 1))
+    processes = HostProcesses(tmp_path)
+    assert (processes.owner(7), processes.running_pods()) == (POD, frozenset({UID}))
+
+
+def test_a_process_that_cannot_be_looked_at_is_foreign_not_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hidden(path: Path, **_: object) -> str:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(Path, "read_text", hidden)
+    assert HostProcesses(tmp_path).owner(7) == FOREIGN
+
+
 def test_only_a_proc_with_process_1_is_the_hosts(tmp_path: Path) -> None:
     assert not HostProcesses(tmp_path).readable()
     write_process(tmp_path, 1, 1, "0::/init.scope")
@@ -138,10 +158,10 @@ def test_where_processes_are_hidden_nothing_is_known_of_what_runs(
     write_process(tmp_path, 7, 100, f"0::/kubepods/pod{UID}/{CID}")
     read = Path.read_text
 
-    def hidden(path: Path) -> str:
+    def hidden(path: Path, **words: Any) -> str:
         if path.name == "stat":
             raise PermissionError(path)
-        return read(path)
+        return read(path, **words)
 
     monkeypatch.setattr(Path, "read_text", hidden)
     assert HostProcesses(tmp_path).running_pods() is None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.readings import GpuInventory, GpuSample, GpuSourceError, XidEvent
 from cotenant_agent.gpus.sampler import GpuSampler, XidListener
 
@@ -18,7 +19,7 @@ class ScriptedSource:
     def __init__(self) -> None:
         self.release = threading.Event()
         self.mood: Callable[[], None] = lambda: None
-        self.xids: list[XidEvent | GpuSourceError] = []
+        self.xids: list[XidEvent | Exception] = []
         self.calls = 0
 
     def inventory(self) -> GpuInventory:
@@ -34,7 +35,7 @@ class ScriptedSource:
             self.release.wait(timeout_s)
             return None
         found = self.xids.pop(0)
-        if isinstance(found, GpuSourceError):
+        if isinstance(found, Exception):
             raise found
         return found
 
@@ -62,7 +63,7 @@ def world() -> Iterator[tuple[ScriptedSource, threading.Event]]:
 
 def test_looks_follow_one_another(world: tuple[ScriptedSource, threading.Event]) -> None:
     source, stop = world
-    sampler = GpuSampler(source, stop, every_s=0.001)
+    sampler = GpuSampler(source, stop, Failures(), every_s=0.001)
     sampler.start()
     wait_until(lambda: sampler.latest, "a first look")
     first = sampler.latest
@@ -71,7 +72,7 @@ def test_looks_follow_one_another(world: tuple[ScriptedSource, threading.Event])
 
 def test_a_call_that_hangs_leaves_the_last_look_as_it_was(world: tuple[ScriptedSource, threading.Event]) -> None:
     source, stop = world
-    sampler = GpuSampler(source, stop, every_s=0.001)
+    sampler = GpuSampler(source, stop, Failures(), every_s=0.001)
     sampler.start()
     wait_until(lambda: sampler.latest, "a look")
     source.mood = source.hang
@@ -90,7 +91,7 @@ def test_a_driver_that_fails_is_said_once_and_asked_again(
 ) -> None:
     source, stop = world
     source.mood = source.fail
-    sampler = GpuSampler(source, stop, every_s=0.001)
+    sampler = GpuSampler(source, stop, Failures(), every_s=0.001)
     sampler.start()
     wait_until(lambda: source.calls >= 5, "five attempts")
     assert sampler.latest is None
@@ -101,10 +102,31 @@ def test_a_driver_that_fails_is_said_once_and_asked_again(
     wait_until(lambda: sampler.latest, "a look after the driver came back")
 
 
+def test_a_defect_in_a_poll_or_an_event_ends_no_thread_and_is_counted(
+    world: tuple[ScriptedSource, threading.Event],
+) -> None:
+    source, stop = world
+    failures, moods = Failures(), iter([ValueError("not a number"), RecursionError("too deep")])
+
+    def fail_at_first() -> None:
+        if (error := next(moods, None)) is not None:
+            raise error
+
+    source.mood, source.xids = fail_at_first, [KeyError("code"), XidEvent("a", 13, 1.0)]
+    sampler, listener = (
+        GpuSampler(source, stop, failures, every_s=0.001),
+        XidListener(source, stop, failures, timeout_s=0.001),
+    )
+    sampler.start()
+    listener.start()
+    wait_until(lambda: sampler.latest and not source.xids, "a look and an event after the defects")
+    assert (failures.counts()[Step.POLL], failures.counts()[Step.EVENTS]) == (2, 1)
+
+
 def test_events_are_handed_over_in_order_and_once(world: tuple[ScriptedSource, threading.Event]) -> None:
     source, stop = world
     source.xids = [XidEvent("a", 13, 1.0), GpuSourceError("no events"), XidEvent("b", 79, 2.0)]
-    listener = XidListener(source, stop, timeout_s=0.001)
+    listener = XidListener(source, stop, Failures(), timeout_s=0.001)
     listener.start()
     wait_until(lambda: not source.xids, "all events taken from the driver")
     heard: list[XidEvent] = []

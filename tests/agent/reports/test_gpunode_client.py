@@ -14,7 +14,8 @@ from urllib3.exceptions import HTTPError
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
-from cotenant_agent.enforcement.quota import PodQuota
+from cotenant_agent.enforcement.quota import PodQuota, grant_of
+from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.readings import GpuSourceError
 from cotenant_agent.reports import gpunode_client
 from cotenant_agent.reports.gpunode_client import KubernetesGPUNodeClient, error_summary, has_ended
@@ -59,7 +60,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Api:
 
 @pytest.fixture
 def client(api: Api) -> KubernetesGPUNodeClient:
-    return KubernetesGPUNodeClient("n1")
+    return KubernetesGPUNodeClient("n1", Failures())
 
 
 def test_without_a_service_account_and_a_kubeconfig_there_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +70,7 @@ def test_without_a_service_account_and_a_kubeconfig_there_is_no_cluster(monkeypa
     monkeypatch.setattr(kubernetes.config, "load_incluster_config", missing)
     monkeypatch.setattr(kubernetes.config, "load_kube_config", missing)
     with pytest.raises(GpuSourceError) as raised:
-        KubernetesGPUNodeClient("n1")
+        KubernetesGPUNodeClient("n1", Failures())
     assert str(raised.value) == "no cluster: neither a service account nor a kubeconfig (no file)"
 
 
@@ -231,6 +232,51 @@ def test_a_watch_that_breaks_is_begun_again_and_the_grants_stay(
     monkeypatch.setattr(client, "_follow_pods", breaks)
     client.watch_pods(stop)
     assert (pauses, client.pods()) == ([5, 5], pods(a=1000))
+
+
+def test_a_defect_of_the_watch_does_not_end_it_in_silence(
+    monkeypatch: pytest.MonkeyPatch, client: KubernetesGPUNodeClient
+) -> None:
+    pauses: list[float] = []
+    stop: Any = SimpleNamespace(is_set=lambda: len(pauses) == 2, wait=pauses.append)
+
+    def breaks(_stop: Any) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(client, "_follow_pods", breaks)
+    client.watch_pods(stop)
+    assert (pauses, client._failures.counts()[Step.WATCH]) == ([5, 5], 2)
+
+
+def test_a_pod_that_cannot_be_read_keeps_its_grant_and_the_others_are_followed(
+    monkeypatch: pytest.MonkeyPatch, api: Api, client: KubernetesGPUNodeClient
+) -> None:
+    real = grant_of
+
+    def read(pod: Any) -> PodQuota | None:
+        if "broken" in pod["metadata"]:
+            raise RecursionError("a contract that nests without end")
+        return real(pod)
+
+    def broken(name: str) -> dict[str, Any]:
+        pod = ListedPod(name, mib=500)
+        return {**pod, "metadata": pod["metadata"] | {"broken": True}}
+
+    monkeypatch.setattr(gpunode_client, "grant_of", read)
+    client._pods = pods(a=1000)
+    events = [("ADDED", broken("c")), ("ADDED", ListedPod("d")), ("MODIFIED", broken("d"))]
+    listed = SimpleNamespace(
+        items=[broken("a"), broken("b"), ListedPod("e")], metadata=SimpleNamespace(resource_version="1")
+    )
+    api.answers["list_pod_for_all_namespaces"] = listed
+    monkeypatch.setattr(
+        kubernetes.watch.Watch,
+        "stream",
+        lambda *_, **__: ({"type": kind, "raw_object": pod} for kind, pod in events),
+    )
+    client._follow_pods(threading.Event())
+    assert client.pods() == pods(a=1000, d=1000, e=1000)
+    assert client._failures.counts()[Step.POD] == 4
 
 
 @pytest.mark.parametrize(

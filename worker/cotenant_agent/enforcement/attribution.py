@@ -66,6 +66,11 @@ def boot_time_in(stat: str) -> float:
     return float(next(line.split()[1] for line in stat.splitlines() if line.startswith("btime ")))
 
 
+def read_text(path: Path) -> str:
+    """A file of /proc. A program names itself, in whatever bytes."""
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
 class HostProcesses:
     """Owners of processes, remembered for the life of each process. `root` is the host's /proc."""
 
@@ -76,7 +81,7 @@ class HostProcesses:
     def readable(self) -> bool:
         """True if this is the host's /proc at all: PID 1 must have a cgroup."""
         try:
-            return bool((self._root / "1" / "cgroup").read_text())
+            return bool(read_text(self._root / "1" / "cgroup"))
         except OSError:
             return False
 
@@ -87,9 +92,9 @@ class HostProcesses:
         found = set()
         for folder in self._root.glob("[0-9]*"):
             try:
-                if (folder / "stat").read_text().rpartition(")")[2].split()[0] in {"Z", "X"}:
+                if read_text(folder / "stat").rpartition(")")[2].split()[0] in {"Z", "X"}:
                     continue
-                owner = owner_in((folder / "cgroup").read_text())
+                owner = owner_in(read_text(folder / "cgroup"))
             except (FileNotFoundError, ProcessLookupError, IndexError):
                 continue  # it ended meanwhile
             except OSError:
@@ -100,16 +105,18 @@ class HostProcesses:
     def owner(self, pid: int) -> ProcessOwner:
         folder = self._root / str(pid)
         try:
-            started = start_time_in((folder / "stat").read_text())
+            started = start_time_in(read_text(folder / "stat"))
             known = self._known.get(pid)
             if known is not None and known[0] == started:
                 return known[1]
-            owner = owner_in((folder / "cgroup").read_text())
-            if start_time_in((folder / "stat").read_text()) != started:
+            owner = owner_in(read_text(folder / "cgroup"))
+            if start_time_in(read_text(folder / "stat")) != started:
                 return GONE
         except (FileNotFoundError, ProcessLookupError, IndexError, ValueError):
             self._known.pop(pid, None)
             return GONE
+        except OSError:
+            return FOREIGN  # it lives, and whose it is cannot be seen
         if len(self._known) >= MAX_REMEMBERED:
             self._known.clear()
         self._known[pid] = (started, owner)

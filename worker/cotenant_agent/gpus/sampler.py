@@ -12,6 +12,7 @@ import threading
 import time
 from dataclasses import dataclass
 
+from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.readings import GpuInventory, GpuSample, GpuSource, GpuSourceError, XidEvent
 
 log = logging.getLogger("cotenant.agent.sampler")
@@ -27,9 +28,9 @@ class GpuPoll:
 
 
 class GpuSampler(threading.Thread):
-    def __init__(self, source: GpuSource, stop: threading.Event, *, every_s: float) -> None:
+    def __init__(self, source: GpuSource, stop: threading.Event, failures: Failures, *, every_s: float) -> None:
         super().__init__(name="sampler", daemon=True)
-        self._source, self._stop_event, self._every_s = source, stop, every_s
+        self._source, self._stop_event, self._failures, self._every_s = source, stop, failures, every_s
         self.latest: GpuPoll | None = None
 
     def run(self) -> None:
@@ -44,13 +45,15 @@ class GpuSampler(threading.Thread):
                 if str(error) != logged:
                     log.error("GPUs cannot be read, the heartbeat stands still: %s", error)
                 logged = str(error)
+            except Exception as error:  # the thread lives as long as the agent
+                self._failures.note(Step.POLL, "the poll of the GPUs", error)
             self._stop_event.wait(self._every_s)
 
 
 class XidListener(threading.Thread):
-    def __init__(self, source: GpuSource, stop: threading.Event, *, timeout_s: float = 5.0) -> None:
+    def __init__(self, source: GpuSource, stop: threading.Event, failures: Failures, *, timeout_s: float = 5.0) -> None:
         super().__init__(name="xids", daemon=True)
-        self._source, self._stop_event, self._timeout_s = source, stop, timeout_s
+        self._source, self._stop_event, self._failures, self._timeout_s = source, stop, failures, timeout_s
         self._events: queue.SimpleQueue[XidEvent] = queue.SimpleQueue()
 
     def run(self) -> None:
@@ -62,6 +65,10 @@ class XidListener(threading.Thread):
                 if str(error) != logged:
                     log.error("no events of the driver, health rests on polling alone: %s", error)
                 logged = str(error)
+                self._stop_event.wait(self._timeout_s)
+                continue
+            except Exception as error:
+                self._failures.note(Step.EVENTS, "the events of the driver", error)
                 self._stop_event.wait(self._timeout_s)
                 continue
             if xid is not None:

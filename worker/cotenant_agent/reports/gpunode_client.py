@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import kubernetes
@@ -18,6 +19,7 @@ from urllib3.exceptions import HTTPError
 from cotenant.names import GROUP, LABEL_MANAGED_BY, MANAGED_BY, VERSION
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.enforcement.quota import grant_of
+from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.readings import GpuSourceError
 
 log = logging.getLogger("cotenant.agent.cluster")
@@ -50,7 +52,7 @@ class GPUNodeClient(Protocol):
 class KubernetesGPUNodeClient:
     """Over the typed client. `watch_pods` runs in a thread of its own and keeps `pods` fresh."""
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, failures: Failures) -> None:
         try:
             kubernetes.config.load_incluster_config()
         except kubernetes.config.ConfigException:
@@ -58,7 +60,7 @@ class KubernetesGPUNodeClient:
                 kubernetes.config.load_kube_config()
             except kubernetes.config.ConfigException as error:
                 raise GpuSourceError(f"no cluster: neither a service account nor a kubeconfig ({error})") from error
-        self._name = node
+        self._name, self._failures = node, failures
         self._core = kubernetes.client.CoreV1Api()
         self._custom = kubernetes.client.CustomObjectsApi()
         self._classes = kubernetes.client.NodeV1Api()
@@ -126,12 +128,18 @@ class KubernetesGPUNodeClient:
             except UNREACHABLE as error:
                 log.warning("pods of this node cannot be watched: %s; trying again", error_summary(error))
                 stop.wait(5)
+            except Exception as error:  # the thread lives as long as the agent
+                self._failures.note(Step.WATCH, "the watch of this node's pods", error)
+                stop.wait(5)
 
     def _follow_pods(self, stop: threading.Event) -> None:
         # By the node alone: what a pod holds stands in its spec, and its labels can be edited.
         where = {"field_selector": f"spec.nodeName={self._name}"}
         listed = self._core.list_pod_for_all_namespaces(**where, _request_timeout=TIMEOUT_S)
-        self._pods = pods_of(self._plain(pod) for pod in listed.items)
+        pods = PodsOnNode()
+        for pod in listed.items:
+            pods = self._take_in(pods, self._plain(pod), deleted=False)
+        self._pods = pods
         events = kubernetes.watch.Watch().stream(
             self._core.list_pod_for_all_namespaces,
             **where,
@@ -142,18 +150,20 @@ class KubernetesGPUNodeClient:
         for event in events:
             if stop.is_set():
                 return
-            self._pods = with_event(self._pods, event["raw_object"], deleted=event["type"] == "DELETED")
+            self._pods = self._take_in(self._pods, event["raw_object"], deleted=event["type"] == "DELETED")
+
+    def _take_in(self, pods: PodsOnNode, pod: Mapping[str, Any], *, deleted: bool) -> PodsOnNode:
+        """Where this one pod cannot be read, what was known of it stays."""
+        try:
+            return with_event(pods, pod, deleted=deleted)
+        except Exception as error:
+            metadata = pod["metadata"]
+            self._failures.note(Step.POD, f"pod {metadata.get('namespace')}/{metadata.get('name')}", error)
+            known = None if self._pods is None else self._pods.grants.get(metadata["uid"])
+            return pods if known is None else replace(pods, grants={**pods.grants, metadata["uid"]: known})
 
     def _plain(self, value: Any) -> Any:
         return self._core.api_client.sanitize_for_serialization(value)
-
-
-def pods_of(documents: Iterable[Mapping[str, Any]]) -> PodsOnNode:
-    """The pods of a list of v1 Pods."""
-    pods = PodsOnNode()
-    for pod in documents:
-        pods = with_event(pods, pod, deleted=False)
-    return pods
 
 
 def with_event(pods: PodsOnNode, pod: Mapping[str, Any], *, deleted: bool) -> PodsOnNode:
