@@ -90,7 +90,8 @@ async def delete_all(kube: RestKube, prefix: str, count: int) -> None:
 async def operator(kubeconfig: str) -> Any:
     """The operator as users run it: one process. Yields its id."""
     environment = os.environ | {"KUBECONFIG": kubeconfig}
-    flags = ["--port", str(PORT), "--host", "127.0.0.1", "--log-level", "warning"]
+    flags = ["--port", "0", "--host", "127.0.0.1", "--log-level", "warning"]
+    flags += ["--metrics-port", str(PORT), "--metrics-readers", "everybody"]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "cotenant", "operator", *flags, env=environment
     )

@@ -55,7 +55,9 @@ SECRET_PREFIX: Final = "cotenant-token-"
 PROGRESS_PORT: Final = 8099
 """Rank 0's pod answers `GET /progress` (JSON, `cotenant.contract.Progress`) and `GET /metrics` (Prometheus) here."""
 AGENT_PORT: Final = 8098
-"""The agent's pod answers `GET /metrics`, `/healthz` and `/readyz` here."""
+"""The agent's pod answers `GET /healthz` and `/readyz` here."""
+METRICS_PORT: Final = 8443
+"""Operator and agent answer `GET /metrics` here, to whom they may."""
 CONTAINER: Final = "worker"
 CODE_PATH: Final = "/workspace"
 """Where the job's code (ConfigMap or volume) is mounted; first on PYTHONPATH."""

@@ -15,7 +15,7 @@ from cotenant_agent.failures import Step
 from cotenant_agent.gpus.capabilities import Capabilities
 from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuSample, XidEvent
 from cotenant_agent.gpus.sampler import GpuPoll
-from cotenant_agent.metrics import LIVE_AGE_S, sample_age_s
+from cotenant_agent.probes import LIVE_AGE_S, sample_age_s
 from cotenant_agent.reports.node_view import NodeObserver
 
 START = 1_700_000_000.0

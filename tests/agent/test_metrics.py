@@ -1,4 +1,4 @@
-"""What Prometheus and the kubelet are told, over real HTTP."""
+"""What Prometheus is told, over real HTTP, and who is told."""
 
 import time
 import urllib.error
@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cotenant_agent import metrics
+from cotenant.serving.metrics_access import Access
+from cotenant_agent import http_server, metrics
 from cotenant_agent.agent import Agent
 from cotenant_agent.enforcement.attribution import OwnerKind, ProcessOwner
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
@@ -68,7 +69,7 @@ Get = Callable[[str], tuple[int, str]]
 @pytest.fixture
 def served() -> Iterator[tuple[Agent, Get]]:
     agent = make_agent()
-    server = metrics.serve(agent, ("127.0.0.1", 0))
+    server = http_server.serve(("127.0.0.1", 0), metrics.paths(agent, None))
 
     def get(path: str) -> tuple[int, str]:
         try:
@@ -109,20 +110,21 @@ def test_the_figures_of_gpus_and_pods_are_those_of_the_last_look(served: tuple[A
         assert [float(amount) for _, _, amount in found] == [float(value)], line
 
 
-@pytest.mark.parametrize(
-    ("age", "healthz", "readyz"),
-    [(0.0, 200, 200), (60.0, 200, 503), (600.0, 503, 503)],
-    ids=["fresh", "late: not ready", "hung: restart me"],
-)
-def test_the_probes_follow_the_age_of_the_last_look(
-    served: tuple[Agent, Get], age: float, healthz: int, readyz: int
-) -> None:
-    agent, get = served
-    look(agent, time.time() - age)
-    assert (get("/healthz")[0], get("/readyz")[0]) == (healthz, readyz)
-
-
-def test_an_agent_that_has_not_written_yet_lives_but_is_not_ready(served: tuple[Agent, Get]) -> None:
+def test_an_agent_that_has_not_looked_yet_has_no_figures_of_gpus(served: tuple[Agent, Get]) -> None:
     _, get = served
-    assert (get("/healthz")[0], get("/readyz")[0], get("/else")[0]) == (200, 503, 404)
     assert "cotenant_gpu" not in get("/metrics")[1]
+
+
+@pytest.mark.parametrize("access", list(Access), ids=lambda access: access.name)
+def test_only_who_may_read_is_answered(access: Access) -> None:
+    agent, asked = make_agent(), list[str]()
+    look(agent, time.time())
+
+    def answer(header: str) -> Access:
+        asked.append(header)
+        return access
+
+    found = metrics.paths(agent, answer)["/metrics"]("Bearer t")
+    allowed = access is Access.ALLOWED
+    assert (found.code, asked, b"cotenant_gpu" in found.body) == (int(access), ["Bearer t"], allowed)
+    assert found.headers == ({} if allowed else {"WWW-Authenticate": "Bearer"})

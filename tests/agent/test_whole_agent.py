@@ -44,6 +44,7 @@ class World:
         (folder / "host" / "proc").mkdir(parents=True)
         self.process_on_host(1, "0::/init.scope")
         arguments = ["--node", NODE, "--host", str(folder / "host"), "--listen", "127.0.0.1:0", "--poll", "0.2"]
+        arguments += ["--metrics-listen", "127.0.0.1:0"]
         self.log = (folder / "log").open("w")
         command = [sys.executable, "-m", "cotenant_agent", *arguments]
         self.agent = subprocess.Popen(command, env=environment, stdout=self.log, stderr=subprocess.STDOUT)

@@ -117,14 +117,6 @@ def test_a_deleted_gpunode_comes_back(cluster: "Cluster") -> None:
     assert after["metadata"]["uid"] != before
 
 
-def test_the_agents_figures_can_be_scraped(cluster: "Cluster") -> None:
-    (pod, *_) = items(cluster, "pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/component=agent")
-    text = cluster.kubectl(
-        "get", "--raw", f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}:8098/proxy/metrics"
-    )
-    assert text.count("cotenant_gpu_memory_bytes{") == 4
-
-
 def test_a_job_of_a_restricted_tenant_runs_with_the_charts_rights_alone(cluster: "Cluster") -> None:
     cluster.kubectl("apply", "-f", "-", stdin=JOB)
     get = ("trainingjobs", "-n", "installed")

@@ -102,18 +102,21 @@ METHODS = {
     "create_cluster_custom_object": [Right("cotenant.dev", "gpunodes", "create")],
     "get_cluster_custom_object": [Right("cotenant.dev", "gpunodes", "get")],
     "patch_cluster_custom_object": [Right("cotenant.dev", "gpunodes", "patch")],
+    "create_token_review": [Right("authentication.k8s.io", "tokenreviews", "create")],
+    "create_subject_access_review": [Right("authorization.k8s.io", "subjectaccessreviews", "create")],
     "patch_cluster_custom_object_status": [Right("cotenant.dev", "gpunodes/status", "patch")],
 }
 
 
 def test_the_agent_may_do_what_it_does_and_nothing_else(render: Render) -> None:
-    tree = ast.parse((ROOT / "worker" / "cotenant_agent" / "reports" / "gpunode_client.py").read_text())
+    clients = {"_core", "_custom", "_classes", "_authentication", "_authorization"}
     used = {
         node.attr
-        for node in ast.walk(tree)
+        for path in (ROOT / "worker" / "cotenant_agent" / "reports").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Attribute)
-        and node.value.attr in {"_core", "_custom", "_classes"}
+        and node.value.attr in clients
         and node.attr != "api_client"
     }
     # The kubelet asks the API server whether the agent may read what it runs (`kubelet_containers`).

@@ -25,8 +25,10 @@ SET_BY_THE_CHART = {
     "runtime_class": "COTENANT_RUNTIME_CLASS",
     "tolerations": "COTENANT_TOLERATIONS",
     "image_pull_secrets": "COTENANT_IMAGE_PULL_SECRETS",
+    "metrics_readers": "COTENANT_METRICS_READERS",
+    "metrics_certificate": "COTENANT_METRICS_CERTIFICATE",
 }
-FIXED = {"identity", "lease_name", "port", "host"}
+FIXED = {"identity", "lease_name", "port", "host", "metrics_port"}
 """Settings that the chart leaves at their defaults, because RBAC, probes, Services and the Lease rely on them."""
 
 OPERATED = ("deletes", "events", "gpunodes", "jobs", "leases", "networkpolicies", "pods", "secrets", "services")
@@ -49,6 +51,7 @@ def env_of(workload: Mapping[str, Any]) -> dict[str, Any]:
 def test_by_default_these_objects_and_no_others(render: Render) -> None:
     assert sorted(render()) == [
         ("ClusterRole", "cotenant-agent"),
+        ("ClusterRole", "cotenant-metrics-reader"),
         ("ClusterRole", "cotenant-operator"),
         ("ClusterRole", "cotenant-queue-viewer"),
         ("ClusterRole", "cotenant-tenant-edit"),
@@ -58,9 +61,12 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("DaemonSet", "cotenant-agent"),
         ("Deployment", "cotenant-operator"),
         ("Lease", "cotenant-operator"),
+        ("NetworkPolicy", "cotenant-agent"),
+        ("NetworkPolicy", "cotenant-operator"),
         ("PodDisruptionBudget", "cotenant-operator"),
         ("Role", "cotenant-operator"),
         ("RoleBinding", "cotenant-operator"),
+        ("Secret", "cotenant-metrics"),
         ("Service", "cotenant-operator"),
         ("ServiceAccount", "cotenant-agent"),
         ("ServiceAccount", "cotenant-operator"),
@@ -134,11 +140,21 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
             set(),
             {
                 ("ServiceMonitor", "cotenant-operator"),
-                ("PodMonitor", "cotenant-agent"),
+                ("ServiceMonitor", "cotenant-agent"),
+                ("Service", "cotenant-agent"),
                 ("PrometheusRule", "cotenant"),
             },
             id="monitors",
         ),
+        pytest.param({"metrics": {"secure": False}}, {"cotenant-metrics"}, set(), id="metrics for everybody"),
+        pytest.param({"metrics": {"certificateSecret": "own"}}, {"cotenant-metrics"}, set(), id="a certificate"),
+        pytest.param(
+            {"metrics": {"readers": [{"name": "prometheus", "namespace": "monitoring"}]}},
+            set(),
+            {("ClusterRoleBinding", "cotenant-metrics-reader")},
+            id="a reader",
+        ),
+        pytest.param({"networkPolicies": {"enabled": False}}, {"NetworkPolicy"}, set(), id="no network policies"),
         pytest.param(
             {"agent": {"namespace": "gpu", "createNamespace": True}}, set(), {("Namespace", "gpu")}, id="a namespace"
         ),
@@ -173,6 +189,58 @@ def test_every_pod_keeps_the_restricted_profile_but_for_the_hosts_paths(render: 
         assert {"httpGet": {"path": "/readyz", "port": "http"}}.items() <= container["readinessProbe"].items()
 
 
+def test_tokens_of_accounts_last_ten_minutes_and_are_bound_to_their_pods(render: Render) -> None:
+    """By a projection: of those that Kubernetes mounts by itself the API server accepts each for a year."""
+    objects = render()
+    for workload in (objects["Deployment", "cotenant-operator"], objects["DaemonSet", "cotenant-agent"]):
+        assert pod_of(workload)["automountServiceAccountToken"] is False
+        (account,) = [volume["projected"]["sources"] for volume in pod_of(workload)["volumes"] if "projected" in volume]
+        assert account[0] == {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}}
+
+
+def test_metrics_without_access_control_are_asked_for_by_name(render: Render) -> None:
+    objects = render({"metrics": {"secure": False, "monitors": True}})
+    assert env_of(objects["Deployment", "cotenant-operator"])["COTENANT_METRICS_READERS"] == "everybody"
+    assert "--metrics-readers=everybody" in container_of(objects["DaemonSet", "cotenant-agent"])["args"]
+    (endpoint,) = objects["ServiceMonitor", "cotenant-agent"]["spec"]["endpoints"]
+    assert endpoint == {"port": "metrics", "path": "/metrics", "interval": "30s"}
+    for role in ("cotenant-operator", "cotenant-agent"):
+        assert "tokenreviews" not in json.dumps(objects["ClusterRole", role])
+
+
+@pytest.mark.parametrize(
+    ("values", "authority", "credentials"),
+    [
+        (
+            {},
+            {"secret": {"name": "cotenant-metrics", "key": "tls.crt"}},
+            {"bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token"},
+        ),
+        (
+            {"certificateSecret": "own", "credentials": {"name": "reader"}},
+            {"secret": {"name": "own", "key": "ca.crt"}},
+            {"authorization": {"credentials": {"name": "reader", "key": "token"}}},
+        ),
+    ],
+    ids=["the chart's certificate", "a certificate and a token of one's own"],
+)
+def test_prometheus_shows_a_token_to_whom_it_can_trust(
+    render: Render, values: dict[str, Any], authority: dict[str, Any], credentials: dict[str, Any]
+) -> None:
+    objects = render({"metrics": {"monitors": True, **values}})
+    for part in ("operator", "agent"):
+        (endpoint,) = objects["ServiceMonitor", f"cotenant-{part}"]["spec"]["endpoints"]
+        tls = {"serverName": f"cotenant-{part}.{NAMESPACE}.svc", "ca": authority}
+        assert endpoint == {
+            "port": "metrics",
+            "path": "/metrics",
+            "interval": "30s",
+            "scheme": "https",
+            "tlsConfig": tls,
+            **credentials,
+        }
+
+
 def test_a_real_agent_sees_all_gpus_and_the_host_read_only(render: Render) -> None:
     agent = render()["DaemonSet", "cotenant-agent"]
     assert pod_of(agent)["runtimeClassName"] == "nvidia"
@@ -189,16 +257,22 @@ def test_a_real_agent_sees_all_gpus_and_the_host_read_only(render: Render) -> No
         "/host/etc/nvidia-container-runtime": True,
         "/host/etc/cdi": True,
         "/host/var/run/cdi": True,
+        "/var/run/secrets/kubernetes.io/serviceaccount": True,
+        "/etc/cotenant/certificate": True,
     }
-    assert container_of(agent)["args"] == ["--runtime-class=nvidia", "--poll=2"]
+    assert container_of(agent)["args"] == [
+        "--runtime-class=nvidia",
+        "--poll=2",
+        "--metrics-certificate=/etc/cotenant/certificate",
+    ]
 
 
 def test_a_simulating_agent_touches_nothing_of_the_host(render: Render) -> None:
     agent = render({"agent": {"simulate": True}})["DaemonSet", "cotenant-agent"]
     assert "runtimeClassName" not in pod_of(agent)
-    assert [volume["name"] for volume in pod_of(agent)["volumes"]] == ["tmp"]
+    assert [volume["name"] for volume in pod_of(agent)["volumes"]] == ["tmp", "account", "certificate"]
     assert env_of(agent).keys() == {"NODE_NAME"}
-    assert container_of(agent)["args"] == ["--runtime-class=nvidia", "--poll=2", "--simulate"]
+    assert "--simulate" in container_of(agent)["args"]
 
 
 @pytest.mark.parametrize(
@@ -325,8 +399,11 @@ def test_default_runtime_clusters_demand_that_every_container_gives_gpus_away(re
 def test_names_and_ports_are_those_of_the_code(render: Render) -> None:
     objects = render()
     agent, operator = objects["DaemonSet", "cotenant-agent"], objects["Deployment", "cotenant-operator"]
-    assert container_of(agent)["ports"] == [{"name": "http", "containerPort": names.AGENT_PORT}]
-    assert container_of(operator)["ports"] == [{"name": "http", "containerPort": Settings().port}]
+    scraped = {"name": "metrics", "containerPort": names.METRICS_PORT}
+    assert container_of(agent)["ports"] == [{"name": "http", "containerPort": names.AGENT_PORT}, scraped]
+    assert container_of(operator)["ports"] == [{"name": "http", "containerPort": Settings().port}, scraped]
+    progress = objects["NetworkPolicy", "cotenant-operator"]["spec"]["egress"][-1]["ports"]
+    assert progress == [{"protocol": "TCP", "port": names.PROGRESS_PORT}]
     assert objects["Lease", Settings().lease_name]["metadata"]["namespace"] == NAMESPACE
     own_node = objects["ValidatingAdmissionPolicy", "cotenant-agent-own-node"]["spec"]["matchConstraints"]
     assert own_node["resourceRules"][0]["apiGroups"] == [names.GROUP]

@@ -56,6 +56,11 @@ def pods(cluster: "Cluster") -> dict[str, tuple[str, str]]:
     return {one["metadata"]["name"]: (one["metadata"]["uid"], one["status"]["phase"]) for one in found}
 
 
+def certificate(cluster: "Cluster") -> str:
+    """That of /metrics."""
+    return cluster.kubectl("get", "secret", "cotenant-metrics", "-n", "cotenant-system", "-o", "jsonpath={.data}")
+
+
 def becomes(cluster: "Cluster", name: str, wanted: Mapping[str, str]) -> dict[str, Any]:
     deadline = time.monotonic() + 120
     while True:
@@ -74,10 +79,10 @@ def test_upgrade_rollback_uninstall_and_another_release_leave_what_runs_alone(
         placed = becomes(team, "runs", {"phase": "Running"})["placement"]
         team.kubectl("apply", "-f", "-", stdin=job("waits"))
         becomes(team, "waits", {"phase": "Pending", "reason": "WaitingForQuota"})
-        before = pods(team)
+        before, shown = pods(team), certificate(team)
         release.upgrade(SECOND, wait=True)
         becomes(team, "waits", {"phase": "Pending", "reason": "QueueNotFound"})
-        assert pods(team) == before
+        assert (pods(team), certificate(team)) == (before, shown)
         release.rollback()
         becomes(team, "waits", {"phase": "Pending", "reason": "WaitingForQuota"})
         assert pods(team) == before

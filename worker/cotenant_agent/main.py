@@ -13,10 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
-from cotenant.names import AGENT_PORT, ANNOTATION_SIMULATED_GPUS
-from cotenant_agent import metrics
+from cotenant.names import AGENT_PORT, ANNOTATION_SIMULATED_GPUS, METRICS_PORT
+from cotenant.serving.certificate import ServingCertificate
+from cotenant_agent import http_server, metrics, probes
 from cotenant_agent.agent import Agent
 from cotenant_agent.enforcement.attribution import HostProcesses, boot_time_in
 from cotenant_agent.enforcement.kubelet_containers import KubeletContainers
@@ -26,6 +28,7 @@ from cotenant_agent.gpus.readings import GpuSource, GpuSourceError
 from cotenant_agent.gpus.sampler import GpuSampler, XidListener
 from cotenant_agent.gpus.simulated import SimulatedSource
 from cotenant_agent.reports.gpunode_client import UNREACHABLE, KubernetesGPUNodeClient, error_summary
+from cotenant_agent.reports.metrics_access import MetricsAccess
 from cotenant_agent.reports.node_view import NodeObserver
 
 log = logging.getLogger("cotenant.agent")
@@ -41,8 +44,16 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--simulate-file", type=Path, metavar="FILE", help="the same, from a file")
     made.add_argument("--host", type=Path, default=Path("/host"), help="where parts of the host are mounted read-only")
     made.add_argument("--runtime-class", default="nvidia", help="the RuntimeClass that brings GPUs into pods")
+    made.add_argument("--listen", default=f":{AGENT_PORT}", metavar="[ADDRESS]:PORT", help="for /healthz and /readyz")
+    made.add_argument("--metrics-listen", default=f":{METRICS_PORT}", metavar="[ADDRESS]:PORT", help="for /metrics")
     made.add_argument(
-        "--listen", default=f":{AGENT_PORT}", metavar="[ADDRESS]:PORT", help="for /metrics, /healthz and /readyz"
+        "--metrics-readers",
+        choices=["authorized", "everybody"],
+        default="authorized",
+        help="who may read /metrics: accounts that may get that URL, or everybody",
+    )
+    made.add_argument(
+        "--metrics-certificate", type=Path, metavar="FOLDER", help="tls.crt and tls.key for /metrics (default: no TLS)"
     )
     made.add_argument("--poll", type=float, default=2.0, metavar="SECONDS", help="between two looks at the GPUs")
     return made
@@ -51,8 +62,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    address, _, port = args.listen.rpartition(":")
-    if not args.node or not port.isdigit():
+    address, metrics_address = address_of(args.listen), address_of(args.metrics_listen)
+    if not args.node or address is None or metrics_address is None:
         return exit_refused("give --node NAME (or NODE_NAME) and --listen [ADDRESS]:PORT")
     stop, failures = threading.Event(), Failures()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -64,16 +75,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (GpuSourceError, *UNREACHABLE) as error:
         return exit_refused(str(error) if isinstance(error, GpuSourceError) else error_summary(error))
     agent = Agent(cluster, observer, booted_at=boot_time_in(Path("/proc/stat").read_text()), contained=failures)
-    server = metrics.serve(agent, (address, int(port)))
+    servers = [http_server.serve(address, probes.paths(agent)), serve_metrics(agent, metrics_address, args)]
     sampler, events = GpuSampler(source, stop, failures, every_s=args.poll), XidListener(source, stop, failures)
     threading.Thread(target=cluster.watch_pods, args=(stop,), name="pods", daemon=True).start()
     sampler.start()
     events.start()
     while not stop.wait(RECONCILE_INTERVAL_S):
         agent.turn(sampler.latest, events.drain(), time.time())
-    server.shutdown()
+    for server in servers:
+        server.shutdown()
     log.info("stopped")
     return 0
+
+
+def address_of(text: str) -> tuple[str, int] | None:
+    address, _, port = text.rpartition(":")
+    return (address, int(port)) if port.isdigit() else None
+
+
+def serve_metrics(agent: Agent, address: tuple[str, int], args: argparse.Namespace) -> ThreadingHTTPServer:
+    access = MetricsAccess().access if args.metrics_readers == "authorized" else None
+    certificate = ServingCertificate(args.metrics_certificate) if args.metrics_certificate else None
+    return http_server.serve(address, metrics.paths(agent, access), certificate)
 
 
 def exit_refused(why: str) -> int:

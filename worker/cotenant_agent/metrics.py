@@ -1,29 +1,28 @@
-"""The agent's HTTP server: /metrics for Prometheus, /healthz and /readyz for the kubelet.
+"""The agent's figures for Prometheus, for those who may read them.
 
 The figures are made from the latest view at the moment of the scrape, so a pod that left leaves no stale series.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from cotenant.serving.metrics_access import Access
 from cotenant_agent.agent import Agent
 from cotenant_agent.enforcement.gpu_holders import Evidence
+from cotenant_agent.http_server import Answer, Respond
 from cotenant_agent.reports.node_view import NodeView
 
 MIB: Final = 1024 * 1024
-READY_AGE_S: Final = 30.0
-LIVE_AGE_S: Final = 180.0
-"""A driver call that hangs this long needs a new process, if that helps at all."""
+AskAccess = Callable[[str], Access]
+"""Authorization header → answer."""
 
 
 class NodeViewCollector:
@@ -112,39 +111,15 @@ def pod_metrics(view: NodeView) -> Iterator[Metric]:
     yield from (used, quota, foreign, over, strangers, holders)
 
 
-def sample_age_s(agent: Agent, started: float, now: float) -> float:
-    return now - (agent.view.taken_at if agent.view is not None else started)
-
-
-def serve(agent: Agent, address: tuple[str, int]) -> ThreadingHTTPServer:
-    """Start the server in a thread of its own and return it; it ends by its own shutdown."""
+def paths(agent: Agent, access: AskAccess | None) -> dict[str, Respond]:
+    """`/metrics`; without `access` everybody may read it."""
     registry = CollectorRegistry()
     registry.register(NodeViewCollector(agent))
-    started = time.time()
 
-    class MetricsHandler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            age = sample_age_s(agent, started, time.time())
-            if self.path == "/metrics":
-                self._answer(200, generate_latest(registry), CONTENT_TYPE_LATEST)
-            elif self.path == "/healthz":
-                self._answer(200 if age < LIVE_AGE_S else 503, f"last look {age:.0f} s ago\n".encode())
-            elif self.path == "/readyz":
-                ready = agent.writes > 0 and age < READY_AGE_S
-                self._answer(200 if ready else 503, f"last look {age:.0f} s ago, {agent.writes} writes\n".encode())
-            else:
-                self._answer(404, b"/metrics, /healthz, /readyz\n")
+    def scrape(authorization: str) -> Answer:
+        answer = Access.ALLOWED if access is None else access(authorization)
+        if answer is Access.ALLOWED:
+            return Answer(200, generate_latest(registry), CONTENT_TYPE_LATEST)
+        return Answer(answer, f"{answer.sentence}\n".encode(), headers={"WWW-Authenticate": "Bearer"})
 
-        def _answer(self, code: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
-            self.send_response(code)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args: object) -> None:
-            """Log nothing: probes come every few seconds."""
-
-    server = ThreadingHTTPServer(address, MetricsHandler)
-    threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
-    return server
+    return {"/metrics": scrape}

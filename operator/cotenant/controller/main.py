@@ -12,7 +12,10 @@ import signal
 import time
 from collections.abc import Callable, Coroutine
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+from aiohttp import web
 
 from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import Document, Kube, Resource, UnreachableError
@@ -32,13 +35,15 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.lease_thread import LeaseThread
+from cotenant.controller.reports.metrics_access import MetricsAccess
 from cotenant.controller.reports.progress_poller import ProgressPoller
 from cotenant.controller.reports.queue_status_writer import QueueStatusWriter
 from cotenant.controller.reports.slow_gpus import SlowGpus
 from cotenant.controller.settings import Settings
-from cotenant.controller.telemetry import probes
+from cotenant.controller.telemetry import metrics_server, probes
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.scheduler import schedule
+from cotenant.serving.certificate import ServingCertificate
 
 log = logging.getLogger(__name__)
 
@@ -172,21 +177,35 @@ async def run(settings: Settings) -> int:
         lease_kube, namespace=settings.namespace, name=settings.lease_name, identity=settings.identity
     )
     fence = Fence(lambda: elector.is_leader)
-    async with RestKube(
-        in_flight=settings.writes_in_flight, on_call=metrics.count_call, before_write=fence.check
-    ) as kube:
+    reviews = RestKube(in_flight=2, on_call=metrics.count_call, retry=RetryPolicy(attempts=1, call_timeout_s=5.0))
+    async with (
+        reviews as review_kube,
+        RestKube(in_flight=settings.writes_in_flight, on_call=metrics.count_call, before_write=fence.check) as kube,
+    ):
         operator = Operator(kube, fence.is_leader, settings, metrics)
         operator.loop.last_alive = time.monotonic()
-        server = await probes.serve(
-            settings.host, settings.port, alive=operator.alive, ready=operator.ready, metrics=metrics
-        )
+        servers = [
+            await probes.serve(settings.host, settings.port, alive=operator.alive, ready=operator.ready),
+            await _serve_metrics(settings, metrics, review_kube),
+        ]
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         try:
             return await _supervise(operator, LeaseThread(lease_kube, elector), stopped)
         finally:
-            await server.cleanup()
+            for server in servers:
+                await server.cleanup()
+
+
+async def _serve_metrics(settings: Settings, metrics: Metrics, kube: Kube) -> web.AppRunner:
+    folder = settings.metrics_certificate
+    return await metrics_server.serve(
+        (settings.host, settings.metrics_port),
+        metrics,
+        access=MetricsAccess(kube).access if settings.metrics_readers == "authorized" else None,
+        certificate=ServingCertificate(Path(folder)) if folder else None,
+    )
 
 
 async def _supervise(operator: Operator, lease: LeaseThread, stopped: asyncio.Event) -> int:

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from cotenant import names
 from cotenant.api.scalars.amounts import LONGEST_GRACE_S
 from cotenant.core.policy import Policy
 
@@ -60,8 +61,8 @@ Number = Annotated[float, _converted_by(float), Field(ge=0)]
 GracePeriodLimit = Annotated[int, _converted_by(int), Field(gt=0, le=LONGEST_GRACE_S)]
 PositiveNumber = Annotated[float, _converted_by(float), Field(gt=0)]
 Tolerations = Annotated[str, AfterValidator(_tolerations)]
+MetricsReaders = Literal["authorized", "everybody"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-LOG_LEVELS = get_args(LogLevel)
 
 
 def setting(default: Any, about: str) -> Any:
@@ -77,8 +78,13 @@ class Settings(BaseModel):
     identity: str = setting("", "name of this process in the Lease; if empty, its host name and a random part")
     lease_name: str = setting("cotenant-operator", "name of the Lease that the replicas compete for")
     worker_image: str = setting("ghcr.io/cotenant/worker:latest", "image of jobs that name none")
-    port: Whole = setting(8080, "port of /healthz, /readyz and /metrics; 0 takes any free one")
+    port: Whole = setting(8080, "port of /healthz and /readyz; 0 takes any free one")
     host: str = setting("0.0.0.0", "address that the probes and metrics are served on")
+    metrics_port: Whole = setting(names.METRICS_PORT, "port of /metrics; 0 takes any free one")
+    metrics_readers: MetricsReaders = setting(
+        "authorized", "who may read /metrics: accounts that may get that URL, or everybody"
+    )
+    metrics_certificate: str = setting("", "folder of tls.crt and tls.key for /metrics; if empty, without TLS")
     log_level: LogLevel = setting("info", "what is logged: debug, info, warning or error, and what is worse")
 
     batch_window_s: Number = setting(0.1, "how long news may gather before a scheduling cycle starts")
@@ -162,7 +168,8 @@ class Settings(BaseModel):
 
 def _message(error: ErrorDetails) -> str:
     """Name the variable, what was given, and what is allowed."""
-    variable, given = _variable(str(error["loc"][0])), error["input"]
+    name, given = str(error["loc"][0]), error["input"]
+    variable = _variable(name)
     match error["type"]:
         case "greater_than" if float(given) == 0.0:
             return f"{variable} must be above 0"
@@ -171,7 +178,7 @@ def _message(error: ErrorDetails) -> str:
         case "less_than_equal":
             return f"{variable}={given} is too much; give at most {error['ctx']['le']}"
         case "literal_error":
-            return f"{variable}={given!r} must be one of {', '.join(LOG_LEVELS)}"
+            return f"{variable}={given!r} must be one of {', '.join(get_args(Settings.model_fields[name].annotation))}"
         case "value_error":
             return f"{variable} {error['ctx']['error']}"
     return f"{variable}={given!r} {error['msg']}"

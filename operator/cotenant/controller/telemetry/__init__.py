@@ -1,1 +1,1 @@
-"""Logs, metrics and probes of the operator. Everything may use it; it decides nothing and calls no API server."""
+"""Logs, metrics and probes of the operator. Everything may use it; it decides nothing and knows no API server."""

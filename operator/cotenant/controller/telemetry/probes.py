@@ -1,37 +1,39 @@
-"""HTTP server of `/healthz`, `/readyz` and `/metrics` on one port, for the kubelet and for Prometheus."""
+"""HTTP server of `/healthz` and `/readyz` for the kubelet. Open to everybody, so it says no more than yes or no."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from cotenant.controller.telemetry.metrics import Metrics
+log = logging.getLogger(__name__)
 
 Check = Callable[[], str]
 """Returns the problem, or an empty string when there is none."""
 
 
-async def serve(host: str, port: int, *, alive: Check, ready: Check, metrics: Metrics) -> web.AppRunner:
+async def serve(host: str, port: int, *, alive: Check, ready: Check) -> web.AppRunner:
     """Serve until the returned runner is cleaned up."""
-
-    def answer(check: Check) -> Callable[[web.Request], object]:
-        async def respond(_: web.Request) -> web.Response:
-            problem = check()
-            return web.Response(text=problem or "ok", status=503 if problem else 200)
-
-        return respond
-
-    async def scrape(_: web.Request) -> web.Response:
-        return web.Response(
-            body=metrics.exposition(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
-        )
-
-    app = web.Application()
-    app.router.add_get("/healthz", answer(alive))  # type: ignore[arg-type]
-    app.router.add_get("/readyz", answer(ready))  # type: ignore[arg-type]
-    app.router.add_get("/metrics", scrape)
+    app = web.Application(client_max_size=0)
+    app.router.add_get("/healthz", _answer("not alive", alive))
+    app.router.add_get("/readyz", _answer("not ready", ready))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     await web.TCPSite(runner, host, port).start()
     return runner
+
+
+def _answer(trouble: str, check: Check) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """Answer by `check`; the problem goes to the log, once for each that is new."""
+    logged = ""
+
+    async def respond(_: web.Request) -> web.StreamResponse:
+        nonlocal logged
+        problem = check()
+        if problem and not logged:
+            log.warning("%s: %s", trouble, problem)
+        logged = problem
+        return web.Response(text=trouble if problem else "ok", status=503 if problem else 200)
+
+    return respond

@@ -1,0 +1,67 @@
+{{/* The Secret with the certificate of /metrics. */}}
+{{- define "cotenant.certificateSecret" -}}
+{{ .Values.metrics.certificateSecret | default "cotenant-metrics" }}
+{{- end }}
+
+{{/* Volumes of a pod that talks to the API server and serves /metrics. */}}
+{{- define "cotenant.servingVolumes" -}}
+# The account's token, in the place where clients look for it: it lasts ten minutes, where Kubernetes' own would last a year.
+- name: account
+  projected:
+    sources:
+      - serviceAccountToken: {path: token, expirationSeconds: 600}
+      - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
+      - downwardAPI: {items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]}
+{{- if .Values.metrics.secure }}
+- name: certificate
+  secret: {secretName: {{ include "cotenant.certificateSecret" . }}}
+{{- end }}
+{{- end }}
+
+{{- define "cotenant.servingMounts" -}}
+- {name: account, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+{{- if .Values.metrics.secure }}
+- {name: certificate, mountPath: /etc/cotenant/certificate, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{/* How Prometheus scrapes: an endpoint of a ServiceMonitor, for the server of this name. */}}
+{{- define "cotenant.endpoint" -}}
+port: metrics
+path: /metrics
+interval: {{ .root.Values.metrics.interval }}
+{{- if .root.Values.metrics.secure }}
+scheme: https
+tlsConfig:
+  serverName: {{ .server }}
+  ca:
+    secret: {name: {{ include "cotenant.certificateSecret" .root }}, key: {{ if .root.Values.metrics.certificateSecret }}ca.crt{{ else }}tls.crt{{ end }}}
+{{- if .root.Values.metrics.credentials.name }}
+authorization:
+  credentials: {name: {{ .root.Values.metrics.credentials.name }}, key: {{ .root.Values.metrics.credentials.key }}}
+{{- else }}
+bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Ingress rules of a pod that serves /metrics. */}}
+{{- define "cotenant.scraped" -}}
+{{- with .Values.networkPolicies.scrapers -}}
+- ports:
+    - {protocol: TCP, port: metrics}
+  from:
+    {{- toYaml . | nindent 4 }}
+{{- end }}
+{{- end }}
+
+{{/* Egress rules of a pod that talks to the API server, whose address no selector can name. */}}
+{{- define "cotenant.asksTheCluster" -}}
+- ports:
+    - {protocol: UDP, port: 53}
+    - {protocol: TCP, port: 53}
+- ports:
+    {{- range .Values.networkPolicies.apiServerPorts }}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
+{{- end }}

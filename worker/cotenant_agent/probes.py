@@ -1,0 +1,33 @@
+"""The kubelet's probes of the agent, by the age of the last look. Open to all, so they say no more than yes or no."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from cotenant_agent.agent import Agent
+from cotenant_agent.http_server import Answer, Respond
+
+READY_AGE_S: Final = 30.0
+LIVE_AGE_S: Final = 180.0
+"""A driver call that hangs this long needs a new process, if that helps at all."""
+
+
+def paths(agent: Agent) -> dict[str, Respond]:
+    started = time.time()
+
+    def healthz(_: str) -> Answer:
+        return _answer(sample_age_s(agent, started, time.time()) < LIVE_AGE_S)
+
+    def readyz(_: str) -> Answer:
+        return _answer(agent.writes > 0 and sample_age_s(agent, started, time.time()) < READY_AGE_S)
+
+    return {"/healthz": healthz, "/readyz": readyz}
+
+
+def sample_age_s(agent: Agent, started: float, now: float) -> float:
+    return now - (agent.view.taken_at if agent.view is not None else started)
+
+
+def _answer(good: bool) -> Answer:
+    return Answer(200, b"ok\n") if good else Answer(503, b"no\n")
