@@ -26,7 +26,8 @@ def test_a_job_that_says_little_is_one_worker_that_is_tried_once() -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        {"workers": 10_000, "minWorkers": 10_000},
+        {"workers": 2048, "minWorkers": 2048},
+        {"workers": 32, "gpu": {"count": 64}},
         {"gpu": {"count": 64}},
         {"gpu": {"memory": "1Mi", "computeFraction": "0.1"}},
         {"expectedRuntime": "1h", "maxRuntime": "1h"},
@@ -44,7 +45,8 @@ def test_a_job_at_its_bounds_is_taken(spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"workers": 10_001}, "less than or equal to 10000"),
+        ({"workers": 2049}, "less than or equal to 2048"),
+        ({"workers": 33, "gpu": {"count": 64}}, "workers × gpu.count is more than 2048, the most GPUs of one job"),
         ({"workers": 2, "minWorkers": 3}, "minWorkers must be at most workers"),
         ({"workers": {"min": 1}}, "for an elastic job write workers: <most> and minWorkers: <least>"),
         ({"gpu": {"count": 65}}, "at most 64; for more add workers"),

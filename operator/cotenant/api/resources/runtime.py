@@ -24,6 +24,8 @@ from cotenant.api.validation.rules import Model, Rule
 
 MAX_ARGUMENTS = 256
 MAX_ENV = 128
+MAX_PROGRAM_CHARS = 32_768
+"""Of command, args and env together. A character takes six bytes of etcd at most, and an object has 1.5 MiB."""
 MAX_VOLUMES = 32
 MAX_GPU_PROCESSES = 64
 
@@ -124,6 +126,11 @@ class Runtime(Model):
     tracking: Tracking | None = None
 
     @property
+    def program_chars(self) -> int:
+        """Characters of what the program is given, on its command line and in its environment."""
+        return sum(map(len, (*(self.command or ()), *(self.args or ()), *(one.value or "" for one in self.env))))
+
+    @property
     def servers(self) -> ParameterServer | None:
         """Parameter servers of the strategy; None with AllReduce."""
         if self.strategy is not Strategy.PARAMETER_SERVER:
@@ -131,6 +138,16 @@ class Runtime(Model):
         return self.parameter_server or ParameterServer.model_validate({})
 
     RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "",
+            "(has(self.command) ? self.command.map(one, one.size()).sum() : 0)"
+            " + (has(self.args) ? self.args.map(one, one.size()).sum() : 0)"
+            " + (has(self.env) ? self.env.map(one, has(one.value) ? one.value.size() : 0).sum() : 0)"
+            f" <= {MAX_PROGRAM_CHARS}",
+            f"command, args and the values of env have more than {MAX_PROGRAM_CHARS} characters together, the most that"
+            " fit into the object of a job; put long texts into files of code, or of a ConfigMap in volumes",
+            lambda it: it.program_chars <= MAX_PROGRAM_CHARS,
+        ),
         Rule(
             "",
             "has(self.command) != has(self.entrypoint)",

@@ -4,14 +4,38 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from itertools import islice
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from cotenant.api.resources.parameter_servers import MAX_SERVERS
 from cotenant.api.scalars.fields import Timestamp, keyed_by
+from cotenant.api.scalars.status_fields import (
+    Line,
+    NameOfObject,
+    Sentence,
+    ShortSentence,
+    Word,
+    at_most,
+    at_most_by_admission,
+    entries,
+    lines_within,
+)
 from cotenant.api.validation.rules import StatusModel
 from cotenant.core.model.lifecycle import Phase
+
+MAX_RANKS = 2048
+"""Of one job. Its placement names each with its GPUs, a fifth of a KiB where each has a node of its own, and has to fit
+into an object of etcd (1.5 MiB) beside the largest spec and its metadata."""
+MAX_GPUS_PER_RANK = 64
+METRICS_MAX, METRICS_CHARS_MAX = 128, 8192
+PER_RANK_MAX = 1024
+"""Ranks of which the progress has figures."""
+CONDITIONS_MAX = 12
+EXCLUDED_NODES_MAX = 64
+WARNINGS_MAX = 33
+TAIL_LINES_MAX, TAIL_CHARS_MAX = 100, 4096
 
 
 class Isolation(StrEnum):
@@ -33,44 +57,57 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def _within(value: dict[str, int | float | str]) -> dict[str, int | float | str]:
+    """The first metrics, as many as fit."""
+    kept: dict[str, int | float | str] = {}
+    room = METRICS_CHARS_MAX
+    for key, item in islice(value.items(), METRICS_MAX):
+        room -= len(key) + len(str(item))
+        if room < 0:
+            break
+        kept[key] = item
+    return kept
+
+
 Metrics = Annotated[
     dict[str, int | float | str],
     BeforeValidator(_finite),
-    WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+    PlainSerializer(_within, return_type=dict[str, int | float | str]),
+    WithJsonSchema({"type": "object", "maxProperties": METRICS_MAX, "x-kubernetes-preserve-unknown-fields": True}),
 ]
 
 
 class Condition(StatusModel):
     """As Kubernetes defines it (metav1.Condition)."""
 
-    type: str
-    status: str
-    reason: str
-    message: str = ""
+    type: Word
+    status: Word
+    reason: Word
+    message: ShortSentence = ""
     last_transition_time: Timestamp
     observed_generation: int = Field(default=0, ge=0)
 
 
 class GrantStatus(StatusModel):
-    uuid: str = Field(min_length=1)
+    uuid: Annotated[str, Field(min_length=1, json_schema_extra={"maxLength": 64})]
     memory_mib: int = Field(alias="memoryMiB", ge=0)
     compute_milli: int = Field(ge=0, le=1000)
 
 
 class RankStatus(StatusModel):
     rank: int = Field(ge=0)
-    gpus: Annotated[tuple[GrantStatus, ...], Field(min_length=1)]
+    gpus: Annotated[tuple[GrantStatus, ...], Field(min_length=1), at_most_by_admission(MAX_GPUS_PER_RANK)]
 
 
 class NodeStatus(StatusModel):
-    node: str = Field(min_length=1)
-    ranks: Annotated[tuple[RankStatus, ...], Field(min_length=1)]
+    node: Annotated[str, Field(min_length=1, json_schema_extra={"maxLength": 253})]
+    ranks: Annotated[tuple[RankStatus, ...], Field(min_length=1), at_most_by_admission(MAX_RANKS)]
 
 
 class PlacementStatus(StatusModel):
     """Node → ranks → GPUs. Pod i of the running attempt is `nodes[i]`; rank 0 is the first rank of the first node."""
 
-    nodes: Annotated[tuple[NodeStatus, ...], Field(min_length=1)]
+    nodes: Annotated[tuple[NodeStatus, ...], Field(min_length=1), at_most_by_admission(MAX_RANKS)]
     admitted_at: Timestamp
     """When the job got its GPUs."""
     workers: int = Field(ge=1)
@@ -81,15 +118,15 @@ class PlacementStatus(StatusModel):
 
 
 class PendingStatus(StatusModel):
-    reason: str
+    reason: Word
     """The dominant reason, one word."""
-    message: str
+    message: Sentence
     """What was asked, what there is, what would change it."""
     since: Timestamp | None = None
     """Since when this has been the reason."""
     estimated_start: Timestamp | None = None
     """When it may start, by the run times that others expect."""
-    would_start_if: str | None = None
+    would_start_if: ShortSentence | None = None
     """The smallest change that would let it start."""
     evidence: Metrics = Field(default_factory=dict)
     """The figures behind the message."""
@@ -101,9 +138,9 @@ class CheckpointStatus(StatusModel):
 
 
 class ProgressStatus(StatusModel):
-    summary: str = ""
+    summary: Line = ""
     """One phrase for a table: `120/400 (30 %), 4m left`."""
-    state: str = ""
+    state: Word = ""
     """What the workers do: starting, rendezvous, running (no step told yet), training, saving, done."""
     step: int = 0
     """Steps made."""
@@ -118,12 +155,16 @@ class ProgressStatus(StatusModel):
     """The latest, averaged over the ranks."""
     last_checkpoint: CheckpointStatus | None = None
     """The newest whole one."""
-    collective: str = ""
+    collective: Word = ""
     """What was chosen: nccl or gloo."""
-    observed_gpus: dict[str, tuple[str, ...]] = Field(default_factory=dict, alias="observedGPUs")
-    """rank → the UUIDs that its process really sees."""
-    memory_peak_mib: dict[str, int] = Field(default_factory=dict, alias="memoryPeakMiB")
-    warnings: tuple[str, ...] = ()
+    observed_gpus: Annotated[
+        dict[str, Annotated[tuple[Word, ...], *at_most(MAX_GPUS_PER_RANK)]], *entries(PER_RANK_MAX)
+    ] = Field(default_factory=dict, alias="observedGPUs")
+    """rank → the UUIDs that its process really sees; of the first ranks."""
+    memory_peak_mib: Annotated[dict[str, int], *entries(PER_RANK_MAX)] = Field(
+        default_factory=dict, alias="memoryPeakMiB"
+    )
+    warnings: Annotated[tuple[Line, ...], *at_most(WARNINGS_MAX, last=True)] = ()
     """What the worker noticed and could not put right."""
     updated_at: Timestamp | None = None
 
@@ -131,10 +172,10 @@ class ProgressStatus(StatusModel):
 class EvictionStatus(StatusModel):
     """The last time that the job had to leave; `done` when its GPUs were given back."""
 
-    kind: str
+    kind: Word
     """Why: preempted, reclaimed, moved, node lost …"""
-    message: str
-    in_favour_of: str | None = None
+    message: Sentence
+    in_favour_of: Line | None = None
     """The job that gets the room."""
     at: Timestamp
     done: bool = False
@@ -145,16 +186,16 @@ class ExitStatus(StatusModel):
 
     code: int
     """The exit code."""
-    reason: str
+    reason: Word
     """What it means."""
-    message: str = ""
+    message: Sentence = ""
     rank: int | None = None
     """The first rank that failed of its own accord."""
     signal: int | None = None
-    pod: str | None = None
+    pod: NameOfObject | None = None
     """The pod of that rank, whose log has more."""
-    node: str | None = None
-    tail: tuple[str, ...] = ()
+    node: NameOfObject | None = None
+    tail: Annotated[tuple[str, ...], *lines_within(TAIL_LINES_MAX, TAIL_CHARS_MAX)] = ()
     """The last lines that the failing rank printed."""
     at: Timestamp | None = None
 
@@ -169,21 +210,21 @@ class UsageStatus(StatusModel):
 
 
 class ExcludedNode(StatusModel):
-    node: str
+    node: NameOfObject
     until: Timestamp
-    reason: str = ""
+    reason: Word = ""
 
 
 class TrainingJobStatus(StatusModel):
     phase: Phase | None = None
     """Where the job is in its life."""
-    reason: str | None = None
+    reason: Word | None = None
     """One word: why it waits, failed or was evicted."""
-    message: str | None = None
+    message: Sentence | None = None
     """The same as a sentence for a person."""
-    gpus: str | None = None
+    gpus: Word | None = None
     """What the job asks for, or holds, in short: `2 × 0.4`."""
-    conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
+    conditions: Annotated[tuple[Condition, ...], *keyed_by("type"), *at_most(CONDITIONS_MAX)] = ()
     placement: PlacementStatus | None = None
     pending: PendingStatus | None = None
     """While it waits: why."""
@@ -208,7 +249,7 @@ class TrainingJobStatus(StatusModel):
     last_exit: ExitStatus | None = None
     """How the last attempt ended."""
     eviction: EvictionStatus | None = None
-    excluded_nodes: tuple[ExcludedNode, ...] = ()
+    excluded_nodes: Annotated[tuple[ExcludedNode, ...], *at_most(EXCLUDED_NODES_MAX, last=True)] = ()
     """Nodes that failed to start it, and are left alone for a while."""
     started_at: Timestamp | None = None
     """When its workers first ran."""

@@ -9,15 +9,17 @@ from pydantic import Field, field_validator
 
 from cotenant.api.resources.object_meta import ObjectMeta
 from cotenant.api.resources.runtime import Resources, Runtime
-from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import MAX_GPUS_PER_RANK, MAX_RANKS, TrainingJobStatus
 from cotenant.api.resources.volumes import ClaimSource
 from cotenant.api.scalars.amounts import Delay, DeviceMemory, Duration, Fraction, GracePeriod
 from cotenant.api.scalars.fields import Bool, Int, Label, LabelValue, ObjectName, Str, bounded, cel_text, whole
 from cotenant.api.validation.rules import Model, Rule, TransitionRule
 from cotenant.core.model.objects import Sharing, TopologyMode
 
-MAX_WORKERS = 10_000
-MAX_GPUS_PER_WORKER = 64
+MAX_WORKERS = MAX_RANKS
+MAX_GPUS = 2048
+"""Of one job, for the reason that bounds its workers."""
+MAX_GPUS_PER_WORKER = MAX_GPUS_PER_RANK
 NAME = r"^[a-z]([-a-z0-9]{0,48}[a-z0-9])?$"
 """Pods are called `<job>-<attempt>-<node rank>` and that is a host name, so a job's name leaves room for it."""
 
@@ -163,6 +165,13 @@ class TrainingJobSpec(Model):
             "!has(self.minWorkers) || self.minWorkers <= self.workers",
             "minWorkers must be at most workers",
             lambda it: it.min_workers is None or it.min_workers <= it.workers,
+        ),
+        Rule(
+            "workers",
+            f"!has(self.gpu.count) || self.workers * self.gpu.count <= {MAX_GPUS}",
+            f"workers × gpu.count is more than {MAX_GPUS}, the most GPUs of one job: its status has to name each of"
+            " them; make several jobs",
+            lambda it: it.gpu.count is None or it.workers * it.gpu.count <= MAX_GPUS,
         ),
         Rule(
             "runtime.tracking.tensorBoard",

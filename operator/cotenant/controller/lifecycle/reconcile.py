@@ -8,6 +8,7 @@ the same result from the same documents.
 from __future__ import annotations
 
 from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.scalars.status_fields import SENTENCE_CHARS_MAX, cut
 from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.admitted import reconcile_admitted
@@ -62,10 +63,10 @@ def _reconcile_waiting(o: Observation) -> ReconcileResult:
     """The phase of a job that holds nothing follows its spec; pods of it that still run are ended."""
     status, now = o.status.model_copy(update={"observed_generation": o.record.generation}), o.now
     event: EventToRecord | None = None
-    if o.spec is None and o.phase is Phase.INVALID and o.status.message == o.problem:
+    problem = cut(o.problem or "", SENTENCE_CHARS_MAX)
+    if o.spec is None and o.phase is Phase.INVALID and o.status.message == problem:
         return ReconcileResult(delete_pods=o.stoppable)
     if o.spec is None:
-        problem = o.problem or ""
         event = EventToRecord(reason="Invalid", message=problem, warning=True)
         if o.phase is Phase.INVALID:
             changed = status_transitions.explained(status, reason="Invalid", message=problem, now=now)

@@ -1,0 +1,144 @@
+"""The largest TrainingJob that the API takes, and the largest status that the operator writes of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from cotenant.api.resources.runtime import MAX_ENV, MAX_PROGRAM_CHARS, MAX_VOLUMES
+from cotenant.api.resources.trainingjob_status import MAX_RANKS, TrainingJobStatus
+
+WIDE = "<"
+"""A character of which the API server makes six bytes (`\\u003c`) where it stores JSON."""
+MOMENT = "2026-01-01T00:00:00Z"
+HOST_NAME_CHARS = 63
+
+
+def stored_bytes(value: Any) -> int:
+    """Size of a document as the API server stores it: Go's JSON, which escapes what HTML would read."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(re.sub("[<>&\u2028\u2029]", r"\\u0000", text).encode())
+
+
+def largest_spec(letter: str = WIDE, workers: int = MAX_RANKS) -> dict[str, Any]:
+    """Every list, mapping and text as long as it may be; `letter` is what free texts are made of."""
+    name = "n" * 253
+    args = [letter * (MAX_PROGRAM_CHARS - 256), *["p"] * 255]
+    env = [
+        {"name": f"{'E' * 124}_{number:03}", "valueFrom": {"configMapKeyRef": {"name": name, "key": "k" * 253}}}
+        for number in range(MAX_ENV)
+    ]
+    volumes = [
+        {
+            "name": f"{'v' * 50}{number:03}",
+            "mountPath": f"/{'m' * 252}{number:03}",
+            "readOnly": True,
+            "persistentVolumeClaim": {"claimName": name, "subPath": "s" * 256},
+        }
+        for number in range(MAX_VOLUMES)
+    ]
+    selector = {f"{'k' * 250}{number:03}/{'l' * 63}": "v" * 63 for number in range(16)}
+    classes = [f"{'c' * 60}{number:03}" for number in range(16)]
+    servers = {"servers": 64, "update": "Asynchronous", "nodeSelector": selector, "tolerateGpuTaints": True}
+    return {
+        "queue": "q" * 63,
+        "priorityClassName": name,
+        "workers": workers,
+        "minWorkers": 1,
+        "gpu": {"memoryFraction": "0.125", "computeFraction": "0.125", "classes": classes, "zones": classes},
+        "resources": {"cpu": "999999m", "memory": "65535Gi"},
+        "topology": {"level": "node", "mode": "Preferred"},
+        "expectedRuntime": "8759h59m59s",
+        "maxRuntime": "8759h59m59s",
+        "idleTimeout": "8759h59m59s",
+        "gracePeriod": "23h59m59s",
+        "ttlAfterFinished": "8759h59m59s",
+        "retries": 100,
+        "checkpoint": {
+            "volume": {"persistentVolumeClaim": {"claimName": name, "subPath": "s" * 256}},
+            "path": "p" * 512,
+            "interval": "8759h59m59s",
+        },
+        "runtime": {
+            "image": "i" * 512,
+            "command": args,
+            "env": env,
+            "volumes": volumes,
+            "code": {"persistentVolumeClaim": {"claimName": name, "subPath": "s" * 256}},
+            "framework": "tensorflow",
+            "strategy": "ParameterServer",
+            "parameterServer": servers,
+            "collective": "gloo",
+            "precision": "bf16",
+            "gpuVisibility": "Rank",
+            "gpuProcesses": 64,
+            "hangTimeout": "8759h59m59s",
+            "stallTimeout": "8759h59m59s",
+            "tracking": {
+                "tensorBoard": {"path": "t" * 256},
+                "mlflow": {"trackingUri": f"http://{letter * 505}", "experiment": letter * 256},
+            },
+        },
+    }
+
+
+def largest_job(letter: str = WIDE, workers: int = MAX_RANKS) -> dict[str, Any]:
+    return {
+        "apiVersion": "cotenant.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": "j" * 50, "namespace": "n" * 63},
+        "spec": largest_spec(letter, workers),
+    }
+
+
+def placement(ranks: int = MAX_RANKS, *, node_chars: int = HOST_NAME_CHARS) -> dict[str, Any]:
+    """Each rank on a node of its own, which takes the most room."""
+    nodes = [
+        {
+            "node": str(rank).zfill(node_chars),
+            "ranks": [
+                {"rank": rank, "gpus": [{"uuid": f"GPU-{rank:036}", "memoryMiB": 1_048_576, "computeMilli": 1000}]}
+            ],
+        }
+        for rank in range(ranks)
+    ]
+    return {"nodes": nodes, "admittedAt": MOMENT, "workers": ranks, "isolation": "Cooperative", "servers": 64}
+
+
+def overfull_status(letter: str = WIDE) -> TrainingJobStatus:
+    """More of everything than is written, but for the placement, which is that of the largest job."""
+    long = letter * 20_000
+    many = {f"{letter * 4}{number}": long for number in range(2)} | {f"m{n}": 0.123456789012345 for n in range(1000)}
+    exit_ = {"code": -2147483648, "reason": long, "message": long, "rank": 2047, "signal": 15, "pod": long,
+             "node": long, "tail": [long, *[letter * 40] * 500], "at": MOMENT}  # fmt: skip
+    return TrainingJobStatus.model_validate(
+        {
+            "phase": "Evicting",
+            "reason": long,
+            "message": long,
+            "gpus": long,
+            "conditions": [
+                {"type": f"{letter * 9}{n}", "status": "Unknown", "reason": long, "message": long,
+                 "lastTransitionTime": MOMENT, "observedGeneration": 2**53}
+                for n in range(100)
+            ],
+            "placement": placement(),
+            "pending": {"reason": long, "message": long, "since": MOMENT, "estimatedStart": MOMENT,
+                        "wouldStartIf": long, "evidence": {f"e{n}": 2**53 for n in range(1000)}},
+            "progress": {
+                "summary": long, "state": long, "step": 2**53, "of": 2**53, "rate": 0.123, "percent": 100,
+                "remainingSeconds": 2**53, "collective": long, "warnings": [long] * 100, "updatedAt": MOMENT,
+                "metrics": {f"m{n}": 0.123456789012345 for n in range(1000)},
+                "lastCheckpoint": {"step": 2**53, "at": MOMENT},
+            },
+            "isolation": "Cooperative",
+            "usage": {"gpuSeconds": 2**53, "gpuMilliseconds": 2**53, "runSeconds": 2**53},
+            "results": many,
+            "attempts": 2**53, "failures": 2**53, "faults": 2**53, "savedAtFault": 2**53, "restarts": 2**53,
+            "lastExit": exit_,
+            "eviction": {"kind": long, "message": long, "inFavourOf": long, "at": MOMENT, "done": True},
+            "excludedNodes": [{"node": f"{n:0253}", "until": MOMENT, "reason": long} for n in range(1000)],
+            "startedAt": MOMENT, "finishedAt": MOMENT, "observedGeneration": 2**53,
+        }
+    )  # fmt: skip
