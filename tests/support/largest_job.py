@@ -6,8 +6,10 @@ import json
 import re
 from typing import Any
 
+from cotenant import contract
 from cotenant.api.resources.runtime import MAX_ENV, MAX_PROGRAM_CHARS, MAX_VOLUMES
 from cotenant.api.resources.trainingjob_status import MAX_RANKS, TrainingJobStatus
+from cotenant.controller.lifecycle.progress import summary
 
 WIDE = "<"
 """A character of which the API server makes six bytes (`\\u003c`) where it stores JSON."""
@@ -24,7 +26,7 @@ def stored_bytes(value: Any) -> int:
 def largest_spec(letter: str = WIDE, workers: int = MAX_RANKS) -> dict[str, Any]:
     """Every list, mapping and text as long as it may be; `letter` is what free texts are made of."""
     name = "n" * 253
-    args = [letter * (MAX_PROGRAM_CHARS - 256), *["p"] * 255]
+    args = [letter * (MAX_PROGRAM_CHARS - 255), *["p"] * 255]
     env = [
         {"name": f"{'E' * 124}_{number:03}", "valueFrom": {"configMapKeyRef": {"name": name, "key": "k" * 253}}}
         for number in range(MAX_ENV)
@@ -87,7 +89,7 @@ def largest_job(letter: str = WIDE, workers: int = MAX_RANKS) -> dict[str, Any]:
     return {
         "apiVersion": "cotenant.dev/v1alpha1",
         "kind": "TrainingJob",
-        "metadata": {"name": "j" * 50, "namespace": "n" * 63},
+        "metadata": {"name": "j" * 50, "namespace": "default"},
         "spec": largest_spec(letter, workers),
     }
 
@@ -109,7 +111,14 @@ def placement(ranks: int = MAX_RANKS, *, node_chars: int = HOST_NAME_CHARS) -> d
 def overfull_status(letter: str = WIDE) -> TrainingJobStatus:
     """More of everything than is written, but for the placement, which is that of the largest job."""
     long = letter * 20_000
-    many = {f"{letter * 4}{number}": long for number in range(2)} | {f"m{n}": 0.123456789012345 for n in range(1000)}
+    many = {f"{letter * 120}{number}": letter * 100 for number in range(1000)}
+    progress = summary(
+        contract.Progress(
+            state="training",
+            observed_gpus={str(rank): [f"GPU-{rank:036}"] for rank in range(MAX_RANKS)},
+            memory_peak_mib=dict.fromkeys(map(str, range(MAX_RANKS)), 1_048_576),
+        )
+    )
     exit_ = {"code": -2147483648, "reason": long, "message": long, "rank": 2047, "signal": 15, "pod": long,
              "node": long, "tail": [long, *[letter * 40] * 500], "at": MOMENT}  # fmt: skip
     return TrainingJobStatus.model_validate(
@@ -125,12 +134,13 @@ def overfull_status(letter: str = WIDE) -> TrainingJobStatus:
             ],
             "placement": placement(),
             "pending": {"reason": long, "message": long, "since": MOMENT, "estimatedStart": MOMENT,
-                        "wouldStartIf": long, "evidence": {f"e{n}": 2**53 for n in range(1000)}},
+                        "wouldStartIf": long, "evidence": many},
             "progress": {
                 "summary": long, "state": long, "step": 2**53, "of": 2**53, "rate": 0.123, "percent": 100,
                 "remainingSeconds": 2**53, "collective": long, "warnings": [long] * 100, "updatedAt": MOMENT,
-                "metrics": {f"m{n}": 0.123456789012345 for n in range(1000)},
+                "metrics": many,
                 "lastCheckpoint": {"step": 2**53, "at": MOMENT},
+                "observedGPUs": progress.observed_gpus, "memoryPeakMiB": progress.memory_peak_mib,
             },
             "isolation": "Cooperative",
             "usage": {"gpuSeconds": 2**53, "gpuMilliseconds": 2**53, "runSeconds": 2**53},

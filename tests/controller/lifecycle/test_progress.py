@@ -49,6 +49,15 @@ def test_progress_that_the_status_has_already_is_not_written_again() -> None:
     assert (moved.step, moved.updated_at) == (8, moment(T0 + 60))
 
 
+def test_progress_of_which_the_status_has_as_much_as_fits_is_not_written_again() -> None:
+    long = Progress(state="training", step=1, metrics={f"{'m' * 120}{n}": 0.5 for n in range(500)})
+    written = progress_update(None, long, T0)
+    assert written is not None
+    read_back = type(written).model_validate(written.to_document())
+    assert len(read_back.metrics) < 500
+    assert progress_update(read_back, long, T0 + 5) is None
+
+
 def test_the_time_of_progress_is_that_of_the_launcher_where_it_has_one() -> None:
     written = progress_update(None, Progress(state="training", updated_at=T0 + 5), T0 + 60)
     assert written is not None

@@ -105,3 +105,11 @@ def test_a_job_goes_when_its_time_is_over(
 def test_a_job_of_which_the_time_is_not_known_stays(o: Observation) -> None:
     result = reconcile(o, SETTINGS)
     assert (result.delete_job, result.requeue_at) == (False, None)
+
+
+def test_a_problem_that_is_longer_than_a_status_may_be_is_written_once() -> None:
+    problem = "spec.gpu: is required; " * 1000
+    first = reconcile(observed(TrainingJobStatus(phase=Phase.PENDING), problem=problem), SETTINGS)
+    assert first.status is not None
+    assert (first.status.phase, len(first.status.message or "")) == (Phase.INVALID, 4096)
+    assert reconcile(observed(first.status, problem=problem), SETTINGS).acts is False

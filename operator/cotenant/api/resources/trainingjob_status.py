@@ -19,6 +19,7 @@ from cotenant.api.scalars.status_fields import (
     Word,
     at_most,
     at_most_by_admission,
+    cut_at,
     entries,
     lines_within,
 )
@@ -29,10 +30,10 @@ MAX_RANKS = 2048
 """Of one job. Its placement names each with its GPUs, a fifth of a KiB where each has a node of its own, and has to fit
 into an object of etcd (1.5 MiB) beside the largest spec and its metadata."""
 MAX_GPUS_PER_RANK = 64
-METRICS_MAX, METRICS_CHARS_MAX = 128, 8192
+METRICS_MAX, METRICS_CHARS_MAX = 128, 4096
 PER_RANK_MAX = 1024
 """Ranks of which the progress has figures."""
-CONDITIONS_MAX = 12
+CONDITIONS_MAX = 10
 EXCLUDED_NODES_MAX = 64
 WARNINGS_MAX = 33
 TAIL_LINES_MAX, TAIL_CHARS_MAX = 100, 4096
@@ -174,7 +175,7 @@ class EvictionStatus(StatusModel):
 
     kind: Word
     """Why: preempted, reclaimed, moved, node lost …"""
-    message: Sentence
+    message: ShortSentence
     in_favour_of: Line | None = None
     """The job that gets the room."""
     at: Timestamp
@@ -212,7 +213,7 @@ class UsageStatus(StatusModel):
 class ExcludedNode(StatusModel):
     node: NameOfObject
     until: Timestamp
-    reason: Word = ""
+    reason: Annotated[str, *cut_at(64)] = ""
 
 
 class TrainingJobStatus(StatusModel):

@@ -14,7 +14,7 @@ from cotenant.api.resources.trainingjob_status import CheckpointStatus, Progress
 from cotenant.api.scalars.quantities import show_duration
 from cotenant.controller.lifecycle.status_transitions import moment
 
-PER_RANK_BYTES_MAX: Final = 64 << 10
+PER_RANK_BYTES_MAX: Final = 16 << 10
 """Of `observedGPUs`, and of `memoryPeakMiB`: some hundreds of ranks."""
 REMAINING_S_MAX: Final = 10 * 365 * 86_400
 """An estimate beyond ten years is none."""
@@ -47,7 +47,8 @@ def summary(progress: contract.Progress) -> ProgressStatus:
 def progress_update(status: ProgressStatus | None, progress: contract.Progress, now: float) -> ProgressStatus | None:
     """Progress to write, or None when the status has the same already."""
     fresh = summary(progress)
-    if status is not None and status.model_copy(update={"updated_at": None}) == fresh:
+    known = None if status is None else status.model_copy(update={"updated_at": None})
+    if known is not None and (known == fresh or known.to_document() == fresh.to_document()):
         return None
     return fresh.model_copy(update={"updated_at": moment(min(progress.updated_at or now, now))})
 
