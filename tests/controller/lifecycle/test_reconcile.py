@@ -111,5 +111,5 @@ def test_a_problem_that_is_longer_than_a_status_may_be_is_written_once() -> None
     problem = "spec.gpu: is required; " * 1000
     first = reconcile(observed(TrainingJobStatus(phase=Phase.PENDING), problem=problem), SETTINGS)
     assert first.status is not None
-    assert (first.status.phase, len(first.status.message or "")) == (Phase.INVALID, 4096)
+    assert (first.status.phase, len(first.status.message or "")) == (Phase.INVALID, 4000)
     assert reconcile(observed(first.status, problem=problem), SETTINGS).acts is False
