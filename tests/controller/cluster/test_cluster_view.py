@@ -282,3 +282,59 @@ def test_jobs_that_ended_teach_a_new_leader_which_shapes_come() -> None:
     cluster.view.restore(T0)
 
     assert [weight for _, weight in cluster.snapshot(T0).demand_history] == [pytest.approx(1.0)]
+
+
+def report(cluster: ObservedCluster, version: int, *evidence: str) -> None:
+    """The agent of n1 names the first pod, with this evidence, or nobody."""
+    holder = {
+        "podUID": "pod-1-0", "namespace": "red", "pod": "train-1-0", "job": "train", "jobUID": UID, "attempt": 1,
+        "nodeRank": 0, "gpus": [{"uuid": "GPU-n1-0", "memoryMiB": 32_768, "computeMilli": 400}],
+        "since": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    metadata = {"name": "n1", "uid": "g1", "resourceVersion": str(version)}
+    status = {"holders": [holder | {"evidence": one} for one in evidence]}
+    document = {"apiVersion": names.API_VERSION, "kind": "GPUNode", "metadata": metadata, "status": status}
+    cluster.cache.put(GPU_NODES, document)
+
+
+def test_gpus_of_a_pod_that_is_deleted_by_force_are_held_until_its_node_says_that_it_is_gone() -> None:
+    cluster = new_cluster()
+    report(cluster, 1, "Pod")
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 1)))
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    cluster.cache.put(PODS, pod_document(0, version=99, status={"phase": "Running"}), deleted=True)
+    assert held_gpus(cluster) == {"red/train": ["GPU-n1-0"]}
+    put_job(cluster, TrainingJobStatus(attempts=1), version=6)
+    assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
+    report(cluster, 2, "Processes")
+    put_job(cluster, admitted(Phase.STARTING, ("n2", 1), attempts=2), version=7)
+    assert held_gpus(cluster) == {"red/train": ["GPU-n2-0"], "red/train#uid-1": ["GPU-n1-0"]}
+    cluster.cache.put(TRAINING_JOBS, job_document() | {}, deleted=True)
+    assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
+    report(cluster, 3)
+    assert held_gpus(cluster) == {}
+
+
+def test_a_new_operator_counts_what_agents_report_though_there_is_neither_pod_nor_job() -> None:
+    cluster = new_cluster()
+    report(cluster, 1, "Processes")
+    cluster.view.restore(T0)
+    assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 1)))
+    assert held_gpus(cluster) == {"red/train": ["GPU-n1-0"]}
+
+
+def test_a_namesake_that_comes_before_the_deletion_is_seen_frees_nothing() -> None:
+    cluster = new_cluster()
+    report(cluster, 1, "Pod")
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    cluster.cache.put(PODS, pod_document(0, uid="namesake", version=11, node="n2", status=terminated(0)))
+    assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
+
+
+def test_a_pod_that_has_ended_in_its_last_state_is_free_at_once() -> None:
+    cluster = new_cluster()
+    report(cluster, 1, "Pod")
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    cluster.cache.put(PODS, pod_document(0, version=99, status=terminated(0)), deleted=True)
+    assert held_gpus(cluster) == {}

@@ -17,7 +17,7 @@ from cotenant.controller.cluster.failover import failover_state
 from cotenant.controller.cluster.gpu_holders import GpuHolders
 from cotenant.controller.cluster.nodes import ClusterNodes
 from cotenant.controller.cluster.orphaned_allocations import orphaned_allocations
-from cotenant.controller.cluster.placement_validation import PlacementValidator, pod_contradiction
+from cotenant.controller.cluster.placement_validation import PlacementValidator, covers, pod_contradiction
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import CoreReading, JobMemories
 from cotenant.controller.informers.job_record import JobId, JobRecord
@@ -181,28 +181,30 @@ class ClusterView:
         return self._state.observe(JobGone(key))
 
     def _queue_of(self, job: JobId, pods: Iterable[PodRecord]) -> str:
-        """Queue of its spec; where the job is gone, of the label of its pods, if that queue serves the namespace."""
+        """Queue of its spec; where the job is gone, one that serves its namespace: that of a label, if it does."""
         record = self._cache.job(job)
         if record is not None and record.job is not None:
             return record.job.spec.queue
+        serving = sorted(name for name, queue in self._state.queues.items() if job.namespace in queue.namespaces)
         labels = {pod.queue_label for pod in pods}
-        serving = (name for name in sorted(labels & set(self._state.queues)))
-        return next((name for name in serving if job.namespace in self._state.queues[name].namespaces), "")
+        return next((name for name in serving if name in labels), serving[0] if serving else "")
 
     def _uncovered_pods(self, job: JobId) -> list[PodRecord]:
         """Pods of the job whose GPUs no committed placement covers."""
-        pods, record = list(self._pods.of_job(job).values()), self._cache.job(job)
+        pods, departed = self._pods.holding(job)
+        record = self._cache.job(job)
         if (
             record is None
             or record.phase not in HOLDING
             or record.placement is None
             or self._core_jobs.gave_back(record)
         ):
-            return pods
+            return [*pods, *departed]
         # Of the running attempt, the status counts only as far as it names what the pod was given.
         attempt, placement = record.status.attempts, record.placement
-        return [
+        uncovered = [
             pod
             for pod in pods
             if not pod.is_before(attempt) and (not pod.is_of(attempt) or pod_contradiction(placement, [pod]))
         ]
+        return uncovered + [pod for pod in departed if not (pod.is_of(attempt) and covers(placement, pod))]

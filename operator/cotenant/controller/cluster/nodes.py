@@ -60,6 +60,8 @@ class ClusterNodes:
             # Deleted, or out of its agent's sight: until its pods are gone their queues hold its GPUs.
             known, gpus = self._state.nodes.get(name), self._missing.update(name, (), now)
             if known is None or not gpus:
+                if agent is None and known is not None:
+                    self._cache.forget_node(name)
                 return None
             return replace(known, gpus=gpus, ready=False, deleted=facts is None or known.deleted)
         if untolerated_taint(self._index.taints.get(name, ()), self._tolerations) is not None:

@@ -17,7 +17,7 @@ from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.core.model.formatting import counted
 from cotenant.core.model.lifecycle import Phase
-from cotenant.core.model.objects import Job, Placement
+from cotenant.core.model.objects import Job, NodePlacement, Placement
 
 
 class PlacementValidator:
@@ -84,3 +84,25 @@ def pod_contradiction(placement: Placement, pods: Iterable[PodRecord]) -> str | 
         if rank >= len(placement.nodes) or placement.nodes[rank] != given:
             return f"pod {pod.name} was given other GPUs than it names"
     return None
+
+
+def covers(placement: Placement, pod: PodRecord) -> bool:
+    """The placement counts at least what this pod holds: on the same node, of every GPU as much."""
+    given = pod.worker.placement if pod.worker else None
+    if pod.worker is None or given is None or pod.worker.node_rank >= len(placement.nodes):
+        return False
+    placed = placement.nodes[pod.worker.node_rank]
+    counted, held = _amounts(placed), _amounts(given)
+    return placed.node == given.node and all(
+        amount <= counted.get(uuid, (0, 0))[index] for uuid, pair in held.items() for index, amount in enumerate(pair)
+    )
+
+
+def _amounts(placement: NodePlacement) -> dict[str, tuple[int, int]]:
+    """UUID → MiB and milli-GPU of compute, all ranks together."""
+    amounts: dict[str, tuple[int, int]] = {}
+    for rank in placement.ranks:
+        for gpu in rank.gpus:
+            memory, compute = amounts.get(gpu.uuid, (0, 0))
+            amounts[gpu.uuid] = (memory + gpu.memory_mib, compute + gpu.compute_milli)
+    return amounts

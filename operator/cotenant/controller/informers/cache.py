@@ -8,6 +8,7 @@ An object that cannot be read is named in `unreadable`, and holds up no other.
 from __future__ import annotations
 
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -137,6 +138,11 @@ class ObjectCache:
         self._changes.queues = True
         self.mark_changed(record.id for record in self.jobs.values())
         self.mark_changed(pod.worker.job for pod in self.pods.ours() if pod.worker)
+        self.mark_changed(self.pods.departed.jobs())
+
+    def forget_node(self, node: str) -> None:
+        """Its GPUs are not there any more, nor is anything that held them without an object."""
+        self.mark_changed(self.pods.departed.forget_node(node))
 
     def note_unreadable(self, resource: Resource, key: str, error: BaseException) -> None:
         """Name an object that cannot be worked with, until there is a newer version of it."""
@@ -179,7 +185,10 @@ class ObjectCache:
 
     def _note_deletion(self, key: str, document: Document) -> None:
         try:
-            self.pods.note_deletion(read_pod(document, self.pods.get(key)))
+            last = read_pod(document, self.pods.get(key))
+            if (known := self.pods.get(key)) is not None and known.uid == last.uid:
+                self._note_pods(self.pods.put(key, last))  # it may have ended in its last state
+            self.pods.note_deletion(last)
         except Exception as error:
             log.error("the last state of pod %s cannot be read: %s", key, error_text(error))
 
@@ -251,6 +260,8 @@ class ObjectCache:
             return
         self._changes.nodes.add(name)
         self._changes.jobs |= {pod.worker.job for pod in self.pods.ours() if pod.worker and pod.uid in violators}
+        holders = self.nodes.gpu_nodes[name].status.holders
+        self._changes.jobs |= self.pods.departed.report(name, holders, time.time())
 
     def _store_queue(self, name: str, document: Document) -> None:
         self.queues[name] = parse_queue(document)

@@ -116,5 +116,7 @@ class JobMemories:
         return len(self._by_owner)
 
     def drop(self, job: JobId) -> None:
-        """Forget a job of which nothing is there any more."""
-        self._by_owner.pop(job.owner, None)
+        """Forget a job of which nothing is there any more, but for what the core still counts of it."""
+        memory = self._by_owner.get(job.owner)
+        if memory is not None and not memory.orphaned:
+            del self._by_owner[job.owner]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from cotenant.controller.informers.deleted_pods import DeletedPods
+from cotenant.controller.informers.departed_pods import DepartedPods
 from cotenant.controller.informers.disruption import Disruption
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.pod_record import NodeLoad, PodRecord
@@ -23,6 +25,7 @@ class PodIndex:
         """`namespace/name` → pod, of ours or of others."""
         self._of_job: dict[tuple[str, str], dict[str, PodRecord]] = {}
         """Namespace and uid of the job → name → pod."""
+        self.departed = DepartedPods()
         self._deleted = DeletedPods()
 
     def get(self, key: str) -> PodRecord | None:
@@ -31,6 +34,11 @@ class PodIndex:
     def of_job(self, job: JobId) -> Mapping[str, PodRecord]:
         """Name → pod of ours, in the namespace of the job: elsewhere its uid says nothing."""
         return self._of_job.get(job.owner, _NONE)
+
+    def holding(self, job: JobId) -> tuple[list[PodRecord], list[PodRecord]]:
+        """The pods of the job, and those of it that have no object and may hold GPUs all the same."""
+        pods = list(self.of_job(job).values())
+        return pods, self.departed.of_job(job, {pod.uid: pod for pod in pods})
 
     def ours(self) -> Iterator[PodRecord]:
         """The pods of all jobs."""
@@ -42,7 +50,8 @@ class PodIndex:
 
     def put(self, key: str, pod: PodRecord) -> Iterable[PodRecord]:
         """Returns the pods that this changes something for: this one, and what was known under its name."""
-        replaced = self.drop(key)
+        known = self._by_key.get(key)
+        replaced = self._remove(key) if known is not None and known.uid == pod.uid else self.drop(key)
         self._by_key[key] = pod
         if pod.worker is not None:
             self._of_job.setdefault(pod.worker.job.owner, {})[pod.name] = pod
@@ -55,6 +64,13 @@ class PodIndex:
         return () if known is None or known.uid == uid else self.drop(key)
 
     def drop(self, key: str) -> Iterable[PodRecord]:
+        """Its object is gone; whether it holds GPUs all the same is for its node to say."""
+        gone = self._remove(key)
+        for pod in gone:
+            self.departed.note_departure(pod, time.time())
+        return gone
+
+    def _remove(self, key: str) -> Iterable[PodRecord]:
         pod = self._by_key.pop(key, None)
         if pod is None:
             return ()
