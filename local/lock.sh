@@ -7,6 +7,8 @@ compile() { uv pip compile -q --universal --generate-hashes --no-annotate --no-h
 compile pyproject.toml --extra operator -o requirements/operator.txt
 compile pyproject.toml --extra agent -o requirements/agent.txt
 compile pyproject.toml --all-extras --group dev -o /tmp/all.txt
+# A server of S3 for the tests, which needs other versions than the operator.
+printf 'moto[s3]\nflask\nflask-cors\n' | compile - -o requirements/s3-server.txt
 # What builds the wheel inside the images.
 echo 'hatchling' | compile - -o requirements/build.txt
 # What only torch brings, torch included.

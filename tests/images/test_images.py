@@ -132,7 +132,7 @@ OTHERS = {
 OWN = {
     "operator": {"cotenant", "kopf", "kubernetes", "aiohttp", "orjson", "prometheus-client"},
     "agent": {"cotenant", "nvidia-ml-py", "kubernetes", "prometheus-client"},
-    "worker": {"cotenant", "ray", "torch", "scikit-learn"},
+    "worker": {"cotenant", "ray", "torch", "scikit-learn", "fsspec", "obstore"},
 }
 
 

@@ -1,15 +1,22 @@
 """Checkpoints on an address of fsspec's are whole or not there."""
 
+import hashlib
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import fsspec
 import pytest
 
 from cotenant_worker.checkpoints import fsspec_store
 from cotenant_worker.host.layout import ENV_STATE
+from tests.support.pod_sandbox import CHECKOUT, until
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cotenant"
 
 
 def write(text: str):  # type: ignore[no-untyped-def]
@@ -19,6 +26,69 @@ def write(text: str):  # type: ignore[no-untyped-def]
         (directory / "shards" / "0").write_text(text * 2)
 
     return fill
+
+
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[str]:
+    """Address of an S3 server of this machine. Its packages do not go together with the operator's: they stand apart."""
+    packages = installed_apart(CHECKOUT / "requirements" / "s3-server.txt")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    env = {**os.environ, "PYTHONPATH": str(packages)}
+    serve = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(serve, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        until(lambda: urlopen(f"{address}/moto-api/", timeout=5).status == 200, 60, "the S3 server answers")
+        yield address
+    finally:
+        server.kill()
+        server.wait()
+
+
+def installed_apart(requirements: Path) -> Path:
+    """A folder with these packages, made once for each content of the file."""
+    target = CACHE / f"s3-server-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]}"
+    if not target.is_dir():
+        aside = target.with_suffix(f".{os.getpid()}")
+        install = [sys.executable, "-m", "uv", "pip", "install", "-q", "--require-hashes", "--target", str(aside)]
+        subprocess.run([*install, "-r", str(requirements)], check=True)
+        aside.rename(target)
+    return target
+
+
+@pytest.fixture
+def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Address of an empty bucket, reached as a job reaches MinIO: by variables alone."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    urlopen(Request(f"{s3_server}/moto-api/reset", method="POST"), timeout=5).close()
+    urlopen(Request(f"{s3_server}/runs", method="PUT"), timeout=5).close()
+    return "s3://runs"
+
+
+def test_s3_keeps_the_newest_whole_checkpoint(bucket: str) -> None:
+    url = f"{bucket}/team/job"
+    assert fsspec_store.latest(url) is None
+    for step in (1, 2, 3):
+        fsspec_store.save(url, step, write(str(step)), meta={"seed": step}, keep=2)
+    found = fsspec_store.latest(url)
+    assert found is not None
+    assert (found.step, found.meta, (found.path / "shards" / "0").read_text()) == (3, {"seed": 3}, "33")
+    files, root = fsspec_store.file_system(url)
+    assert sorted(files.ls(root, detail=False)) == [f"runs/team/job/step-00000000000{step}" for step in (2, 3)]
+
+
+def test_a_checkpoint_that_another_rank_has_saved_meanwhile_is_found(bucket: str) -> None:
+    """Listings are remembered by a file system; another process's uploads are not in them."""
+    url = f"{bucket}/team/job"
+    fsspec_store.save(url, 1, write("1"), meta={}, keep=2)
+    assert fsspec_store.latest(url).step == 1  # type: ignore[union-attr]
+    save = "import sys; from cotenant_worker.checkpoints import fsspec_store; fsspec_store.save(sys.argv[1], 2, "
+    save += "lambda folder: (folder / 'model.bin').write_text('2') and None, meta={}, keep=2)"
+    subprocess.run([sys.executable, "-c", save, url], check=True)
+    assert fsspec_store.latest(url).step == 2  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("scheme", ["file", "memory"])

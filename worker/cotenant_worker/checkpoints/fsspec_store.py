@@ -1,5 +1,6 @@
 """Checkpoints on any fsspec address (`s3://…`, `gs://…`, `file://…`). Imports fsspec; runs in a rank only.
 
+Object stores are reached by obstore, one compiled package for all of them; other addresses by what fsspec finds.
 An object store has no rename, so the manifest is what makes a checkpoint: it is uploaded last, and a step without one
 is not seen. Reading copies the step into a local directory and compares every sum.
 """
@@ -13,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import fsspec
 
@@ -21,12 +22,26 @@ from cotenant_worker.checkpoints import local_store
 from cotenant_worker.checkpoints.local_store import MANIFEST, Checkpoint
 from cotenant_worker.host import layout
 
-_SCRATCH = "cotenant-resume-"
+OBJECT_STORES: Final = frozenset({"s3", "gs", "az"})
+_SCRATCH: Final = "cotenant-resume-"
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """The file system of an address, and the path in it."""
+    scheme = url.partition("://")[0]
+    options: dict[str, Any] = {}
+    if scheme in OBJECT_STORES:
+        from obstore.fsspec import register
+
+        register(scheme)
+        options["client_options"] = {"allow_http": os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")}
+    files, root = fsspec.core.url_to_fs(url, **options)
+    return files, str(root)
 
 
 def save(url: str, step: int, write: Callable[[Path], None], *, meta: dict[str, Any], keep: int) -> None:
     """Write locally, upload, then upload the manifest, which makes it a checkpoint."""
-    files, root = fsspec.core.url_to_fs(url)
+    files, root = file_system(url)
     target = f"{root.rstrip('/')}/{local_store.name_of(step)}"
     with tempfile.TemporaryDirectory(prefix="cotenant-checkpoint-") as scratch:
         local = local_store.save(Path(scratch), step, write, meta=meta, keep=1).path
@@ -49,7 +64,8 @@ def save(url: str, step: int, write: Callable[[Path], None], *, meta: dict[str, 
 
 def latest(url: str) -> Checkpoint | None:
     """The newest step whose files arrive whole, in a local directory that lives as long as this process."""
-    files, root = fsspec.core.url_to_fs(url)
+    files, root = file_system(url)
+    files.invalidate_cache()  # another rank may have saved since this process last looked
     if not files.exists(root):
         return None
     for step in _steps(files, root):
