@@ -30,7 +30,7 @@ def write(text: str):  # type: ignore[no-untyped-def]
 
 @pytest.fixture(scope="module")
 def s3_server() -> Iterator[str]:
-    """Address of an S3 server of this machine. Its packages do not go together with the operator's: they stand apart."""
+    """Address of an S3 server of this machine. Its packages do not go with the operator's and stand apart."""
     packages = installed_apart(CHECKOUT / "requirements" / "s3-server.txt")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
