@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from cotenant_agent.agent import Agent
+from cotenant_agent.agent import Agent, slow_gpus
 from cotenant_agent.enforcement.attribution import FOREIGN
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.enforcement.quota import PodQuota
@@ -243,3 +243,8 @@ def test_a_turn_that_fails_is_counted_and_the_next_one_is_taken() -> None:
         world.agent.turn(world.taken, (), world.now)
         world.cluster.there, world.now = {"metadata": {}}, world.now + 100.0
     assert (world.agent.contained.counts()[Step.TURN], len(world.cluster.patches)) == (1, 3)
+
+
+def test_a_finding_is_plain_and_short_whoever_wrote_the_annotation() -> None:
+    found = slow_gpus({"suspect.cotenant.dev/GPU-a": "\x1b[2J" + "x" * 1000})
+    assert found == {"GPU-a": "\\x1b[2J" + "x" * 292 + "…"}

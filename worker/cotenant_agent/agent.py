@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from kubernetes.client.exceptions import ApiException
 
+from cotenant.decoding.plain_text import plain_text
 from cotenant.names import ANNOTATION_SUSPECT, ANNOTATION_UNCORDON, LABEL_GPU_CLASS
 from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.readings import GpuInventory, XidEvent
@@ -24,6 +25,7 @@ from cotenant_agent.reports.node_view import NodeObserver, NodeView
 log = logging.getLogger("cotenant.agent")
 
 RETRY_S: Final = 5.0
+FINDING_CHARS_MAX: Final = 300
 
 
 class Agent:
@@ -143,8 +145,8 @@ class Agent:
 
 
 def slow_gpus(annotations: Mapping[str, str]) -> dict[str, str]:
-    """GPU UUID → what a job found, from `suspect.cotenant.dev/<UUID>`."""
-    keyed = ((key.partition("/"), text) for key, text in annotations.items())
+    """GPU UUID → what a job found, from `suspect.cotenant.dev/<UUID>`; it becomes a part of the node's status."""
+    keyed = ((key.partition("/"), plain_text(text, FINDING_CHARS_MAX)) for key, text in annotations.items())
     return {uuid: text for (prefix, _, uuid), text in keyed if prefix == ANNOTATION_SUSPECT}
 
 

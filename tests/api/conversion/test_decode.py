@@ -55,3 +55,12 @@ def test_a_document_of_another_group_is_not_checked() -> None:
 
 def test_a_kind_of_ours_in_another_group_is_a_mistake() -> None:
     assert [problem.field for problem in check({**QUEUE, "apiVersion": "v1"}).problems] == ["apiVersion"]
+
+
+def test_half_of_a_surrogate_pair_out_of_yaml_is_a_problem_and_no_traceback() -> None:
+    document = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "a"}}
+    found = check(document | {"spec": {"queue": "caf\udce9"}})
+    assert (found.name, found.problems) == (
+        "TrainingJob a",
+        (Problem("", "holds '\\udce9', which is no character of UTF-8"),),
+    )

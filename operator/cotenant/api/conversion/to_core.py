@@ -48,9 +48,13 @@ def _parse(kind: type[_Parsed], document: Document) -> _Parsed:
     try:
         return kind.model_validate(document)
     except ValidationError as error:
-        metadata = document.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, Mapping) else None
-        raise DocumentError(problems_of(error), f"{kind.__name__} {name or '(without a name)'}") from None
+        problems = problems_of(error)
+    except UnicodeEncodeError as error:  # a text out of YAML with half of a surrogate pair
+        odd = error.object[error.start : error.end]
+        problems = (Problem("", f"holds {odd!a}, which is no character of UTF-8"),)
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    raise DocumentError(problems, f"{kind.__name__} {name or '(without a name)'}")
 
 
 def to_job(

@@ -15,6 +15,7 @@ from cotenant.api.resources.trainingjob_status import (
     Condition,
     EvictionStatus,
     ExcludedNode,
+    ExitStatus,
     Isolation,
     PendingStatus,
     TrainingJobStatus,
@@ -47,6 +48,9 @@ def moved(
     if phase is None:
         raise UnexpectedEventError(f"{event} in phase {status.phase}")
     said = {"reason": one_word(reason), "message": sentence(message)}
+    if isinstance(last := fields.get("last_exit"), ExitStatus):
+        plain = {"reason": one_word(last.reason), "message": sentence(last.message)}
+        fields["last_exit"] = last.model_copy(update=plain)
     changed = status.model_copy(update={"phase": phase, **said, **fields})
     return changed.model_copy(update={"conditions": conditions(changed, now)})
 

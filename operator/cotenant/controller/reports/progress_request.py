@@ -27,7 +27,7 @@ async def get_progress(host: str, port: int, *, bytes_max: int) -> bytes | Malfo
             reader, writer = await asyncio.open_connection(host, port, limit=HEAD_BYTES_MAX)
             try:
                 writer.write(_request(host))
-                return await _answer(reader, bytes_max)
+                return await read_answer(reader, bytes_max)
             finally:
                 writer.transport.abort()
     except (TimeoutError, OSError, asyncio.IncompleteReadError):
@@ -41,7 +41,8 @@ def _request(host: str) -> bytes:
     return f"GET /progress HTTP/1.0\r\nHost: {shown}\r\nAccept-Encoding: identity\r\nConnection: close\r\n\r\n".encode()
 
 
-async def _answer(reader: asyncio.StreamReader, bytes_max: int) -> bytes | Malformed | None:
+async def read_answer(reader: asyncio.StreamReader, bytes_max: int) -> bytes | Malformed | None:
+    """The body out of what the other end has sent; IncompleteReadError where it hangs up too early."""
     head = await reader.readuntil(b"\r\n\r\n")
     status = _STATUS_LINE.match(head)
     if status is None:
