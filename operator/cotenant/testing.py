@@ -178,7 +178,8 @@ class ToyCluster:
         """Let every job that was asked to leave be gone."""
         for job in list(self.jobs.values()):
             if job.evicting:
-                self.observe(replace(job, placement=None, admitted_at=None, evicting=False, resizing_from=None))
+                gone: dict[str, Any] = dict.fromkeys(("placement", "admitted_at", "backfilled_until", "resizing_from"))
+                self.observe(replace(job, evicting=False, **gone))
             elif job.resizing_from is not None:
                 self.observe(replace(job, resizing_from=None))
 
@@ -190,7 +191,8 @@ class ToyCluster:
         for action in plan.actions:
             job = self.jobs[action.job]
             if isinstance(action, Admit):
-                self.observe(replace(job, placement=action.placement, admitted_at=self.now))
+                until = action.backfilled_until
+                self.observe(replace(job, placement=action.placement, admitted_at=self.now, backfilled_until=until))
             elif isinstance(action, Evict):
                 self.observe(replace(job, evicting=True))
             else:

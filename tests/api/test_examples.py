@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from tests.api.conftest import Server
 
 ROOT = Path(__file__).parents[2]
-CORE = {"Namespace": "namespaces", "ConfigMap": "namespaces/default/configmaps", "Secret": "namespaces/default/secrets"}
+CORE = {
+    "Namespace": "namespaces",
+    **{kind: f"namespaces/default/{kind.lower()}s" for kind in ("ConfigMap", "ResourceQuota", "Secret")},
+}
 
 
 def texts() -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.core.actions.backfill import Reservations
+from cotenant.core.actions.backfill import Backfill, Reservations
 from cotenant.core.actions.evict import departures, find_victims
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.victims import CandidateFinder
@@ -43,8 +43,10 @@ class Admission:
 
     def try_admit(self, entry: Entry, request: Request) -> None:
         """One turn. Changes the cycle: what the entry takes is taken, who leaves for it leaves."""
-        if (result := self._fit_now(entry.job, request)) is not None:
+        if (result := self._fit_now(request)) is not None:
             self._cycle.admit(entry, result)
+        elif (backfill := self._backfill(entry.job, request)) is not None:
+            self._cycle.admit(entry, backfill.result, backfill.ends_at)
         elif (result := self._fit_after_evictions(entry.job, request)) is not None:
             self._cycle.nominate(entry, result, waiting_for_eviction(result.placement))
         else:
@@ -75,12 +77,14 @@ class Admission:
                 entry.wait(self._refusals[entry.request])
         return self._waiting
 
-    def _fit_now(self, job: Job, request: Request) -> PlacementResult | None:
-        """A place that is free, or that is reserved until after this job will have ended: of jobs with the same
-        request, not all may run so long."""
-        current = self._cycle.accounts.current
-        result = None if request in self._refusals else find(current, request, request.workers)
-        return result or self._reservations.backfill(job, request, current, self._cycle.now)
+    def _fit_now(self, request: Request) -> PlacementResult | None:
+        """A place that is free."""
+        return None if request in self._refusals else find(self._cycle.accounts.current, request, request.workers)
+
+    def _backfill(self, job: Job, request: Request) -> Backfill | None:
+        """A place that is reserved until after this job will have ended: of jobs with the same request, not all may
+        run so long."""
+        return self._reservations.backfill(job, request, self._cycle.accounts.current, self._cycle.now)
 
     def _fit_after_evictions(self, job: Job, request: Request) -> PlacementResult | None:
         """A place that jobs give back which are leaving anyway, or which are now asked to leave."""

@@ -197,7 +197,7 @@ def grow(cycle: Cycle, requests: RequestResolver) -> None:
             continue
         cycle.accounts.allocate(growth.allocation)
         if entry is not None:
-            entry.admit(growth.placement)
+            entry.admit(growth.placement, entry.backfilled_until)
         else:
             cycle.outcome.add(Departures((), (elastic.resize(job.key, growth),)))
 

@@ -157,7 +157,8 @@ class _Simulation:
         run.trained_s -= lost
         run.evictions += 1
         run.placements += 1
-        self.state.observe(JobObserved(replace(job, placement=None, admitted_at=None, evicting=False)))
+        waits = replace(job, placement=None, admitted_at=None, backfilled_until=None, evicting=False)
+        self.state.observe(JobObserved(waits))
         self.log(f"{action.job} {action.kind.value.lower()} in favour of {action.in_favour_of}")
 
     def credit(self, key: JobKey) -> None:

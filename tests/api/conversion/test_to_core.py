@@ -158,12 +158,15 @@ def test_a_placement_survives_the_status() -> None:
     ],
 )
 def test_only_the_phases_that_hold_gpus_bring_a_placement(phase: str, holds: bool, evicting: bool) -> None:
-    placement = to_core.from_placement(PLACEMENT, admitted_at=CREATED_AT + 9, isolation=Isolation.NONE)
+    placement = to_core.from_placement(
+        PLACEMENT, admitted_at=CREATED_AT + 9, backfilled_until=CREATED_AT + 99, isolation=Isolation.NONE
+    )
     status = {"phase": phase, "placement": placement.to_document(), "progress": {"lastCheckpoint": {"at": CREATED}}}
     job = to_core.to_job(to_core.parse_job(job_document(status=status)))
-    assert (job.placement, job.admitted_at, job.evicting, job.last_checkpoint_at) == (
+    assert (job.placement, job.admitted_at, job.backfilled_until, job.evicting, job.last_checkpoint_at) == (
         PLACEMENT if holds else None,
         CREATED_AT + 9 if holds else None,
+        CREATED_AT + 99 if holds else None,
         evicting,
         CREATED_AT,
     )

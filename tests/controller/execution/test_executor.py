@@ -67,6 +67,20 @@ async def test_an_admission_is_committed_before_anything_is_made_and_known_at_on
     assert (record_of(replica).version > record.version, uncertain(replica), replica.held()) == (True, None, ALL)
 
 
+async def test_a_backfilled_job_is_told_by_when_it_is_to_have_ended_and_held_to_it() -> None:
+    replica, record, action = await decided()
+    promised = dataclasses.replace(action, backfilled_until=1_700_000_000.0)
+    await replica.operator.loop.executor.admit(record, promised)
+    replica.observe()
+    until = "2023-11-14T22:13:20Z"
+    assert status(replica.kube)["placement"]["backfilledUntil"] == until
+    assert status(replica.kube)["message"].endswith(
+        f"; its GPUs are kept for another job: if it has not ended by {until}, as it said, it may have to leave"
+    )
+    job = replica.operator.loop.cluster.read_job(record_of(replica), 0.0).job
+    assert (job and job.backfilled_until) == 1_700_000_000.0
+
+
 async def test_an_admission_without_an_answer_stays_assumed() -> None:
     replica, record, action = await decided(Fault(call=COMMIT, lost="answer"))
     with pytest.raises(UnreachableError):

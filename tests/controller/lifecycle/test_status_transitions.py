@@ -120,6 +120,17 @@ def test_a_placement_says_how_many_servers_the_attempt_has(servers: int) -> None
     assert [one.placement.servers or 0 for one in (bare, grown) if one.placement] == [0, 0]
 
 
+def test_what_a_backfilled_job_promised_holds_over_a_resize_and_ends_with_its_placement() -> None:
+    waits, place = TrainingJobStatus(), placement_on(("n1", 1))
+    promised = status_transitions.admitted(waits, place, Isolation.NONE, "", T0, backfilled_until=T0 + 600)
+    grown = status_transitions.resized(
+        promised, placement_on(("n1", 2)), isolation=Isolation.NONE, message="", milli=0, now=T0 + 9
+    )
+    again = status_transitions.admitted(waits, place, Isolation.NONE, "", T0 + 700)
+    found = [one.placement.backfilled_until for one in (promised, grown, again) if one.placement]
+    assert [at and at.timestamp() for at in found] == [T0 + 600, T0 + 600, None]
+
+
 def test_excluded_nodes_are_kept_until_their_time_and_the_newest_reason_counts() -> None:
     first = status_transitions.excluded(TrainingJobStatus(), {"n2": "late", "n1": "late"}, T0 + 10, T0)
     assert [(one.node, one.reason) for one in first] == [("n1", "late"), ("n2", "late")]

@@ -32,6 +32,7 @@ ALIKE: dict[str, Any] = {
     "submitted_at": 9.0,
     "placement": make_placement(("n1", [[0]])),
     "admitted_at": 9.0,
+    "backfilled_until": 9.0,
     "last_checkpoint_at": 9.0,
     "expected_runtime_s": 9,
     "max_runtime_s": 9,

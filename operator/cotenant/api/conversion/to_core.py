@@ -86,6 +86,7 @@ def to_job(
         submitted_at=unix_seconds(metadata.creation_timestamp) or 0.0,
         placement=placement,
         admitted_at=unix_seconds(status.placement.admitted_at) if placement and status.placement else None,
+        backfilled_until=unix_seconds(status.placement.backfilled_until) if placement and status.placement else None,
         last_checkpoint_at=unix_seconds(checkpoint.at) if checkpoint else None,
         expected_runtime_s=spec.expected_runtime,
         max_runtime_s=spec.max_runtime,
@@ -156,7 +157,12 @@ def to_placement(status: PlacementStatus) -> core.Placement:
 
 
 def from_placement(
-    placement: core.Placement, *, admitted_at: float, isolation: Isolation, servers: int = 0
+    placement: core.Placement,
+    *,
+    admitted_at: float,
+    isolation: Isolation,
+    backfilled_until: float | None = None,
+    servers: int = 0,
 ) -> PlacementStatus:
     """Status that commits an admission at `admitted_at`, Unix seconds; `to_placement` is its inverse."""
     return PlacementStatus(
@@ -177,6 +183,7 @@ def from_placement(
             for node in placement.nodes
         ),
         admitted_at=admitted_at,
+        backfilled_until=backfilled_until,
         workers=placement.workers,
         isolation=isolation,
         servers=servers or None,

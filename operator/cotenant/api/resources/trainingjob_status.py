@@ -111,6 +111,8 @@ class PlacementStatus(StatusModel):
     nodes: Annotated[tuple[NodeStatus, ...], Field(min_length=1), at_most_by_admission(MAX_RANKS)]
     admitted_at: Timestamp
     """When the job got its GPUs."""
+    backfilled_until: Timestamp | None = None
+    """When it said that it would have ended, where it started on GPUs that are kept for another job."""
     workers: int = Field(ge=1)
     """Ranks in all."""
     isolation: Isolation = Isolation.NONE

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
@@ -42,7 +43,6 @@ from cotenant.controller.telemetry.logs import shorten
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.formatting import counted
 from cotenant.core.model.lifecycle import LifecycleEvent
-from cotenant.core.model.objects import Placement
 from cotenant.core.model.plan import Action, Admit, Evict, Resize, Verdict
 
 log = logging.getLogger(__name__)
@@ -95,10 +95,12 @@ class Executor:
         """Commit the placement; only then make the pods."""
         now = time.time()
         # 1. The status that hands the GPUs out.
-        message = _admission_message(action.placement, self.cache.nodes.gpu_nodes) + self._cut_grace(record)
+        message = _admission_message(action, self.cache.nodes.gpu_nodes) + self._cut_grace(record)
         isolation = self.cluster.nodes.isolation_level(action.placement)
-        status = status_transitions.admitted(record.observed_status, action.placement, isolation, message, now,
-                                             servers=record.servers)  # fmt: skip
+        status = status_transitions.admitted(
+            record.observed_status, action.placement, isolation, message, now,
+            backfilled_until=action.backfilled_until, servers=record.servers,
+        )  # fmt: skip
         # 2. The commit: one write, which fails if the document is not the one that was decided on.
         committed = await self._commit(record, action, status)
         if committed is None:
@@ -271,7 +273,12 @@ def _retry() -> ExecutionResult:
     return ExecutionResult(time.time() + RETRY_S)
 
 
-def _admission_message(placement: Placement, gpu_nodes: Mapping[str, GPUNode]) -> str:
+def _admission_message(action: Admit, gpu_nodes: Mapping[str, GPUNode]) -> str:
+    placement = action.placement
     workers, nodes = placement.workers, [node.node for node in placement.nodes]
     where = ", ".join(nodes) if len(nodes) <= 4 else f"{', '.join(nodes[:3])} and {len(nodes) - 3} more nodes"
-    return f"admitted: {counted(workers, 'worker')} on {where}{slow_gpu_notice(placement, gpu_nodes)}"
+    kept = ""
+    if action.backfilled_until is not None:
+        until = datetime.fromtimestamp(action.backfilled_until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        kept = f"; its GPUs are kept for another job: if it has not ended by {until}, as it said, it may have to leave"
+    return f"admitted: {counted(workers, 'worker')} on {where}{slow_gpu_notice(placement, gpu_nodes)}{kept}"

@@ -91,7 +91,14 @@ def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
 
 
 def admitted(
-    status: TrainingJobStatus, placement: Placement, isolation: Isolation, message: str, now: float, *, servers: int = 0
+    status: TrainingJobStatus,
+    placement: Placement,
+    isolation: Isolation,
+    message: str,
+    now: float,
+    *,
+    backfilled_until: float | None = None,
+    servers: int = 0,
 ) -> TrainingJobStatus:
     """The commit of an admission: from here on the job holds its GPUs."""
     return moved(
@@ -100,7 +107,9 @@ def admitted(
         reason="Admitted",
         message=message,
         now=now,
-        placement=from_placement(placement, admitted_at=now, isolation=isolation, servers=servers),
+        placement=from_placement(
+            placement, admitted_at=now, isolation=isolation, backfilled_until=backfilled_until, servers=servers
+        ),
         pending=None,
         isolation=isolation,
         attempts=status.attempts + 1,
@@ -119,14 +128,19 @@ def resized(
     now: float,
     servers: int = 0,
 ) -> TrainingJobStatus:
-    """An elastic job gets other GPUs: the next attempt begins, without ever having waited again."""
+    """An elastic job gets other GPUs: the next attempt begins, without ever having waited again, and what it promised
+    for those that it started on still holds.
+    """
+    until = unix_seconds(status.placement.backfilled_until) if status.placement else None
     return moved(
         status,
         LifecycleEvent.RESIZED,
         reason="Resized",
         message=message,
         now=now,
-        placement=from_placement(placement, admitted_at=now, isolation=isolation, servers=servers),
+        placement=from_placement(
+            placement, admitted_at=now, isolation=isolation, backfilled_until=until, servers=servers
+        ),
         usage=charged(status, now, milli=milli),
         isolation=isolation,
         attempts=status.attempts + 1,

@@ -4,6 +4,8 @@ The first job per GPU class that finds no space, and whose start can be estimate
 it will have then. A job later in the order may use those GPUs only if it is sure to have ended by that time:
     now + maximum (or expected) runtime  ≤  estimated start of the reservation
 (EASY: Lifka, JSSPP 1995; Slurm's backfill is of the same family). Jobs without a declared runtime go elsewhere.
+They are held to their word: who is still there when it was to have ended is the first to leave for whoever can use its
+place, of its own queue or, where it is borrowed, of any (`victims`). So a lie delays a reservation by an eviction.
 Reservations last one cycle and are made only for starts within `Policy.reserve_within_s`, so GPUs stand idle for a
 known and short time. Example: 8 GPUs, 6 busy for 10 minutes more, a gang of 8 waits: a job of 5 minutes takes a free
 one, a job of an hour does not.
@@ -32,6 +34,15 @@ class Reservation:
     starts_at: float
     allocation: Allocation
     """GPUs, CPU and memory; nothing of the queue's quota."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Backfill:
+    """A start on GPUs that are reserved for another job."""
+
+    result: PlacementResult
+    ends_at: float
+    """By the job's own word."""
 
 
 class Reservations:
@@ -67,7 +78,7 @@ class Reservations:
             self._by_class[bucket[0]] = kept
         return kept
 
-    def backfill(self, job: Job, request: Request, current: Occupancy, now: float) -> PlacementResult | None:
+    def backfill(self, job: Job, request: Request, current: Occupancy, now: float) -> Backfill | None:
         """A place on reserved GPUs for a job that will have ended in time."""
         runtime_s = job.max_runtime_s or job.expected_runtime_s
         if runtime_s is None:
@@ -79,7 +90,8 @@ class Reservations:
         result = _find_on(usable, request, current)
         if result is None:
             self._tried.add(attempt)
-        return result
+            return None
+        return Backfill(result, now + runtime_s)
 
     def clear(self) -> None:
         self._by_class.clear()

@@ -196,6 +196,11 @@ def _eviction(victim: EvictionCandidate, job: Job) -> Evict:
     if victim.kind is EvictionKind.PREEMPTED:
         higher = f"priority {job.priority} above {victim.job.priority}"
         why = f"Makes room for {job.key}, which has {higher} in queue {job.queue}."
+    elif victim.kind is EvictionKind.OVERRAN:
+        why = (
+            f"Makes room for {job.key}: it started on GPUs that were kept for another job, because it was to have ended"
+            " by now (expectedRuntime, maxRuntime)."
+        )
     else:
         milli = format_gpus(victim.allocation.charge.milli)
         why = (

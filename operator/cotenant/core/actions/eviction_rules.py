@@ -22,6 +22,10 @@ class EvictionRules:
         least = max(self.policy.protected_runtime_s, queue.protected_runtime_s)
         return least > 0 and job.admitted_at is not None and self.now - job.admitted_at < least
 
+    def has_overrun(self, job: Job) -> bool:
+        """The job started on GPUs that were kept for another, and has not ended when it said that it would have."""
+        return job.backfilled_until is not None and job.backfilled_until <= self.now
+
     def with_allowed_priority(self, job: Job) -> Job:
         """The running job with the priority that counts: what its queue allows of what it asks."""
         allowed = allowed_priority(self.tree, job)
@@ -30,7 +34,10 @@ class EvictionRules:
     def lost_work(self, job: Job, milli: int) -> int:
         """Milli-GPU-seconds: what `milli` of the job has not saved, and one restart.
 
-        Example: 2 GPUs, checkpoint 300 s ago, restart 60 s → 720 GPU-seconds.
+        Example: 2 GPUs, checkpoint 300 s ago, restart 60 s → 720 GPU-seconds. Of a job that has overrun nothing counts,
+        so that it leaves before all others.
         """
+        if self.has_overrun(job):
+            return 0
         since = max(job.admitted_at or job.submitted_at, job.last_checkpoint_at or 0.0)
         return milli * (max(0, int(self.now - since)) + self.policy.restart_cost_s)

@@ -11,13 +11,17 @@ level; admissions into free GPUs come last in the walk and displace no job; Φ i
 arrivals and departures reclaims therefore end. Preemption raises the priorities that run in one queue, and never acts
 for a job outside its guarantee while a job inside its guarantee waits, so the two cannot feed each other.
 
+A third kind, *overran*: a job that was backfilled and is over its time leaves for any request of its own queue that is
+not of lower priority, and where it is not covered for any of another queue. Each such eviction ends one overrun, and no
+start begins one that is already over, so at any moment there are only finitely many.
+
 Surplus of an elastic job yields before any job is evicted: to any job of its own queue, and to other queues where it
 is borrowed. Cost of a victim: see `EvictionRules.lost_work`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from cotenant.core.actions.covered import CoveredJobs
 from cotenant.core.actions.eviction_rules import EvictionRules
@@ -85,29 +89,42 @@ class CandidateFinder:
         for job in map(self._rules.with_allowed_priority, self._running.in_queue(request.queue)):
             if job.resizing_from is None:
                 yield from self._surplus(job, EvictionKind.PREEMPTED)
-                if preempts and job.priority < request.job.priority and self._may_be_evicted(job):
+                if not preempts or not self._may_be_evicted(job):
+                    continue
+                if job.priority < request.job.priority:
                     yield self._minimum(job, EvictionKind.PREEMPTED)
+                elif job.priority == request.job.priority and self._rules.has_overrun(job):
+                    yield self._minimum(job, EvictionKind.OVERRAN)
 
     def _from_other_queue(self, request: Request, queue: int, levels: frozenset[int]) -> Iterator[EvictionCandidate]:
-        """Borrowed holdings of the queue: surplus for any request, whole jobs for requests inside their guarantee."""
+        """Borrowed holdings of the queue: surplus for any request, whole jobs for requests inside their guarantee; and
+        for any request jobs that have overrun."""
         fork = self._tree.below_common_ancestor(request.queue, queue)
         if fork is None:
             return
         own, other = fork
         reclaims = own in levels
-        elastic = self._running.elastic_in_queue(queue)
-        covered = self._covered.of(other) if reclaims or elastic else frozenset()
-        for job in self._running.in_queue(queue) if reclaims else elastic:
+        some = () if reclaims else self._in_question(queue)
+        covered = self._covered.of(other) if reclaims or some else frozenset()
+        for job in self._running.in_queue(queue) if reclaims else some:
             if job.resizing_from is not None:
                 continue
-            may_leave = reclaims and (job.key, False) not in covered
+            overran = self._rules.has_overrun(job)
+            may_leave = (reclaims or overran) and (job.key, False) not in covered
             if may_leave or (job.key, True) not in covered:
                 yield from self._surplus(job, EvictionKind.RECLAIMED)
             if may_leave and self._may_be_evicted(job):
-                yield self._minimum(job, EvictionKind.RECLAIMED)
+                yield self._minimum(job, EvictionKind.RECLAIMED if reclaims else EvictionKind.OVERRAN)
+
+    def _in_question(self, queue: int) -> Sequence[Job]:
+        """Jobs of a queue from which a request outside its guarantee may be given something."""
+        elastic = self._running.elastic_in_queue(queue)
+        known = {job.key for job in elastic}
+        late = self._running.backfilled_in_queue(queue)
+        return [*elastic, *(job for job in late if job.key not in known and self._rules.has_overrun(job))]
 
     def _may_be_evicted(self, job: Job) -> bool:
-        return job.preemptible and not self._rules.is_protected(job)
+        return job.preemptible and (self._rules.has_overrun(job) or not self._rules.is_protected(job))
 
     def _surplus(self, job: Job, kind: EvictionKind) -> Iterator[EvictionCandidate]:
         """Workers above the minimum, the last ranks first."""

@@ -55,10 +55,10 @@ class Cycle:
     def now(self) -> float:
         return self.snapshot.now
 
-    def admit(self, entry: Entry, result: PlacementResult) -> None:
+    def admit(self, entry: Entry, result: PlacementResult, backfilled_until: float | None = None) -> None:
         self.accounts.allocate(result.allocation)
         self.started.append((entry.job, result.allocation))
-        entry.admit(result.placement)
+        entry.admit(result.placement, backfilled_until)
 
     def nominate(self, entry: Entry, result: PlacementResult, reason: Refusal) -> None:
         self.accounts.nominate(result.allocation)

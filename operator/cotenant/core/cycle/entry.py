@@ -31,14 +31,16 @@ class Entry:
     outcome: EntryOutcome = EntryOutcome.UNDECIDED
     placement: Placement | None = None
     """Of its start, now or after evictions."""
+    backfilled_until: float | None = None
+    """Of a start on GPUs that are kept for another job."""
     reason: Refusal | None = None
     """For which it waits; equal requests share it."""
 
     def reject(self, reason: Refusal) -> None:
         self.outcome, self.reason = EntryOutcome.INADMISSIBLE, reason
 
-    def admit(self, placement: Placement) -> None:
-        self.outcome, self.placement = EntryOutcome.ADMITTED, placement
+    def admit(self, placement: Placement, backfilled_until: float | None = None) -> None:
+        self.outcome, self.placement, self.backfilled_until = EntryOutcome.ADMITTED, placement, backfilled_until
 
     def nominate(self, placement: Placement, reason: Refusal) -> None:
         self.outcome, self.placement, self.reason = EntryOutcome.NOMINATED, placement, reason

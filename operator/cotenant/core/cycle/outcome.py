@@ -53,7 +53,9 @@ class CycleOutcome:
             entry.job.key: place for entry in ordered if (place := entry.nominated_to) is not None
         }
         admissions = (
-            Admit(job=entry.job.key, placement=place) for entry in ordered if (place := entry.admitted_to) is not None
+            Admit(job=entry.job.key, placement=place, backfilled_until=entry.backfilled_until)
+            for entry in ordered
+            if (place := entry.admitted_to) is not None
         )
         return Plan(
             actions=(

@@ -10,7 +10,7 @@ from cotenant.core.quota.tree import QueueTree
 
 
 class RunningJobs:
-    __slots__ = ("_by_queue", "_elastic", "allocations", "by_key", "tree")
+    __slots__ = ("_backfilled", "_by_queue", "_elastic", "allocations", "by_key", "tree")
 
     def __init__(self, by_key: Mapping[JobKey, Job], allocations: Mapping[JobKey, Allocation], tree: QueueTree) -> None:
         self.by_key = by_key
@@ -19,6 +19,7 @@ class RunningJobs:
         self.tree = tree
         self._by_queue: dict[int, list[Job]] | None = None
         self._elastic: dict[int, list[Job]] = {}
+        self._backfilled: dict[int, list[Job]] = {}
 
     def in_queue(self, queue: int) -> Sequence[Job]:
         """Jobs of this very queue, without those whose eviction was under way before this cycle."""
@@ -29,6 +30,13 @@ class RunningJobs:
                 if index is not None and not job.evicting:
                     self._by_queue.setdefault(index, []).append(job)
         return self._by_queue.get(queue, ())
+
+    def backfilled_in_queue(self, queue: int) -> Sequence[Job]:
+        """Those of them that started on GPUs which were kept for another job."""
+        known = self._backfilled.get(queue)
+        if known is None:
+            known = self._backfilled[queue] = [job for job in self.in_queue(queue) if job.backfilled_until is not None]
+        return known
 
     def elastic_in_queue(self, queue: int) -> Sequence[Job]:
         """Those of them that run with more workers than their minimum."""

@@ -150,6 +150,8 @@ class Job:
     placement: Placement | None = None
     """Set: the job holds these GPUs (admitted, starting or running). Unset: it waits."""
     admitted_at: float | None = None
+    backfilled_until: float | None = None
+    """When it was to have ended, by its own word, where it started on GPUs that are kept for another job."""
     last_checkpoint_at: float | None = None
     preemptible: bool = True
     expected_runtime_s: int | None = None

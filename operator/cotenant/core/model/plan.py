@@ -71,6 +71,8 @@ class EvictionKind(StrEnum):
     """By priority, inside a queue."""
     RECLAIMED = "Reclaimed"
     """Between queues: what was lent is taken back."""
+    OVERRAN = "Overran"
+    """Started on GPUs that were kept for another job, and did not end when it was to have ended."""
     MOVED = "Moved"
     """Consolidation: evicted to resume elsewhere."""
     NODE_LOST = "NodeLost"
@@ -80,6 +82,8 @@ class EvictionKind(StrEnum):
 class Admit:
     job: JobKey
     placement: Placement
+    backfilled_until: float | None = None
+    """Set: these GPUs are kept for another job, and this one is to have ended by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -209,5 +209,8 @@ def _overlay(job: Job, assumed: _Assumption) -> Job:
     if isinstance(action, Evict):
         return replace(job, evicting=job.placement is not None)
     if isinstance(action, Admit):
-        return replace(job, placement=action.placement, admitted_at=assumed.since, evicting=False)
+        until = action.backfilled_until
+        return replace(
+            job, placement=action.placement, admitted_at=assumed.since, backfilled_until=until, evicting=False
+        )
     return replace(job, placement=action.placement, resizing_from=job.resizing_from or job.placement)
