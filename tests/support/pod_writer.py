@@ -48,6 +48,8 @@ class PodWriter:
     run_s: Callable[[dict[str, Any]], float]
     exit_code: Callable[[dict[str, Any]], int] = lambda pod: 0
     every_s: float = 0.2
+    patient: bool = False
+    """A pod that was asked to end runs on for as long as its grace period lets it."""
     _ends: dict[str, float] = field(default_factory=dict)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -108,6 +110,9 @@ class PodWriter:
         metadata, uid = pod["metadata"], pod["metadata"]["uid"]
         phase = pod["status"].get("phase")
         if "deletionTimestamp" in metadata:
+            ends_at = datetime.fromisoformat(metadata["deletionTimestamp"]).timestamp()
+            if self.patient and time.time() < ends_at:
+                return
             await self.kube.delete(PODS, metadata["name"], metadata["namespace"], uid=uid, grace_s=0)
         elif phase == "Pending":
             self._ends[uid] = time.monotonic() + self.run_s(pod)
