@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 CHART = Path(__file__).parents[2] / "charts" / "cotenant"
 NAMESPACE = "cotenant-system"
+EXEMPT_USER = "system:serviceaccount:backup:restorer"
+"""In the installation of the fixture `policies`: whom `admission.exemptUsers` names."""
 
 Objects = dict[tuple[str, str], dict[str, Any]]
 Render = Callable[..., Objects]
@@ -98,9 +100,12 @@ def install() -> type[Installed]:
 
 @pytest.fixture(scope="module")
 def policies(api_server: "Cluster") -> Iterator["Cluster"]:
-    """A cluster with the chart's policies in force; the operator and the agents are not needed for them."""
-    exempt = {"exemptUsers": ["system:serviceaccount:ops:submitter"]}
-    values = {"operator": {"replicas": 1}, "agent": {"simulate": True}, "admission": exempt}
+    """A cluster with the chart's policies in force. The operator does not run: they hold without it."""
+    values = {
+        "operator": {"replicas": 1, "nodeSelector": {"kubernetes.io/os": "none"}},
+        "agent": {"simulate": True},
+        "admission": {"exemptUsers": [EXEMPT_USER, "system:serviceaccount:ops:submitter"]},
+    }
     with Installed(api_server, values, wait=False):
         wait_until_in_force(api_server)
         yield api_server

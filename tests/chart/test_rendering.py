@@ -31,6 +31,10 @@ SET_BY_THE_CHART = {
 FIXED = {"identity", "lease_name", "port", "host", "metrics_port"}
 """Settings that the chart leaves at their defaults, because RBAC, probes, Services and the Lease rely on them."""
 
+MANAGED = ("bindings", "contracts", "evictions", "job-deletion", "managed-metadata", "managed-objects", "managed-pods")
+TENANT_POLICIES = {f"cotenant-{what}" for what in (*MANAGED, "job-users")} | {
+    f"cotenant-tenant-{what}" for what in ("disruption-budgets", "namespaces", "networks", "pods")
+}
 OPERATED = ("deletes", "events", "gpunodes", "jobs", "leases", "networkpolicies", "pods", "secrets", "services")
 OPERATOR_POLICIES = {"cotenant-reserved-secrets", *(f"cotenant-operator-{what}" for what in OPERATED)}
 
@@ -71,7 +75,14 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ServiceAccount", "cotenant-agent"),
         ("ServiceAccount", "cotenant-operator"),
         ("ValidatingAdmissionPolicy", "cotenant-agent-own-node"),
+        ("ValidatingAdmissionPolicy", "cotenant-bindings"),
+        ("ValidatingAdmissionPolicy", "cotenant-contracts"),
+        ("ValidatingAdmissionPolicy", "cotenant-evictions"),
+        ("ValidatingAdmissionPolicy", "cotenant-job-deletion"),
         ("ValidatingAdmissionPolicy", "cotenant-job-users"),
+        ("ValidatingAdmissionPolicy", "cotenant-managed-metadata"),
+        ("ValidatingAdmissionPolicy", "cotenant-managed-objects"),
+        ("ValidatingAdmissionPolicy", "cotenant-managed-pods"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-deletes"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-events"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-gpunodes"),
@@ -82,10 +93,19 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicy", "cotenant-operator-secrets"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-services"),
         ("ValidatingAdmissionPolicy", "cotenant-reserved-secrets"),
+        ("ValidatingAdmissionPolicy", "cotenant-tenant-disruption-budgets"),
         ("ValidatingAdmissionPolicy", "cotenant-tenant-namespaces"),
+        ("ValidatingAdmissionPolicy", "cotenant-tenant-networks"),
         ("ValidatingAdmissionPolicy", "cotenant-tenant-pods"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-agent-own-node"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-bindings"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-contracts"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-evictions"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-job-deletion"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-job-users"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-managed-metadata"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-managed-objects"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-managed-pods"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-deletes"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-events"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-gpunodes"),
@@ -96,7 +116,9 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-secrets"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-services"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-reserved-secrets"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-disruption-budgets"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-namespaces"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-networks"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-pods"),
     ]
 
@@ -112,7 +134,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ),
         pytest.param(
             {"admission": {"enabled": False}},
-            {"cotenant-job-users", "cotenant-tenant-namespaces", "cotenant-tenant-pods", *OPERATOR_POLICIES},
+            TENANT_POLICIES | OPERATOR_POLICIES,
             set(),
             id="no admission policies",
         ),
@@ -407,7 +429,22 @@ def test_names_and_ports_are_those_of_the_code(render: Render) -> None:
     assert objects["Lease", Settings().lease_name]["metadata"]["namespace"] == NAMESPACE
     own_node = objects["ValidatingAdmissionPolicy", "cotenant-agent-own-node"]["spec"]["matchConstraints"]
     assert own_node["resourceRules"][0]["apiGroups"] == [names.GROUP]
-    pods = json.dumps(objects["ValidatingAdmissionPolicy", "cotenant-tenant-pods"])
-    assert f"'{names.LABEL_MANAGED_BY}'" in pods
-    assert f"== '{names.MANAGED_BY}'" in pods
+    metadata = json.dumps(objects["ValidatingAdmissionPolicy", "cotenant-managed-metadata"])
+    assert f"'{names.LABEL_MANAGED_BY}'" in metadata
+    assert f"== '{names.MANAGED_BY}'" in metadata
+    selector = objects["ValidatingAdmissionPolicy", "cotenant-managed-pods"]["spec"]["matchConstraints"][
+        "objectSelector"
+    ]
+    assert selector == {"matchLabels": {names.LABEL_MANAGED_BY: names.MANAGED_BY}}
     assert names.ANNOTATION_PLACEMENT.startswith(f"{names.GROUP}/")
+    networks = json.dumps(objects["ValidatingAdmissionPolicy", "cotenant-tenant-networks"])
+    of_all_pods = (names.LABEL_JOB, names.LABEL_JOB_UID, names.LABEL_ATTEMPT, names.LABEL_NODE_RANK, names.LABEL_QUEUE)
+    assert ", ".join(f"'{label}'" for label in of_all_pods) in networks
+
+
+def test_evictions_and_deletes_are_held_to_the_operators_longest_grace(render: Render) -> None:
+    set_to_90 = {"operator": {"settings": {"max_grace_period_s": 90}}}
+    for values, bound in (({}, Settings().max_grace_period_s), (set_to_90, 90)):
+        objects = render(values)
+        for name in ("cotenant-evictions", "cotenant-job-deletion"):
+            assert f"variables.grace <= {bound} " in json.dumps(objects["ValidatingAdmissionPolicy", name])

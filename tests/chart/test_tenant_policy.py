@@ -218,12 +218,7 @@ DENIED_ON_CREATE = [
             "devices.crio.io",
             "io.kubernetes.cri-o.Devices",
             "nvidia.com/use-gputype",
-            "cotenant.dev/placement",
         )
-    ],
-    *[
-        pytest.param(with_metadata(labels={key: value}), f"the label {key} of a pod: it tells the operator", id=key)
-        for key, value in (("app.kubernetes.io/managed-by", "cotenant"), ("cotenant.dev/job-uid", "x"))
     ],
     pytest.param(with_spec(nodeName="gpu-1"), "spec.nodeName passes the scheduler by", id="a node by name"),
     pytest.param(with_spec(schedulerName="mine"), "spec.schedulerName may only be default-scheduler", id="a scheduler"),

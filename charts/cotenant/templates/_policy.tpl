@@ -2,3 +2,46 @@
 {{- define "cotenant.deniedEnv" -}}
 ^(NVIDIA_.*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_.*|CUDA_MPS_.*|CUDA_DISABLE_CONTROL|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES|HIP_VISIBLE_DEVICES)$|^(LD_PRELOAD|LD_AUDIT)$|^COTENANT_
 {{- end }}
+
+{{/* Users whom no policy for tenants judges, as a list in CEL: the operator, and those whom the administrator names. */}}
+{{- define "cotenant.exemptUsers" -}}
+{{ prepend .Values.admission.exemptUsers (include "cotenant.operatorUser" .) | toJson }}
+{{- end }}
+
+{{/* In CEL: whoever may delete Nodes is an administrator. It asks the authorizers, so groups of any identity provider count. */}}
+{{- define "cotenant.byAdministrator" -}}
+authorizer.group('').resource('nodes').check('delete').allowed()
+{{- end }}
+
+{{/* In CEL: the garbage collector, also where all controllers share one account. */}}
+{{- define "cotenant.byGarbageCollector" -}}
+request.userInfo.username in ['system:serviceaccount:kube-system:generic-garbage-collector', 'system:kube-controller-manager']
+{{- end }}
+
+{{/* In CEL: a label key that only the operator uses, given the key as k and the labels as the template's argument. */}}
+{{- define "cotenant.ownLabel" -}}
+(k.startsWith('cotenant.dev/') || (k == 'app.kubernetes.io/managed-by' && {{ . }}[k] == 'cotenant'))
+{{- end }}
+
+{{/* Longest grace of a deletion that somebody who is not an administrator may ask for, in seconds. */}}
+{{- define "cotenant.maxGraceSeconds" -}}
+{{ .Values.operator.settings.max_grace_period_s | default 600 | int64 }}
+{{- end }}
+
+{{/* Variables that say whether a selector of labels, given as CEL, selects no pod of any job: one requirement fails for all of
+them, because it asks for a label that they do not have, or that one of theirs be not there. */}}
+{{- define "cotenant.leavesJobsOut" -}}
+- name: labels
+  expression: {{ . }}.?matchLabels.orValue({})
+- name: leavesJobsOut
+  expression: >-
+    variables.labels.exists(k, !k.startsWith('cotenant.dev/')
+      && (k != 'app.kubernetes.io/managed-by' || variables.labels[k] != 'cotenant'))
+    || {{ . }}.?matchExpressions.orValue([]).exists(e,
+      e.key == 'app.kubernetes.io/managed-by'
+      ? (e.operator == 'DoesNotExist' || (e.operator == 'In' && !('cotenant' in e.values))
+         || (e.operator == 'NotIn' && 'cotenant' in e.values))
+      : e.operator == 'DoesNotExist'
+      ? e.key in ['cotenant.dev/job', 'cotenant.dev/job-uid', 'cotenant.dev/attempt', 'cotenant.dev/node-rank', 'cotenant.dev/queue']
+      : (e.operator in ['In', 'Exists'] && !e.key.startsWith('cotenant.dev/')))
+{{- end }}

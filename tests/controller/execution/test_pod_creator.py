@@ -12,7 +12,7 @@ import pytest
 
 from cotenant import names
 from cotenant.api.resources.runtime import Strategy
-from cotenant.controller.client.kube import PODS, SECRETS, Outcome, Reply, Resource, UnreachableError
+from cotenant.controller.client.kube import NETWORK_POLICIES, PODS, SECRETS, Outcome, Reply, Resource, UnreachableError
 from cotenant.controller.execution.pod_creator import Creation
 from cotenant.controller.informers.job_memory import ObjectCreation
 from cotenant.controller.informers.job_record import JobRecord
@@ -183,6 +183,28 @@ async def test_a_pod_of_another_owner_ends_the_attempt() -> None:
         Creation.REJECTED,
         ObjectCreation(1, side_objects_made=True, rejection=message),
     )
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "mine"}]},
+        {"labels": {}},
+        {"labels": {names.LABEL_MANAGED_BY: "Helm"}},
+    ],
+    ids=["as the uid of another kind", "without the label", "with another label"],
+)
+async def test_a_network_policy_that_only_knows_the_jobs_uid_is_not_the_operators(forged: dict[str, Any]) -> None:
+    replica, record = await committed(workers=1)
+    await create(replica, record)
+    made = replica.kube.stored(NETWORK_POLICIES, "train", "red")
+    assert made is not None
+    made["metadata"] |= forged
+    for owner in made["metadata"]["ownerReferences"]:
+        owner["uid"] = record.uid
+    again = Replica(replica.kube)
+    message = "networkpolicies/train exists and does not belong to this job; remove it, or give the job another name"
+    assert await create(again, record) == (Creation.REJECTED, ObjectCreation(1, rejection=message))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cotenant import names
 from cotenant.controller.client.kube import (
     PODS,
     SECRETS,
@@ -113,17 +114,27 @@ class PodCreator:
             identity = identity_of(found.document)  # its spec says whose it is; owners can be edited
             ours = identity is not None and identity.job.uid == wanted["uid"]
         else:
-            ours = any(owner["uid"] == wanted["uid"] for owner in owners)
+            ours = _made_by_the_operator(found.document["metadata"], wanted)
         if ours and resource is PODS:
             self.cache.put(PODS, found.document)
         if ours:
             return Creation.CREATED
         what = f"{resource.plural}/{metadata['name']}"
-        if any(owner["kind"] == wanted["kind"] for owner in owners):
+        if any(owner["kind"] == wanted["kind"] and owner["uid"] != wanted["uid"] for owner in owners):
             creation.delay = f"{what} of an earlier job of this name is still being removed"
             return Creation.RETRY
         creation.rejection = f"{what} exists and does not belong to this job; remove it, or give the job another name"
         return Creation.REJECTED
+
+
+def _made_by_the_operator(metadata: Document, owner: Document) -> bool:
+    """Whether it is owned by the job and carries the label that only the operator may give.
+
+    A uid alone is not enough: whoever reads the job's can name it as that of another kind of owner.
+    """
+    owners, labels = metadata.get("ownerReferences") or [], metadata.get("labels") or {}
+    by_the_job = any(all(each.get(key) == owner[key] for key in ("apiVersion", "kind", "uid")) for each in owners)
+    return by_the_job and labels.get(names.LABEL_MANAGED_BY) == names.MANAGED_BY
 
 
 def _note_failure(resource: Resource, document: Document, reply: Reply, creation: ObjectCreation) -> Creation:
