@@ -1,4 +1,4 @@
-"""What a tenant with the ordinary ClusterRole `edit` tries while a job runs, and a colleague without the tenant label.
+"""What a tenant with the ordinary ClusterRole "edit" tries while a job runs, and a colleague without the tenant label.
 
 Inputs: the commands as they would be typed. After all of them the job runs on as if nothing had happened, no GPU is
 held twice, and the other tenant's job has its result.

@@ -1,6 +1,6 @@
 """A job as the operator makes it, on the real API server with the chart's policies, and people who meet it.
 
-`mallory` has the ordinary ClusterRole `edit` in the job's namespace and in one without the tenant label; the operator
+`mallory` has the ordinary ClusterRole "edit" in the job's namespace and in one without the tenant label; the operator
 does not run. What stands there was made by an account that `admission.exemptUsers` names.
 """
 
@@ -98,7 +98,7 @@ def account(policies: Cluster) -> Callable[..., Account]:
 
 @pytest.fixture(scope="module")
 def tenant(stage: Cluster, account: Callable[..., Account]) -> Account:
-    """Whoever may `edit` the namespace of the job."""
+    """Whoever may edit the namespace of the job."""
     return account("mallory")
 
 

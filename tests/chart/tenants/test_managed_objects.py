@@ -157,7 +157,7 @@ def secret_of(account: Account) -> str:
 
 @pytest.fixture
 def debuggers(stage: Cluster, account: Callable[..., Account]) -> list[Account]:
-    """`edit` has neither of these rights in the versions so far: who was given them, and an administrator."""
+    """The ClusterRole has neither of these rights in the versions so far: who was given them, and an administrator."""
     grant(stage, "debugger", "patch", "pods/ephemeralcontainers", "pods/resize")
     return [account("debugger"), account("root", "system:masters")]
 
