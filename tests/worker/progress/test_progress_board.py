@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cotenant.contract import Progress
 from cotenant_worker.progress.progress_board import ProgressBoard, mean
 from cotenant_worker.supervision.rank_reports import (
     CheckpointSaved,
@@ -19,6 +20,7 @@ from cotenant_worker.supervision.rank_reports import (
     StepReport,
     VisibleGpus,
 )
+from tests.support.well_formed import well_formed
 
 
 def report(board: ProgressBoard, rank: int, step: int, at: float, **metrics: float) -> None:
@@ -189,3 +191,11 @@ def test_what_a_program_reports_without_end_is_bounded() -> None:
 )
 def test_a_mean_is_a_number_or_none(values: list[float], expected: float) -> None:
     assert mean(values) == pytest.approx(expected, nan_ok=True, abs=0)
+
+
+def test_amounts_of_a_thousand_digits_leave_the_rest_of_the_answer_readable() -> None:
+    board = ProgressBoard(state="training")
+    board.record(MemoryPeak(0, 10**1000), 1.0)
+    board.record(CheckpointSaved(0, 10**1000), 1.0)
+    found = well_formed(Progress.from_json(board.progress().to_json()))
+    assert (found.state, found.last_checkpoint_step) == ("training", 2**53 - 1)

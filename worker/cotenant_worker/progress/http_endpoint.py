@@ -71,7 +71,7 @@ def metrics_page(board: ProgressBoard, labels: dict[str, str]) -> str:
         rows = [(f'rank="{rank}"', float(peak)) for rank, peak in sorted(progress.memory_peak_mib.items())]
         metric("gpu_memory_peak_mib", "Most GPU memory that a rank's allocator held.", rows)
     if board.checks:
-        rate = max(size / ms * 1e3 for ms, size, _ in board.checks.values())
+        rate = max(size / ms * 1e3 if ms > 0 else 0.0 for ms, size, _ in board.checks.values())
         metric("preflight_allreduce_bytes_per_second", "Of the check before step 0.", [("", rate)])
         speeds = [(f'rank="{rank}"', ms) for rank, (_, _, ms) in sorted(board.checks.items())]
         metric("preflight_own_milliseconds", "A rank's own work in that check.", speeds)

@@ -85,7 +85,7 @@ class ProgressBoard:
                 view.results = self._keep(view.results, values)
             case CheckpointSaved(_, step):
                 self.state = "training" if self.state == "saving" else self.state
-                self.saved_step = max(step, self.saved_step or 0)
+                self.saved_step = max(_whole(step), self.saved_step or 0)
                 self.saved_at = now
             case PreflightTimes(_, all_reduce_ms, all_reduce_bytes, own_ms, device):
                 self.checks[rank] = (all_reduce_ms, all_reduce_bytes, own_ms)
@@ -99,7 +99,7 @@ class ProgressBoard:
                 self.grants[rank] = rank if grant is None else grant
                 self.observed[self.grants[rank]] = list(uuids)
             case MemoryPeak(_, peak_mib):
-                self.memory_peak[str(rank)] = max(peak_mib, self.memory_peak.get(str(rank), 0))
+                self.memory_peak[str(rank)] = max(_whole(peak_mib), self.memory_peak.get(str(rank), 0))
             case ProgressWarning(key, text):
                 self.warn(key, text)
 
@@ -110,8 +110,8 @@ class ProgressBoard:
             view.own_steps = True
             if report.rank == 0:
                 self._window.clear()
-        view.step = min(max(0, report.step), INTEGER_MAX)
-        view.of = min(max(0, report.of), INTEGER_MAX) or view.of
+        view.step = _whole(report.step)
+        view.of = _whole(report.of) or view.of
         if report.metrics:
             numbers, notes = plain_numbers(report.metrics, "metrics")
             view.metrics = dict(list({**view.metrics, **numbers}.items())[:COUNT_MAX])
@@ -235,6 +235,11 @@ class ProgressBoard:
             checked_on=self.checked_on,
             updated_at=self.updated_at,
         )
+
+
+def _whole(number: int) -> int:
+    """As every reader of JSON can hold it: a step of a thousand digits would make all of the answer unreadable."""
+    return min(max(0, number), INTEGER_MAX)
 
 
 def mean(values: list[float]) -> float:
