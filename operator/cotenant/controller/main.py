@@ -106,6 +106,7 @@ class Operator:
             pod_deleter=PodDeleter(kube=kube, cache=cache),
             event_recorder=self.event_recorder,
             metrics=self.metrics,
+            clock=self.clock,
         )
         return SchedulingLoop(
             cache=cache,

@@ -26,6 +26,7 @@ from cotenant.controller.client.rest import PAGE, RestKube, RetryPolicy, priorit
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
+CONTROLLER_REVISIONS = Resource("apps", "v1", "controllerrevisions")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 HASTY = RetryPolicy(attempts=2, call_timeout_s=2.0, first_backoff_s=0.01)
 
@@ -135,3 +136,24 @@ async def test_a_server_that_does_not_answer_is_an_error_that_says_which_call(ap
 def test_commits_go_before_pods_and_pods_before_events() -> None:
     calls = [("POST", EVENTS), ("GET", SECRETS), ("POST", SECRETS), ("DELETE", SECRETS), ("PATCH", SECRETS)]
     assert [priority_of(method, resource.path("red")) for method, resource in calls] == [2, 1, 1, 0, 0]
+
+
+@pytest.mark.cluster
+async def test_an_object_that_etcd_does_not_take_is_refused_at_the_first_try(api_server: Cluster) -> None:
+    codes: list[int] = []
+    async with client(api_server, on_call=lambda verb, path, code: codes.append(code)) as kube:
+        replies = []
+        for mib in (1.6, 2.5, 4.0):  # beyond what etcd takes, what may be sent to it, and what the API server reads
+            revision: dict[str, Any] = {
+                "apiVersion": "apps/v1",
+                "kind": "ControllerRevision",
+                "metadata": {"name": "large"},
+            }
+            revision |= {"revision": 1, "data": {"text": "x" * int(mib * 2**20)}}
+            replies.append(await kube.create(CONTROLLER_REVISIONS, revision, "default"))
+    assert (codes, [reply.outcome for reply in replies]) == ([500, 500, 413], [Outcome.REFUSED] * 3)
+    assert [reply.message.partition(":")[0] for reply in replies] == [
+        "etcdserver",
+        "rpc error",
+        "Request entity too large",
+    ]

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from cotenant import names
+from cotenant.api.conversion.to_core import to_queue
+from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus
 from cotenant.controller.client.kube import GPU_NODES, NODES, PODS, PRIORITY_CLASSES, QUEUES, TRAINING_JOBS
+from cotenant.controller.cluster import cluster_view, core_jobs
 from cotenant.core.model.lifecycle import Phase
-from cotenant.core.model.objects import Job, NodePlacement
+from cotenant.core.model.objects import Job, NodePlacement, TenantQueue
 from tests.controller.builders import (
     T0,
     UID,
@@ -338,3 +341,36 @@ def test_a_pod_that_has_ended_in_its_last_state_is_free_at_once() -> None:
     cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
     cluster.cache.put(PODS, pod_document(0, version=99, status=terminated(0)), deleted=True)
     assert held_gpus(cluster) == {}
+
+
+def test_a_queue_that_breaks_its_conversion_grants_nothing_and_the_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = new_cluster()
+
+    def convert(queue: Queue, **words: Any) -> TenantQueue:
+        if queue.metadata.name == "broken":
+            raise ZeroDivisionError
+        return to_queue(queue, **words)
+
+    monkeypatch.setattr(cluster_view, "to_queue", convert)
+    for name in ("broken", "red"):
+        document = {"apiVersion": names.API_VERSION, "kind": "Queue", "spec": {"namespaces": ["red"]}}
+        cluster.cache.put(QUEUES, document | {"metadata": {"name": name, "uid": name, "resourceVersion": "1"}})
+    cluster.sync(T0)
+    found = [queue.name for queue in cluster.snapshot(T0).queues]
+    assert (found, list(cluster.cache.unreadable)) == (["red"], [("queues", "broken")])
+
+
+def test_a_job_that_breaks_its_conversion_is_named_and_what_it_holds_still_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = new_cluster()
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 2)))
+
+    def fail(*_: Any, **__: Any) -> Job:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(core_jobs, "to_job", fail)
+    synced = cluster.sync(T0)
+    assert {job.key: type(error) for job, error in synced.failures.items()} == {"red/train": ZeroDivisionError}
+    (job,) = cluster.snapshot(T0).jobs
+    assert (job.queue, job.preemptible, job.placement and job.placement.workers) == ("red", False, 2)

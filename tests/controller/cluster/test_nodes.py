@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from cotenant import names
+from cotenant.api.conversion.nodes import NodeFacts, to_node
+from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.trainingjob_status import Isolation
 from cotenant.controller.client.kube import GPU_NODES, NODES
+from cotenant.controller.cluster import nodes
 from cotenant.controller.cluster.missing_gpus import KEPT_S
 from cotenant.controller.manifests.gpu_isolation import NodeIsolation
-from cotenant.core.model.objects import NodePlacement, Placement, RankPlacement
+from cotenant.core.model.objects import Node, NodePlacement, Placement, RankPlacement
 from tests.controller.builders import T0, new_cluster
 
 Gpus = dict[str, tuple[bool, float | None]]
@@ -150,3 +155,30 @@ def test_a_node_without_an_agent_is_taken_for_one_with_real_gpus() -> None:
     nodes = running().observed.view.nodes
     assert nodes.isolation_of("elsewhere") == NodeIsolation(simulated=False, best=Isolation.COOPERATIVE)
     assert nodes.isolation_of("n1").simulated
+
+
+def test_a_node_that_breaks_its_conversion_takes_nothing_new_and_the_others_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster()
+    for name in ("n1", "n2"):
+        cluster.node(name)
+        cluster.agent(name, f"GPU-{name}")
+    cluster.gpus(T0)
+    real = to_node
+
+    def convert(agent: GPUNode, facts: NodeFacts, **words: Any) -> Node:
+        if facts.name != "n2":
+            raise OverflowError("a heartbeat beyond all time")
+        return real(agent, facts, **words)
+
+    monkeypatch.setattr(nodes, "to_node", convert)
+    for name in ("n1", "n2", "n3"):
+        cluster.node(name)
+        cluster.agent(name, f"GPU-{name}")
+    cluster.observed.sync(T0)
+    ready = {node.name: node.ready for node in cluster.observed.snapshot(T0).nodes}
+    assert (ready, sorted(cluster.observed.cache.unreadable)) == (
+        {"n1": False, "n2": True},
+        [("gpunodes", "n1"), ("gpunodes", "n3")],
+    )

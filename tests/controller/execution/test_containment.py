@@ -152,11 +152,12 @@ async def test_the_pauses_between_two_tries_grow(monkeypatch: pytest.MonkeyPatch
     assert (counts[0] <= 12, counts[1:]) == (True, [1, 1, 1])
 
 
-async def test_a_job_that_is_edited_is_tried_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("pause", [130.0, 600.0], ids=["right after a failure", "long after"])
+async def test_a_job_that_is_edited_is_tried_within_seconds(monkeypatch: pytest.MonkeyPatch, pause: float) -> None:
     replica = Replica()
     defect = Defect(monkeypatch, scheduling_loop, "reconcile")
     document = submit(replica.kube, "bad", workers=1)
-    await run(replica, 600.0)
+    await run(replica, pause)
     defect.mended = True
     stored = replica.kube.stored(TRAINING_JOBS, "bad", "red")
     assert stored is not None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from cotenant.controller.client.fence import Fence
-from cotenant.controller.client.kube import EVENTS, Document
+from cotenant.controller.client.kube import EVENTS, Document, Reply, Resource
 from cotenant.controller.execution.event_recorder import EventRecorder
 from cotenant.controller.informers.job_record import read_job
 from cotenant.controller.lifecycle.observation import EventToRecord
@@ -89,3 +90,15 @@ async def test_a_message_is_cut_where_the_api_server_takes_no_more() -> None:
     messages = ["m" * 1_024, "m" * 1_025]
     made, _ = await written(FakeKube(), *(EventToRecord(reason="R", message=one) for one in messages), seconds=1.0)
     assert sorted(one["note"] for one in made) == sorted(["m" * 1_024, "m" * 1_023 + "…"])
+
+
+async def test_an_event_that_cannot_be_written_at_all_is_dropped_and_the_next_one_is_not() -> None:
+    class Choosy(FakeKube):
+        async def create(self, resource: Resource, body: Mapping[str, Any], namespace: str = "") -> Reply:
+            body["note"].encode()  # as it is sent
+            return await super().create(resource, body, namespace)
+
+    made, dropped = await written(
+        Choosy(), EventToRecord(reason="Odd", message="\ud800"), event("Admitted"), seconds=1.0
+    )
+    assert ([one["reason"] for one in made], dropped) == (["Admitted"], 1)

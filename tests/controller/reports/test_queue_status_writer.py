@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from cotenant.api.resources.queues import Queue, QueueStatus
 from cotenant.controller.client.kube import QUEUES
-from cotenant.controller.reports.queue_status import worth_a_write
+from cotenant.controller.reports import queue_status_writer
+from cotenant.controller.reports.queue_status import status_of, worth_a_write
 from tests.controller.execution.replica import SETTINGS, Replica, simulate_time, submit, writes
 from tests.support.api_faults import Fault
 
@@ -81,3 +83,25 @@ async def test_a_replica_that_leads_no_more_neither_writes_nor_counts(monkeypatc
     await write(replica, rounds=3)
     sample = replica.operator.metrics.registry.get_sample_value
     assert (used(replica), writes(replica.kube), sample("cotenant_leader")) == (None, [], 0.0)
+
+
+@pytest.mark.looptime
+async def test_a_queue_whose_status_cannot_be_made_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulate_time(monkeypatch)
+    replica = await planned()
+    blue = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "blue"}, "spec": {}}
+    replica.kube.put(QUEUES, blue)
+    await replica.run(0.5)
+    real = status_of
+
+    def fail_for_blue(queue: Queue, *rest: Any) -> QueueStatus:
+        if queue.metadata.name == "blue":
+            raise ZeroDivisionError
+        return real(queue, *rest)
+
+    monkeypatch.setattr(queue_status_writer, "status_of", fail_for_blue)
+    await write(replica)
+    contained = replica.operator.metrics.registry.get_sample_value(
+        "cotenant_failures_contained_total", {"stage": queue_status_writer.STAGE}
+    )
+    assert (used(replica), contained) == ("3", 1.0)

@@ -144,7 +144,7 @@ class RestKube:
                 await self._reopen(session)
                 last = "401 Unauthorized"
                 continue
-            if code == 429 or code >= 500:
+            if code == 429 or (code >= 500 and not is_final(raw)):
                 last = f"{code} {_reply(code, raw).message}".rstrip()
                 await asyncio.sleep(self._backoff_s(attempt, headers.get("Retry-After")))
                 continue
@@ -204,6 +204,12 @@ def priority_of(method: str, path: str) -> int:
     if method in {"PATCH", "DELETE"}:
         return 0
     return 2 if method == "POST" and path.endswith("/events") else 1
+
+
+def is_final(raw: bytes) -> bool:
+    """An error of the server that no repetition changes: the object would be larger than etcd takes, or than may be
+    sent to it, of which the API server says 500."""
+    return any(text in raw for text in (b"etcdserver: request is too large", b"trying to send message larger than max"))
 
 
 def _reply(code: int, raw: bytes) -> Reply:

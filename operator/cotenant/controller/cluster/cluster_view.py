@@ -94,7 +94,10 @@ class ClusterView:
         for key in {job.key for job in changes.jobs} | self._keys_with_exclusions():
             changed |= self._sync_job(key, now, failures)
         for job in changes.jobs:
-            changed |= self._sync_orphaned(job)
+            try:
+                changed |= self._sync_orphaned(job)
+            except Exception as error:  # what was counted of its pods stays
+                failures[job] = error
         return Synced(frozenset(changes.jobs), changed, failures)
 
     def jobs_alone(self, now: float) -> Snapshot:

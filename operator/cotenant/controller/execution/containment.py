@@ -98,7 +98,7 @@ class Containment:
         quarantine = self.memories[record.id].quarantine
         if quarantine is None or quarantine.lifted:
             return None
-        return quarantine.retry_at if quarantine.tried_at is None else quarantine.worked_at
+        return quarantine.next_try(record.generation) if quarantine.tried_at is None else quarantine.worked_at
 
     def _give_back(self, record: JobRecord, quarantine: Quarantine) -> None:
         """A placement of which nothing runs any more, and that failed again after a pause, counts no more."""

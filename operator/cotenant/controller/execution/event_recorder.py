@@ -15,6 +15,7 @@ from cotenant import names
 from cotenant.controller.client.kube import EVENTS, Document, FencedError, Kube, UnreachableError
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.lifecycle.observation import EventToRecord
+from cotenant.controller.telemetry.logs import error_text
 from cotenant.controller.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,9 @@ class EventRecorder:
             except UnreachableError as error:
                 self._metrics.events_dropped.inc()
                 log.warning("an Event was not written: %s", error)
+            except Exception as error:  # it is a message about one job, and no other's is lost by it
+                self._metrics.events_dropped.inc()
+                log.error("an Event cannot be written: %s", error_text(error))
             await asyncio.sleep(max(0.0, self._pause - (time.monotonic() - started)))
 
 

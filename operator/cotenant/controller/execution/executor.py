@@ -10,13 +10,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.api.scalars.quantities import show_duration
 from cotenant.controller.client.kube import (
     TRAINING_JOBS,
     FencedError,
@@ -28,6 +25,7 @@ from cotenant.controller.client.kube import (
 )
 from cotenant.controller.client.merge_patch import merge_patch
 from cotenant.controller.cluster.cluster_view import ClusterView
+from cotenant.controller.execution.admission_message import admission_message
 from cotenant.controller.execution.event_recorder import EventRecorder
 from cotenant.controller.execution.pod_creator import Creation, PodCreator
 from cotenant.controller.execution.pod_deleter import PodDeleter
@@ -37,11 +35,8 @@ from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.quarantine import Quarantine, with_condition
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.observation import EventToRecord, ReconcileResult
-from cotenant.controller.lifecycle.pod_deletion import effective_grace_s
-from cotenant.controller.reports.slow_gpus import slow_gpu_notice
 from cotenant.controller.telemetry.logs import shorten
 from cotenant.controller.telemetry.metrics import Metrics
-from cotenant.core.model.formatting import counted
 from cotenant.core.model.lifecycle import LifecycleEvent
 from cotenant.core.model.plan import Action, Admit, Evict, Resize, Verdict
 
@@ -71,13 +66,15 @@ class Executor:
     pod_deleter: PodDeleter
     event_recorder: EventRecorder
     metrics: Metrics
+    clock: Callable[[], float] = time.time
+    """Unix seconds."""
 
     async def apply(self, record: JobRecord, result: ReconcileResult) -> ExecutionResult:
         """Write the status, then record the Event, then delete or make pods."""
         if result.status is not None:
             try:
                 if await self._write(record, result.status) is None:
-                    return _retry()
+                    return self._retry()
             except RefusedError:
                 await self.pod_deleter.carry_out(result)  # what has to end, ends without it
                 raise
@@ -93,9 +90,9 @@ class Executor:
 
     async def admit(self, record: JobRecord, action: Admit) -> ExecutionResult:
         """Commit the placement; only then make the pods."""
-        now = time.time()
+        now = self.clock()
         # 1. The status that hands the GPUs out.
-        message = _admission_message(action, self.cache.nodes.gpu_nodes) + self._cut_grace(record)
+        message = admission_message(record, action, self.cache.nodes.gpu_nodes, self.pod_creator.settings)
         isolation = self.cluster.nodes.isolation_level(action.placement)
         status = status_transitions.admitted(
             record.observed_status, action.placement, isolation, message, now,
@@ -104,22 +101,13 @@ class Executor:
         # 2. The commit: one write, which fails if the document is not the one that was decided on.
         committed = await self._commit(record, action, status)
         if committed is None:
-            return _retry()
+            return self._retry()
         self.event_recorder.record(record, EventToRecord(reason="Admitted", message=message))
         if record.job is not None and record.job.metadata.creation_timestamp is not None:
             waited_s = now - record.job.metadata.creation_timestamp.timestamp()
             self.metrics.waited.labels(record.job.spec.queue).observe(max(0.0, waited_s))
         # 3. The pods.
         return await self._create_pods(committed)
-
-    def _cut_grace(self, record: JobRecord) -> str:
-        """Notice that the job has less time to leave than it asked for; empty where it has all of it."""
-        asked = record.job.spec.grace_period if record.job else 0
-        effective = effective_grace_s(asked, self.pod_creator.settings)
-        if effective == asked:
-            return ""
-        cut = f"its gracePeriod of {show_duration(asked)} is cut to {show_duration(effective)}"
-        return f"; {cut}, the most in this cluster"
 
     async def evict(self, record: JobRecord, action: Evict) -> ExecutionResult:
         """Write the eviction down, then end the pods."""
@@ -130,7 +118,7 @@ class Executor:
                 LifecycleEvent.EVICTED,
                 kind=kind,
                 message=message,
-                now=time.time(),
+                now=self.clock(),
                 in_favour_of=action.in_favour_of,
             )
             return await self._commit_departure(record, action, status, EventToRecord(reason=kind, message=message))
@@ -148,7 +136,7 @@ class Executor:
 
     async def report_quarantine(self, record: JobRecord, quarantine: Quarantine) -> ExecutionResult:
         """Show in the status that the job is left alone, or no longer; where that is refused, in an Event alone."""
-        status = with_condition(record.status, quarantine, time.time())
+        status = with_condition(record.status, quarantine, self.clock())
         with contextlib.suppress(RefusedError):
             await self._write(record, status)
         if quarantine.lifted:
@@ -166,7 +154,7 @@ class Executor:
             isolation=self.cluster.nodes.isolation_level(action.placement),
             message=action.message,
             milli=self.cluster.nodes.held_milli(record.placement) if record.placement else 0,
-            now=time.time(),
+            now=self.clock(),
             servers=record.servers,
         )
         event = EventToRecord(reason="Resized", message=action.message)
@@ -175,7 +163,7 @@ class Executor:
     async def report_pending(self, record: JobRecord, verdict: Verdict) -> ExecutionResult:
         """Write why a job waits."""
         pending, reason = record.status.pending, verdict.reason
-        status = status_transitions.waiting(record.observed_status, verdict, time.time())
+        status = status_transitions.waiting(record.observed_status, verdict, self.clock())
         if await self._write(record, status) and (pending is None or pending.reason != reason.value):
             event = EventToRecord(reason=reason.value, message=verdict.message, warning=reason.needs_change)
             self.event_recorder.record(record, event)
@@ -201,7 +189,7 @@ class Executor:
         self, record: JobRecord, action: Evict | Resize, status: TrainingJobStatus, event: EventToRecord
     ) -> ExecutionResult:
         if await self._commit(record, action, status) is None:
-            return _retry()
+            return self._retry()
         self.event_recorder.record(record, event)
         return await self.end_pods(record)
 
@@ -256,29 +244,17 @@ class Executor:
         """Delete, and record what was asked for again; the pause after a refusal, None where there was none."""
         if refusal := await deletions:
             self.event_recorder.record(job, EventToRecord(reason="DeletionRefused", message=refusal, warning=True))
-            return ExecutionResult(time.time() + REFUSED_PAUSE_S)
+            return ExecutionResult(self.clock() + REFUSED_PAUSE_S)
         for again in result.forced_deletions:
             self.event_recorder.record(job, again.event)
         return None
 
+    def _retry(self) -> ExecutionResult:
+        return ExecutionResult(self.clock() + RETRY_S)
+
     async def _create_pods(self, record: JobRecord) -> ExecutionResult:
         """A placement that cannot be carried out is left to the next reconcile, which gives it up."""
-        if self.cache.job(record.id) is None or self.cluster.placements.error(record, time.time()) is not None:
+        if self.cache.job(record.id) is None or self.cluster.placements.error(record, self.clock()) is not None:
             return ExecutionResult()
         created = await self.pod_creator.create(record)
-        return _retry() if created is Creation.RETRY else ExecutionResult()
-
-
-def _retry() -> ExecutionResult:
-    return ExecutionResult(time.time() + RETRY_S)
-
-
-def _admission_message(action: Admit, gpu_nodes: Mapping[str, GPUNode]) -> str:
-    placement = action.placement
-    workers, nodes = placement.workers, [node.node for node in placement.nodes]
-    where = ", ".join(nodes) if len(nodes) <= 4 else f"{', '.join(nodes[:3])} and {len(nodes) - 3} more nodes"
-    kept = ""
-    if action.backfilled_until is not None:
-        until = datetime.fromtimestamp(action.backfilled_until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        kept = f"; its GPUs are kept for another job: if it has not ended by {until}, as it said, it may have to leave"
-    return f"admitted: {counted(workers, 'worker')} on {where}{slow_gpu_notice(placement, gpu_nodes)}{kept}"
+        return self._retry() if created is Creation.RETRY else ExecutionResult()

@@ -12,8 +12,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
 from cotenant.controller.client.kube import UnreachableError
@@ -23,19 +22,18 @@ from cotenant.controller.execution.culprit_search import CulpritSearch
 from cotenant.controller.execution.executor import Executor
 from cotenant.controller.execution.job_writes import JobWrites
 from cotenant.controller.execution.observer import Observer
+from cotenant.controller.execution.plan_executor import PlanExecutor
 from cotenant.controller.execution.verdict_throttle import VerdictThrottle
 from cotenant.controller.execution.work_queue import WorkQueue
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
-from cotenant.controller.informers.job_record import JobId, JobRecord
+from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.quarantine import Stage
 from cotenant.controller.lifecycle.observation import ReconcileResult
 from cotenant.controller.lifecycle.reconcile import reconcile, reconcile_orphans
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.metrics import Metrics
-from cotenant.core.model.lifecycle import HOLDING, Phase
-from cotenant.core.model.objects import JobKey
-from cotenant.core.model.plan import Action, Admit, Evict, Plan, Verdict
+from cotenant.core.model.plan import Admit, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -68,6 +66,7 @@ class SchedulingLoop:
     """Monotonic time of the last sign of life; liveness looks at it."""
     _queue: WorkQueue[JobId] = field(default_factory=WorkQueue)
     _writes: JobWrites = field(init=False)
+    _plan_executor: PlanExecutor = field(init=False)
     _restored: bool = False
     _plan_due: bool = True
     """Something that decisions depend on has changed since the last plan."""
@@ -77,6 +76,10 @@ class SchedulingLoop:
         self._writes = JobWrites(
             queue=self._queue, memories=self.memories, containment=self.containment, is_leader=self.is_leader,
             clock=self.clock, on_end=self.wake_up.set,
+        )  # fmt: skip
+        self._plan_executor = PlanExecutor(
+            cache=self.cache, cluster=self.cluster, memories=self.memories, executor=self.executor,
+            writes=self._writes, verdict_throttle=self.verdict_throttle,
         )  # fmt: skip
 
     async def run(self) -> None:
@@ -200,19 +203,8 @@ class SchedulingLoop:
         self.metrics.decisions.observe(time.monotonic() - started)
         if not self.is_leader() or not self._restored:
             return  # led no more, or for a moment not: another replica may have decided meanwhile
-        # 2. Keep what can still be carried out; what was missed is planned again when the write under way is done.
-        for key in {action.job for action in plan.actions} | set(plan.verdicts):
-            if (record := self.cache.jobs.get(key)) is not None and record.id in self._queue:
-                self.memories[record.id].plan_missed = True
-        for action in plan.actions:
-            self._end_if_quarantined(action, now)
-        actions = tuple(action for action in plan.actions if self._can_carry_out(action, now))
-        # 3. Assume: the next snapshot has it.
-        self.cluster.assume(replace(plan, actions=actions), now)
-        # 4. Carry out, evictions first.
-        for action in sorted(actions, key=lambda one: isinstance(one, Admit)):
-            self._start_action(self.cache.jobs[action.job], action)
-        self._write_verdicts({key: verdict for key, verdict in plan.verdicts.items() if self._is_idle(key, now)}, now)
+        # 2. Carry out what still can be.
+        actions = self._plan_executor.carry_out(plan, now)
         self.on_plan(snapshot, plan)
         if actions:
             admitted = sum(isinstance(action, Admit) for action in actions)
@@ -235,47 +227,6 @@ class SchedulingLoop:
             if (record := self.cache.jobs.get(key)) is not None:
                 self.containment.contain(record.id, Stage.SCHEDULING, failure, now)
         self._plan_due = True
-
-    def _start_action(self, record: JobRecord, action: Action) -> None:
-        if isinstance(action, Admit):
-            write = self.executor.admit(record, action)
-        elif isinstance(action, Evict):
-            write = self.executor.evict(record, action)
-        else:
-            write = self.executor.resize(record, action)
-        self._writes.start(record.id, write, partial(self.cluster.resolve_assumption, record.id, action, None))
-
-    def _end_if_quarantined(self, action: Action, now: float) -> None:
-        """A job that has to leave, and that the operator leaves alone: others do not wait for its status."""
-        record = self.cache.jobs.get(action.job)
-        if not isinstance(action, Evict) or record is None or record.id in self._queue:
-            return
-        stays = any(pod.held and not pod.deleting for pod in self.cache.pods_of(record.id).values())
-        if stays and self.memories[record.id].is_quarantined(record, now):
-            self._writes.start(record.id, self.executor.end_pods(record))
-
-    def _write_verdicts(self, verdicts: dict[JobKey, Verdict], now: float) -> None:
-        to_write = self.verdict_throttle.verdicts_to_write(verdicts, self.cache.jobs, now)
-        self.verdict_throttle.note_written(verdicts, to_write, now)
-        for record, verdict in to_write:
-            self._writes.start(record.id, self.executor.report_pending(record, verdict))
-
-    def _is_idle(self, key: JobKey, now: float) -> bool:
-        """The job is there, and nothing is being written about it, nor is it left alone."""
-        record = self.cache.jobs.get(key)
-        if record is None or record.id in self._queue:
-            return False
-        memory = self.memories[record.id]
-        return memory.uncertain is None and not memory.is_quarantined(record, now)
-
-    def _can_carry_out(self, action: Action, now: float) -> bool:
-        """The job has not come into another phase while the plan was made, by a write of another."""
-        if not self._is_idle(action.job, now):
-            return False
-        record = self.cache.jobs[action.job]
-        if isinstance(action, Admit):
-            return record.phase is Phase.PENDING
-        return record.phase in HOLDING and record.placement is not None
 
     async def stop(self) -> None:
         """Let the writes that are under way end."""

@@ -70,9 +70,12 @@ class Quarantine:
 
     def holds(self, generation: int, now: float) -> bool:
         """The job is left alone now."""
-        if self.lifted or self.tried_at is not None or now >= self.retry_at:
-            return False
-        return generation == self.generation or now < self.failed_at + EDITED_PAUSE_S
+        return not self.lifted and self.tried_at is None and now < self.next_try(generation)
+
+    def next_try(self, generation: int) -> float:
+        """Time of the next try for a document of this generation."""
+        edited = generation != self.generation
+        return min(self.retry_at, self.failed_at + EDITED_PAUSE_S) if edited else self.retry_at
 
     @property
     def worked_at(self) -> float | None:

@@ -6,19 +6,25 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from typing import Final
 
-from cotenant.controller.client.kube import QUEUES, FencedError, Kube, UnreachableError
+from cotenant.api.resources.queues import Queue
+from cotenant.controller.client.kube import QUEUES, FencedError, Kube, Outcome, UnreachableError
 from cotenant.controller.client.merge_patch import merge_patch
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.reports.queue_gauges import set_gauges
 from cotenant.controller.reports.queue_status import QueueAccounts, status_of, worth_a_write
+from cotenant.controller.telemetry.logs import shorten
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.objects import JobKey
 from cotenant.core.model.plan import Plan, Verdict
 from cotenant.core.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
+
+STAGE: Final = "QueueStatusFailed"
+"""As the metric of contained failures has it."""
 
 
 class QueueStatusWriter:
@@ -70,10 +76,22 @@ class QueueStatusWriter:
         for name, queue in list(self._cache.queues.items()):
             if name not in account.tree.index:
                 continue
-            status = status_of(queue, account, served.get(name, frozenset()), self._budgets, now)
-            written = self._cache.queue_statuses.get(name, {})
-            change = merge_patch(written, status)
-            if worth_a_write(change, written):
-                reply = await self._kube.patch(QUEUES, name, {"status": change}, subresource="status")
-                if reply.done:
-                    self._cache.put(QUEUES, reply.document)
+            try:
+                await self._write_one(queue, account, served.get(name, frozenset()), now)
+            except UnreachableError:
+                raise
+            except Exception:  # that queue's, and no other's
+                self._metrics.failures_contained.labels(STAGE).inc()
+                log.exception("the status of queue %s was not written", name)
+
+    async def _write_one(self, queue: Queue, account: QueueAccounts, served: frozenset[str], now: float) -> None:
+        name = queue.metadata.name or ""
+        status = status_of(queue, account, served, self._budgets, now)
+        written = self._cache.queue_statuses.get(name, {})
+        change = merge_patch(written, status)
+        if worth_a_write(change, written):
+            reply = await self._kube.patch(QUEUES, name, {"status": change}, subresource="status")
+            if reply.done:
+                self._cache.put(QUEUES, reply.document)
+            elif reply.outcome is Outcome.REFUSED:
+                log.error("the status of queue %s was refused (%d): %s", name, reply.code, shorten(reply.message))

@@ -63,8 +63,7 @@ def downgrade_retries(record: logging.LogRecord) -> bool:
 
 def error_text(error: BaseException, longest: int = 300) -> str:
     """Kind and message of an error, as one line that a terminal and a status can show: printable, and no longer."""
-    line = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")
-    return "".join(one if one.isprintable() else "�" for one in shorten(line, longest))
+    return plain_text(f"{type(error).__name__}: {error}", longest).rstrip(": ")
 
 
 def shorten(message: str, longest: int = 200) -> str:

@@ -1,0 +1,40 @@
+"""The sentence with which a job is admitted: where, and what the tenant has to know of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from cotenant.api.resources.gpunodes import GPUNode
+from cotenant.api.scalars.quantities import show_duration
+from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.lifecycle.pod_deletion import effective_grace_s
+from cotenant.controller.reports.slow_gpus import slow_gpu_notice
+from cotenant.controller.settings import Settings
+from cotenant.core.model.formatting import counted
+from cotenant.core.model.plan import Admit
+
+
+def admission_message(record: JobRecord, action: Admit, gpu_nodes: Mapping[str, GPUNode], settings: Settings) -> str:
+    placement = action.placement
+    workers, nodes = placement.workers, [node.node for node in placement.nodes]
+    where = ", ".join(nodes) if len(nodes) <= 4 else f"{', '.join(nodes[:3])} and {len(nodes) - 3} more nodes"
+    notices = slow_gpu_notice(placement, gpu_nodes) + _backfilled(action) + _cut_grace(record, settings)
+    return f"admitted: {counted(workers, 'worker')} on {where}{notices}"
+
+
+def _backfilled(action: Admit) -> str:
+    if action.backfilled_until is None:
+        return ""
+    until = datetime.fromtimestamp(action.backfilled_until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"; its GPUs are kept for another job: if it has not ended by {until}, as it said, it may have to leave"
+
+
+def _cut_grace(record: JobRecord, settings: Settings) -> str:
+    """Notice that the job has less time to leave than it asked for; empty where it has all of it."""
+    asked = record.job.spec.grace_period if record.job else 0
+    effective = effective_grace_s(asked, settings)
+    if effective == asked:
+        return ""
+    cut = f"its gracePeriod of {show_duration(asked)} is cut to {show_duration(effective)}"
+    return f"; {cut}, the most in this cluster"
