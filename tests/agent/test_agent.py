@@ -197,7 +197,8 @@ def test_a_new_agent_knows_what_a_job_found_before_it_came() -> None:
 
 def test_the_administrators_annotation_takes_a_finding_away() -> None:
     world = World()
-    world.cluster.there["metadata"]["annotations"] = {**SLOW, "cotenant.dev/uncordon": "GPU-a"}
+    noted = {"slow-reports.cotenant.dev/GPU-a": "red/red=2026-11-22T14:00:00Z"}
+    world.cluster.there["metadata"]["annotations"] = {**SLOW, **noted, "cotenant.dev/uncordon": "GPU-a"}
     world.turn()
     world.turn()
     assert world.health() == ""

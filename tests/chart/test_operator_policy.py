@@ -352,6 +352,7 @@ def test_only_jobs_that_ended_and_may_go_are_deleted(
     ("metadata", "allowed"),
     [
         ({"annotations": {"suspect.cotenant.dev/GPU-1": "slow"}}, True),
+        ({"annotations": {"slow-reports.cotenant.dev/GPU-1": "a/a=2026-11-22T14:00:00Z"}}, True),
         ({"annotations": {"cotenant.dev/uncordon": "all"}}, False),
         ({"labels": {"a": "b"}}, False),
         ({"finalizers": ["example.com/stay"]}, False),

@@ -14,7 +14,7 @@ from typing import Any, Final
 from kubernetes.client.exceptions import ApiException
 
 from cotenant.decoding.plain_text import plain_text
-from cotenant.names import ANNOTATION_SUSPECT, ANNOTATION_UNCORDON, LABEL_GPU_CLASS
+from cotenant.names import ANNOTATION_SLOW_REPORTS, ANNOTATION_SUSPECT, ANNOTATION_UNCORDON, LABEL_GPU_CLASS
 from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.readings import GpuInventory, XidEvent
 from cotenant_agent.gpus.sampler import GpuPoll
@@ -25,6 +25,7 @@ from cotenant_agent.reports.node_view import NodeObserver, NodeView
 log = logging.getLogger("cotenant.agent")
 
 RETRY_S: Final = 5.0
+NOTES_OF_SLOW_GPUS: Final = (ANNOTATION_SLOW_REPORTS, ANNOTATION_SUSPECT)
 FINDING_CHARS_MAX: Final = 300
 
 
@@ -133,8 +134,9 @@ class Agent:
         self._observer.uncordon(chosen & known)
         self._observer.set_slow_gpus({uuid: text for uuid, text in slow.items() if uuid not in chosen})
         try:
-            for uuid in sorted(chosen & set(slow)):
-                self._cluster.remove_annotation(f"{ANNOTATION_SUSPECT}/{uuid}")
+            for key in sorted(f"{what}/{uuid}" for what in NOTES_OF_SLOW_GPUS for uuid in chosen):
+                if key in annotations:
+                    self._cluster.remove_annotation(key)
             self._cluster.remove_annotation(ANNOTATION_UNCORDON)
         except UNREACHABLE as error:
             self._failed("the annotation cannot be removed", error)

@@ -1,5 +1,7 @@
 """Slow GPUs that a job has found, and what is reported of them."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from cotenant.api.conversion.to_core import from_placement, parse_gpunode
@@ -11,6 +13,7 @@ from cotenant.controller.client.kube import GPU_NODES
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobRecord, read_job
+from cotenant.controller.reports.slow_gpu_reports import COUNTS_S
 from cotenant.controller.reports.slow_gpus import Finding, SlowGpus, findings_of, slow_gpu_notice
 from tests.controller.builders import job_document, placement_on
 from tests.support.api_faults import Fault
@@ -18,9 +21,12 @@ from tests.support.fake_kube import FakeKube
 from tests.support.well_formed import well_formed
 
 
-def record() -> JobRecord:
+def record(*, queue: str = "red", **metadata: str) -> JobRecord:
     placement = from_placement(placement_on(("n1", 1), ("n2", 1)), admitted_at=0.0, isolation=Isolation.NONE)
-    return read_job(job_document(status={"phase": "Running", "placement": placement.to_document()}))
+    document = job_document(status={"phase": "Running", "placement": placement.to_document()})
+    document["metadata"].update(metadata)
+    document["spec"]["queue"] = queue
+    return read_job(document)
 
 
 def nodes(*, simulated: bool) -> dict[str, GPUNode]:
@@ -33,6 +39,7 @@ def nodes(*, simulated: bool) -> dict[str, GPUNode]:
     return {name: node(name) for name in ("n1", "n2")}
 
 
+NOW = datetime(2026, 11, 22, 14, tzinfo=UTC).timestamp()
 SLOW = {"1": (80.0, 20.0)}
 FOUND = [Finding("n2", "GPU-n2-0", "red/train: rank 1 needed 80.0 ms for what its other ranks did in 20.0 ms")]
 
@@ -78,12 +85,38 @@ def reporter(kube: FakeKube) -> SlowGpus:
     for name, seen in nodes(simulated=False).items():
         kube.put(GPU_NODES, {**seen.to_document(), "metadata": {"name": name}})
     kube.deliver(cache.put)
-    return SlowGpus(kube, cache, JobMemories())
+    return SlowGpus(kube, cache, JobMemories(), clock=lambda: NOW)
 
 
 def annotations(kube: FakeKube) -> dict[str, str]:
     found = kube.stored(GPU_NODES, "n2")
     return dict((found or {})["metadata"].get("annotations", {}))
+
+
+NOTE = {"slow-reports.cotenant.dev/GPU-n2-0": "red/red=2026-11-22T14:00:00Z"}
+
+
+async def test_one_tenants_finding_is_a_note_and_another_tenants_makes_the_gpu_suspect() -> None:
+    kube = FakeKube()
+    slow_gpus = reporter(kube)
+    await slow_gpus.report(record(), PROGRESS)
+    alone = annotations(kube)
+    await slow_gpus.report(record(queue="blue", namespace="blue", uid="uid-blue"), PROGRESS)
+    said = "jobs of 2 queues found it far slower than their other GPUs, last 2026-11-22T14:00:00Z"
+    assert alone == NOTE
+    assert annotations(kube)["suspect.cotenant.dev/GPU-n2-0"] == said
+
+
+async def test_what_was_found_fades() -> None:
+    kube = FakeKube()
+    slow_gpus = reporter(kube)
+    for queue in ("red", "blue"):
+        await slow_gpus.report(record(queue=queue, namespace=queue, uid=f"uid-{queue}"), PROGRESS)
+    await slow_gpus.fade()
+    assert len(annotations(kube)) == 2
+    slow_gpus.clock = lambda: NOW + COUNTS_S
+    await slow_gpus.fade()
+    assert annotations(kube) == {}
 
 
 async def test_a_finding_is_reported_once_so_that_what_was_lifted_stays_lifted() -> None:
@@ -93,7 +126,7 @@ async def test_a_finding_is_reported_once_so_that_what_was_lifted_stays_lifted()
     reported = annotations(kube)
     kube.put(GPU_NODES, {"metadata": {"name": "n2"}})
     await slow_gpus.report(record(), PROGRESS)
-    assert (reported, annotations(kube)) == ({"suspect.cotenant.dev/GPU-n2-0": FOUND[0].text}, {})
+    assert (reported, annotations(kube)) == (NOTE, {})
 
 
 async def test_a_report_that_did_not_arrive_is_made_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -101,7 +134,7 @@ async def test_a_report_that_did_not_arrive_is_made_again(caplog: pytest.LogCapt
     slow_gpus = reporter(kube)
     for _ in range(2):
         await slow_gpus.report(record(), PROGRESS)
-    assert annotations(kube) == {"suspect.cotenant.dev/GPU-n2-0": FOUND[0].text}
+    assert annotations(kube) == NOTE
     assert "the request was lost" in caplog.messages[0]
 
 

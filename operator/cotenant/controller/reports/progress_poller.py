@@ -79,6 +79,8 @@ class ProgressPoller:
         self._forget_all_but({one.id for one in running})
         limit = asyncio.Semaphore(AT_ONCE)
         await asyncio.gather(*(self._poll(limit, record) for record in running))
+        if self._is_leader():
+            await self._slow_gpus.fade()
         return len(running)
 
     def _forget_all_but(self, running: Set[JobId]) -> None:

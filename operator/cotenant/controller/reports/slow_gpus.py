@@ -1,14 +1,16 @@
-"""Reports GPUs that a job found far slower than its others to their node's agent, by an annotation on the GPUNode.
+"""Reports GPUs that jobs found far slower than their others, by annotations on the GPUNode.
 
 The finding is made in the tenant's pod, before step 0. So only its figures are believed, and only of GPUs that the job
-holds; the sentence is ours. The agent shows it to the administrator, who removes it with `cotenant.dev/uncordon`. A GPU
-is never taken out of use by it: it is handed out last, and the message of an admission that gets it names it.
+holds; who it was is noted for the administrator, who removes the notes with `cotenant.dev/uncordon`. Where several
+tenants agree (`slow_gpu_reports`), the node's agent shows the GPU as slow. It is never taken out of use by that: it is
+handed out last, and the message of an admission that gets it names it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant import contract, names
@@ -17,9 +19,12 @@ from cotenant.controller.client.kube import GPU_NODES, FencedError, Kube, Unreac
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobRecord
+from cotenant.controller.reports.slow_gpu_reports import Reporter, changes
 from cotenant.core.model.objects import Placement
 
 log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +71,41 @@ class SlowGpus:
     kube: Kube
     cache: ObjectCache
     memories: JobMemories
+    clock: Callable[[], float] = time.time
+    _looked_at: float = 0.0
 
     async def report(self, record: JobRecord, progress: contract.Progress) -> None:
-        """Annotate the GPUNodes of what was found, each GPU once for a running job."""
+        """Note on the GPUNodes what was found, each GPU once for a running job."""
         reported = self.memories[record.id].reported_slow_gpus
+        if record.job is None:
+            return
+        who = Reporter(record.job.spec.queue, record.namespace)
         for found in findings_of(record, progress, self.cache.nodes.gpu_nodes):
-            if found.uuid in reported:
-                continue
-            annotation = {f"{names.ANNOTATION_SUSPECT}/{found.uuid}": found.text}
-            try:
-                await self.kube.patch(GPU_NODES, found.node, {"metadata": {"annotations": annotation}})
-            except FencedError:
-                return  # the replica that leads reports it
-            except UnreachableError as error:
-                log.warning("a slow GPU is not written to GPUNode %s yet: %s", found.node, error)
-                return
-            reported.add(found.uuid)
-            log.warning("GPU %s on %s is suspect: %s", found.uuid, found.node, found.text)
+            if found.uuid not in reported and await self._write(found.node, [(found.uuid, who)]):
+                reported.add(found.uuid)
+                log.warning("GPU %s on %s was found slow: %s", found.uuid, found.node, found.text)
+
+    async def fade(self) -> None:
+        """Take back, once a minute at most, what was reported too long ago to count."""
+        if self.clock() - self._looked_at < LOOK_EVERY_S:
+            return
+        self._looked_at = self.clock()
+        for node in list(self.cache.nodes.gpu_nodes):
+            await self._write(node, ())
+
+    async def _write(self, node: str, found: Sequence[tuple[str, Reporter]]) -> bool:
+        """True where the GPUNode says it now."""
+        seen = self.cache.nodes.gpu_nodes.get(node)
+        change = {} if seen is None else changes(seen.metadata.annotations, found, self.clock())
+        if not change:
+            return seen is not None
+        try:
+            reply = await self.kube.patch(GPU_NODES, node, {"metadata": {"annotations": change}})
+        except FencedError:
+            return False  # the replica that leads reports it
+        except UnreachableError as error:
+            log.warning("slow GPUs are not written to GPUNode %s yet: %s", node, error)
+            return False
+        if reply.done:
+            self.cache.put(GPU_NODES, reply.document)
+        return True
