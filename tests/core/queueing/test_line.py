@@ -64,12 +64,13 @@ def test_outside_are(jobs: list[Job], bounds: PendingBounds, want: list[str]) ->
 
 
 def test_jobs_that_can_never_start_take_no_place_but_only_so_many_are_looked_at() -> None:
-    wrong = [job(f"w{number}") for number in range(5)]
+    wrong = [job(f"w{number:03}") for number in range(110)]
     never = frozenset(one.key for one in wrong)
     right = [job(f"z{number}", at=1) for number in range(4)]
 
-    assert outside([*wrong[:2], *right], PendingBounds(jobs=3, workers=99), never) == ["z3"]
-    assert outside([*wrong, *right], PendingBounds(jobs=3, workers=99), never) == ["w3", "w4", "z0", "z1", "z2", "z3"]
+    assert outside([*wrong[:100], *right], PendingBounds(jobs=3, workers=99), never) == ["z3"]
+    beyond = [f"w{number}" for number in range(103, 110)]
+    assert outside([*wrong, *right], PendingBounds(jobs=3, workers=99), never) == [*beyond, "z0", "z1", "z2", "z3"]
 
 
 JOBS = st.lists(

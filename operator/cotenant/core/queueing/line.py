@@ -1,8 +1,8 @@
 """The line: waiting jobs of a queue that take part in a cycle. Those beyond its bounds wait outside, and cost little.
 
 Users of a queue come into line in turn, everybody's first job by priority and age, then everybody's second, …, so that
-nobody fills it alone. The first job is in line however large it is. A job that can never start takes no place; but of
-such jobs, too, only so many are looked at as would fill the line.
+nobody fills it alone. The first job is in line however large it is. A job that can never start takes no place; but how
+many of such are looked at is bounded as well.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from cotenant.core.model.objects import Job, JobKey, TenantQueue
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.queueing.order import order_in_queue
 from cotenant.core.quota.tree import QueueTree
+
+_REFUSALS = 100
+"""Jobs that can never start, looked at beyond as many as would fill the line."""
 
 Cost: TypeAlias = Callable[[Job], int | None]
 """Milli-GPU that a job asks for at least; None: it can never start."""
@@ -43,7 +46,7 @@ def outside_line(queue: TenantQueue, jobs: Sequence[Job], cost: Cost) -> list[Jo
     ):
         return []
     places, workers, milli = bounds.jobs, bounds.workers, bounds.milli
-    refusals = bounds.jobs
+    refusals = bounds.jobs + _REFUSALS
     outside: list[Job] = []
     waits: set[str] = set()
     """Users whose next job is too large for what is left: those behind it do not overtake it."""
