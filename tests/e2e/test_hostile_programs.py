@@ -59,7 +59,7 @@ signal.signal(signal.SIGTERM, leave)
 server = http.server.ThreadingHTTPServer((os.environ["POD_IP"], 8099), Handler)
 server.asked = 0
 server.timeout = 1
-while server.asked < 18:
+while server.asked < 10:
     server.handle_request()
 leave()
 """

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
+from cotenant.decoding.plain_log import PlainFormatter
 from cotenant.names import AGENT_PORT, ANNOTATION_SIMULATED_GPUS, METRICS_PORT
 from cotenant.serving.certificate import ServingCertificate
 from cotenant_agent import http_server, metrics, probes
@@ -61,7 +62,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.basicConfig(level=logging.INFO)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     address, metrics_address = address_of(args.listen), address_of(args.metrics_listen)
     if not args.node or address is None or metrics_address is None:
         return exit_refused("give --node NAME (or NODE_NAME) and --listen [ADDRESS]:PORT")

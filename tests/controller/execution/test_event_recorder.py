@@ -92,13 +92,23 @@ async def test_a_message_is_cut_where_the_api_server_takes_no_more() -> None:
     assert sorted(one["note"] for one in made) == sorted(["m" * 1_024, "m" * 1_023 + "…"])
 
 
+async def test_a_message_is_plain_whatever_it_quotes() -> None:
+    quoted = EventToRecord(reason="\x1b[31m" * 100, message="one\x1b[2J\ntwo \u202e\ud800")
+    (made,), _ = await written(FakeKube(), quoted, seconds=1.0)
+    assert (made["note"], len(made["reason"]), made["action"]) == (
+        "one\\x1b[2J\ntwo \\u202e\\ud800",
+        128,
+        made["reason"],
+    )
+    assert made["reason"].isprintable()
+
+
 async def test_an_event_that_cannot_be_written_at_all_is_dropped_and_the_next_one_is_not() -> None:
     class Choosy(FakeKube):
         async def create(self, resource: Resource, body: Mapping[str, Any], namespace: str = "") -> Reply:
-            body["note"].encode()  # as it is sent
+            if body["reason"] == "Odd":
+                raise TypeError("what no encoder takes")
             return await super().create(resource, body, namespace)
 
-    made, dropped = await written(
-        Choosy(), EventToRecord(reason="Odd", message="\ud800"), event("Admitted"), seconds=1.0
-    )
+    made, dropped = await written(Choosy(), EventToRecord(reason="Odd", message=""), event("Admitted"), seconds=1.0)
     assert ([one["reason"] for one in made], dropped) == (["Admitted"], 1)

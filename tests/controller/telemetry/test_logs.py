@@ -10,11 +10,11 @@ from cotenant.controller.telemetry.logs import (
     FORMAT,
     LINES_PER_WINDOW,
     WINDOW_S,
-    PlainFormatter,
     RepeatLimit,
     configure,
     downgrade_retries,
 )
+from cotenant.decoding.plain_log import PlainFormatter
 
 
 class Written(logging.Handler):

@@ -17,11 +17,13 @@ from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.lifecycle.observation import EventToRecord
 from cotenant.controller.telemetry.logs import error_text
 from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.decoding.plain_text import plain_text
 
 log = logging.getLogger(__name__)
 
 CONTROLLER = f"{names.GROUP}/operator"
 MESSAGE_CHARS_MAX = 1024
+REASON_CHARS_MAX = 128
 QUEUE_LENGTH_MAX = 1000
 
 
@@ -68,8 +70,8 @@ def kubernetes_event(job: JobRecord | JobId, event: EventToRecord, identity: str
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": CONTROLLER,
         "reportingInstance": identity[:128],
-        "action": event.reason,
-        "reason": event.reason,
+        "action": plain_text(event.reason, REASON_CHARS_MAX),
+        "reason": plain_text(event.reason, REASON_CHARS_MAX),
         "regarding": {
             "apiVersion": names.API_VERSION,
             "kind": "TrainingJob",
@@ -77,8 +79,6 @@ def kubernetes_event(job: JobRecord | JobId, event: EventToRecord, identity: str
             "name": job.name,
             "uid": job.uid,
         },
-        "note": event.message
-        if len(event.message) <= MESSAGE_CHARS_MAX
-        else f"{event.message[: MESSAGE_CHARS_MAX - 1]}…",
+        "note": plain_text(event.message, MESSAGE_CHARS_MAX, lines=True),
         "type": "Warning" if event.warning else "Normal",
     }

@@ -11,12 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from cotenant.decoding.plain_log import PlainFormatter
 from cotenant.decoding.plain_text import plain_text
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-LINE_CHARS_MAX, TRACEBACK_CHARS_MAX = 8000, 32_000
 LINES_PER_WINDOW, WINDOW_S = 5, 30.0
 """Of each kind. INFO is not limited: each such line is something that happened once."""
 
@@ -68,16 +67,6 @@ def error_text(error: BaseException, longest: int = 300) -> str:
 
 def shorten(message: str, longest: int = 200) -> str:
     return message if len(message) <= longest else f"{message[:longest]} …"
-
-
-class PlainFormatter(logging.Formatter):
-    """One line for one record, then its traceback: what is quoted in it can neither end the line nor move a cursor."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        return plain_text(super().formatMessage(record), LINE_CHARS_MAX)
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's own name
-        return plain_text(super().formatException(ei), TRACEBACK_CHARS_MAX, lines=True)
 
 
 def configure(level: str) -> None:
