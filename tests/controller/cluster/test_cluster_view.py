@@ -35,6 +35,13 @@ def put_job(
     cluster.cache.put(TRAINING_JOBS, document)
 
 
+def serve(cluster: ObservedCluster, *namespaces: str, version: int = 1) -> None:
+    """A queue for these namespaces."""
+    metadata = {"name": "red", "uid": "q", "resourceVersion": str(version)}
+    spec = {"namespaces": list(namespaces), "quotas": [{"guaranteed": 1}]}
+    cluster.cache.put(QUEUES, {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": metadata, "spec": spec})
+
+
 def held_gpus(cluster: ObservedCluster, now: float = T0 + 100) -> dict[str, list[str]]:
     """Key of the job → GPUs that it holds, for the core."""
     cluster.sync(now)
@@ -97,6 +104,7 @@ def test_the_pods_of_a_finished_job_hold_their_gpus_until_they_have_ended() -> N
 
 def test_a_placement_is_not_counted_twice_because_its_pods_are_there() -> None:
     cluster = new_cluster()
+    serve(cluster, "red")
     cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
     assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
     put_job(cluster, admitted(Phase.RUNNING, ("n1", 1)))
@@ -320,6 +328,7 @@ def test_gpus_of_a_pod_that_is_deleted_by_force_are_held_until_its_node_says_tha
 
 def test_a_new_operator_counts_what_agents_report_though_there_is_neither_pod_nor_job() -> None:
     cluster = new_cluster()
+    serve(cluster, "red")
     report(cluster, 1, "Processes")
     cluster.view.restore(T0)
     assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
@@ -329,6 +338,7 @@ def test_a_new_operator_counts_what_agents_report_though_there_is_neither_pod_no
 
 def test_a_namesake_that_comes_before_the_deletion_is_seen_frees_nothing() -> None:
     cluster = new_cluster()
+    serve(cluster, "red")
     report(cluster, 1, "Pod")
     cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
     cluster.cache.put(PODS, pod_document(0, uid="namesake", version=11, node="n2", status=terminated(0)))
@@ -374,3 +384,51 @@ def test_a_job_that_breaks_its_conversion_is_named_and_what_it_holds_still_count
     assert {job.key: type(error) for job, error in synced.failures.items()} == {"red/train": ZeroDivisionError}
     (job,) = cluster.snapshot(T0).jobs
     assert (job.queue, job.preemptible, job.placement and job.placement.workers) == ("red", False, 2)
+
+
+def test_a_contract_in_a_namespace_that_no_queue_serves_books_nothing() -> None:
+    """Anybody may make such a pod where no policy looks: with our labels, and with a contract for every GPU."""
+    cluster = new_cluster()
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    assert held_gpus(cluster) == {}
+    put_job(cluster)
+    assert held_gpus(cluster) == {}
+    assert cluster.view.granted_pods(cluster.cache.jobs["red/train"].id) == ()
+
+
+def test_a_pod_that_was_granted_its_gpus_keeps_them_when_its_queue_no_longer_serves_it_and_its_job_is_gone() -> None:
+    cluster = new_cluster()
+    serve(cluster, "red")
+    put_job(cluster, admitted(Phase.RUNNING, ("n1", 1)))
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    cluster.sync(T0)
+    serve(cluster, "blue", version=2)
+    cluster.sync(T0)
+    cluster.cache.put(TRAINING_JOBS, job_document(), deleted=True)
+    assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
+
+
+def test_once_a_queue_serves_the_namespace_its_pods_count() -> None:
+    cluster = new_cluster()
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    cluster.sync(T0)
+    serve(cluster, "red")
+    cluster.sync(T0)
+    assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
+
+
+def test_a_gpu_that_such_a_pod_is_on_is_not_handed_out_as_long_as_its_agent_sees_it_there() -> None:
+    cluster = new_cluster()
+    cluster.cache.put(NODES, NODE)
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    seen = []
+    for version, processes in enumerate(([], [{"podUID": "pod-1-0", "memoryMiB": 7}], []), 2):
+        metadata = GPU_NODE["metadata"] | {"resourceVersion": str(version)}
+        gpus = [GPU_NODE["status"]["gpus"][0] | {"processes": processes}]
+        cluster.cache.put(GPU_NODES, GPU_NODE | {"metadata": metadata, "status": GPU_NODE["status"] | {"gpus": gpus}})
+        cluster.sync(T0)
+        cluster.sync(T0)
+        (node,) = cluster.snapshot(T0).nodes
+        seen.append((node.gpus[0].healthy, dict(cluster.view.nodes.disputes)))
+    why = {"n1": {"GPU-n1-0": "pod red/train-1-0 is on GPU GPU-n1-0 without a grant of it"}}
+    assert seen == [(True, {}), (False, why), (True, {})]

@@ -8,14 +8,18 @@ import pytest
 
 from cotenant import names
 from cotenant.api.conversion.nodes import NodeFacts, to_node
+from cotenant.api.conversion.to_core import from_placement
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.trainingjob_status import Isolation
-from cotenant.controller.client.kube import GPU_NODES, NODES
+from cotenant.controller.client.kube import GPU_NODES, NODES, TRAINING_JOBS
 from cotenant.controller.cluster import nodes
 from cotenant.controller.cluster.missing_gpus import KEPT_S
 from cotenant.controller.manifests.gpu_isolation import NodeIsolation
-from cotenant.core.model.objects import Node, NodePlacement, Placement, RankPlacement
-from tests.controller.builders import T0, new_cluster
+from cotenant.controller.settings import Settings
+from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.objects import GrantedGpu, Node, NodePlacement, Placement, RankPlacement
+from cotenant.core.scheduler import schedule
+from tests.controller.builders import T0, admitted, job_document, new_cluster
 
 Gpus = dict[str, tuple[bool, float | None]]
 HEALTHY = (True, None)
@@ -182,3 +186,49 @@ def test_a_node_that_breaks_its_conversion_takes_nothing_new_and_the_others_do(
         {"n1": False, "n2": True},
         [("gpunodes", "n1"), ("gpunodes", "n3")],
     )
+
+
+def test_a_gpu_that_two_nodes_list_is_handed_out_by_neither_and_both_are_named() -> None:
+    cluster = running()
+    cluster.node("n2")
+    cluster.agent("n2", "b", "c")
+    assert cluster.gpus(T0 + 1) == {"n1": {"a": HEALTHY, "b": (False, None)}, "n2": {"b": (False, None), "c": HEALTHY}}
+    assert cluster.observed.view.nodes.disputes == {
+        "n1": {"b": "GPU b is listed by nodes n1 and n2 at once"},
+        "n2": {"b": "GPU b is listed by nodes n2 and n1 at once"},
+    }
+    cluster.agent("n2", "c", at=T0 + 2)
+    cluster.gpus(T0 + 2)
+    assert cluster.gpus(T0 + 2)["n1"] == {"a": HEALTHY, "b": HEALTHY}
+    assert cluster.observed.view.nodes.disputes == {}
+
+
+def test_jobs_that_run_on_such_a_gpu_stay_on_both_nodes() -> None:
+    cluster = running()
+    cluster.node("n2")
+    cluster.agent("n2", "b")
+    for name, where in (("one", "n1"), ("two", "n2")):
+        grant = GrantedGpu(uuid="b", memory_mib=81_920, compute_milli=1000)
+        placement = Placement(nodes=(NodePlacement(node=where, ranks=(RankPlacement(rank=0, gpus=(grant,)),)),))
+        status = admitted(Phase.STARTING, (where, 1)).model_copy(
+            update={"placement": from_placement(placement, admitted_at=T0, isolation=Isolation.NONE)}
+        )
+        document = job_document(name, status=status.to_document(), workers=1, gpu={"count": 1})
+        document["metadata"] |= {"uid": name}
+        cluster.observed.cache.put(TRAINING_JOBS, document)
+    cluster.gpus(T0 + 1)
+    view, snapshot = cluster.observed.view, cluster.observed.snapshot(T0 + 1)
+    assert [view.placements.error(record, T0 + 1) for record in cluster.observed.cache.jobs.values()] == [None, None]
+    assert snapshot.accounting is not None
+    assert snapshot.accounting.ledger.free_compute.min() >= 0
+    assert not schedule(snapshot, Settings().policy).actions
+
+
+def test_a_heartbeat_in_the_future_does_not_keep_a_node_ready_without_an_agent() -> None:
+    cluster = running()
+    cluster.agent("n1", "a", "b", at=T0 + 10**9)
+    ready = []
+    for now in (T0 + 5, T0 + 65, T0 + 66):
+        cluster.gpus(now)
+        ready.append([node.ready for node in cluster.observed.snapshot(now).nodes])
+    assert ready == [[True], [True], [False]]

@@ -21,7 +21,9 @@ def test_rows_are_nodes_by_name_and_columns_gpus_by_index_padded_to_the_widest()
     assert inventory.row_of == {"n1": 0, "n2": 1}
     assert inventory.uuids == (("GPU-n1-0", "GPU-n1-1"), ("GPU-n2-0", "GPU-n2-1", "GPU-n2-2"))
     assert inventory.slot_of == {
-        uuid: (row, column) for row, uuids in enumerate(inventory.uuids) for column, uuid in enumerate(uuids)
+        (f"n{row + 1}", uuid): (row, column)
+        for row, uuids in enumerate(inventory.uuids)
+        for column, uuid in enumerate(uuids)
     }
     assert inventory.kinds == (GpuKind("A100", 40_960), GpuKind("H100", 81_920))
     assert inventory.kind.tolist() == [[0, 0, -1], [1, 1, 1]]

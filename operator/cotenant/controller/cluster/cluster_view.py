@@ -53,6 +53,8 @@ class ClusterView:
         self._budget_revision = -1
         self._state = ClusterState(history_half_life_s=settings.history_half_life_s)
         self._watched_since: float | None = None
+        self._served: set[str] = set()
+        """Namespaces that some queue serves."""
         self._resolved: list[tuple[JobId, Action, int | None]] = []
         self._gpu_holders = GpuHolders()
         self._core_jobs = CoreJobs(cache, memories, settings)
@@ -64,6 +66,7 @@ class ClusterView:
         time to appear.
         """
         self._cache.mark_all_changed()
+        self.nodes.restore()
         # What was known when this replica led before may have gone since.
         self._cache.mark_changed((memory.id for memory in self._memories), tuple(self.nodes.known()))
         records = self._cache.jobs
@@ -144,6 +147,11 @@ class ClusterView:
                 changed |= self._state.observe(QueueGone(name))  # it grants nothing
             else:
                 changed |= self._state.observe(QueueObserved(queue))
+        served = {namespace for queue in self._state.queues.values() for namespace in queue.namespaces}
+        if served != self._served:
+            pods = (pod.worker.job for pod in self._pods.ours() if pod.worker)
+            self._cache.mark_changed(job for job in pods if job.namespace in served ^ self._served)
+            self._served = served
         return changed
 
     def _keys_with_exclusions(self) -> set[JobKey]:
@@ -166,9 +174,28 @@ class ClusterView:
         self._gpu_holders.replace(self._state.jobs.get(record.key), job)
         return self._state.observe(JobObserved(job, record.version))
 
+    def granted_pods(self, job: JobId) -> tuple[PodRecord, ...]:
+        """Pods of the job, without those that no decision of ours can have made."""
+        return tuple(pod for pod in self._pods.of_job(job).values() if self._is_granted(pod))
+
+    def _is_granted(self, pod: PodRecord) -> bool:
+        """Anybody may write a contract into a pod where no policy looks. One counts in a namespace that a queue serves,
+        or where its attempt has been committed.
+        """
+        if pod.worker is None:
+            return False
+        job, memory = pod.worker.job, self._memories[pod.worker.job]
+        record = self._cache.job(job)
+        if record is not None:
+            memory.attempts = max(memory.attempts, record.status.attempts)
+        if job.namespace in self._served:
+            memory.attempts = max(memory.attempts, pod.worker.attempt)
+        return 1 <= pod.worker.attempt <= memory.attempts
+
     def _sync_orphaned(self, job: JobId) -> bool:
         """One allocation for each attempt that still has pods which no committed placement covers."""
-        uncovered = self._uncovered_pods(job)
+        uncovered = [pod for pod in self._uncovered_pods(job) if self._is_granted(pod)]
+        self.nodes.note_ungranted(job, [pod for pod in self._pods.of_job(job).values() if not self._is_granted(pod)])
         orphaned = orphaned_allocations(uncovered, job, self._queue_of(job, uncovered)) if uncovered else {}
         memory, changed = self._memories[job], False
         for key in memory.orphaned - set(orphaned):

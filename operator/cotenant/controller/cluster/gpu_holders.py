@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from cotenant.core.allocation.placements import union_during_resize
 from cotenant.core.model.objects import WHOLE, Gpu, GrantedGpu, Job, JobKey, Node, Placement, Sharing
+
+_GpuOfNode: TypeAlias = tuple[str, str]
+"""Node and UUID: where two nodes list one UUID, who holds it on the one is nothing to who holds it on the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +25,22 @@ class _Hold:
 
 class GpuHolders:
     def __init__(self) -> None:
-        self._of_gpu: dict[str, dict[JobKey, _Hold]] = {}
-        """UUID → what is held of it, by the core's key of the holder."""
+        self._of_gpu: dict[_GpuOfNode, dict[JobKey, _Hold]] = {}
+        """GPU → what is held of it, by the core's key of the holder."""
 
     def replace(self, before: Job | None, after: Job | None, *, orphaned: bool = False) -> None:
         """A job changes from `before`, which was noted last, to `after`; None: it is not there."""
         if before == after:
             return
         if before is not None:
-            for uuid in _holds(before, orphaned):
-                holders = self._of_gpu[uuid]
+            for on in _holds(before, orphaned):
+                holders = self._of_gpu[on]
                 del holders[before.key]
                 if not holders:
-                    del self._of_gpu[uuid]
+                    del self._of_gpu[on]
         if after is not None:
-            for uuid, hold in _holds(after, orphaned).items():
-                self._of_gpu.setdefault(uuid, {})[after.key] = hold
+            for on, hold in _holds(after, orphaned).items():
+                self._of_gpu.setdefault(on, {})[after.key] = hold
 
     def conflict(self, job: Job, nodes: Mapping[str, Node]) -> str | None:
         """Reason why a committed placement cannot be given its pods, noted here yet or not; None when it can."""
@@ -50,23 +54,23 @@ class GpuHolders:
                 gpu = gpus.get(uuid)
                 if gpu is None:
                     return f"node {part.node} has no GPU {uuid}"
-                others = {key: hold for key, hold in self._of_gpu.get(uuid, {}).items() if key != job.key}
-                if conflict := _conflict_on(gpu, node, own[uuid], others):
+                on = (part.node, uuid)
+                others = {key: hold for key, hold in self._of_gpu.get(on, {}).items() if key != job.key}
+                if conflict := _conflict_on(gpu, node, own[on], others):
                     return conflict
         return None
 
 
-def _holds(job: Job, orphaned: bool) -> dict[str, _Hold]:
-    """UUID → what the job holds of it, with what it still holds from before a resize."""
+def _holds(job: Job, orphaned: bool) -> dict[_GpuOfNode, _Hold]:
+    """GPU → what the job holds of it, with what it still holds from before a resize."""
     if job.placement is None:
         return {}
-    amounts: dict[str, tuple[int, int]] = {}
-    for grant in _grants(union_during_resize(job.placement, job.resizing_from)):
-        memory, compute = amounts.get(grant.uuid, (0, 0))
-        amounts[grant.uuid] = (memory + grant.memory_mib, compute + grant.compute_milli)
+    amounts: dict[_GpuOfNode, tuple[int, int]] = {}
+    for node, grant in _grants(union_during_resize(job.placement, job.resizing_from)):
+        memory, compute = amounts.get((node, grant.uuid), (0, 0))
+        amounts[node, grant.uuid] = (memory + grant.memory_mib, compute + grant.compute_milli)
     return {
-        uuid: _Hold(memory, compute, job.queue, job.gpu.sharing, orphaned)
-        for uuid, (memory, compute) in amounts.items()
+        on: _Hold(memory, compute, job.queue, job.gpu.sharing, orphaned) for on, (memory, compute) in amounts.items()
     }
 
 
@@ -93,5 +97,5 @@ def _may_share(one: _Hold, other: _Hold, node: Node) -> bool:
     )
 
 
-def _grants(placement: Placement) -> Iterable[GrantedGpu]:
-    return (grant for node in placement.nodes for rank in node.ranks for grant in rank.gpus)
+def _grants(placement: Placement) -> Iterable[tuple[str, GrantedGpu]]:
+    return ((node.node, grant) for node in placement.nodes for rank in node.ranks for grant in rank.gpus)

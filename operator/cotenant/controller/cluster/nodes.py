@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from cotenant.api.conversion.nodes import to_node
-from cotenant.api.resources.gpunodes import HEARTBEAT_STALE_S, Violation
+from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.resources.gpunodes import GPUNode, Violation
 from cotenant.api.resources.trainingjob_status import Isolation
 from cotenant.controller.client.kube import GPU_NODES
+from cotenant.controller.cluster.agent_heartbeats import AgentHeartbeats
+from cotenant.controller.cluster.duplicate_gpus import DuplicateGpus
 from cotenant.controller.cluster.missing_gpus import MissingGpus
 from cotenant.controller.cluster.taints import untolerated_taint
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.pod_record import NodeLoad, PodRecord
 from cotenant.controller.manifests.attempt import GpuFacts
 from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath, isolation_level
@@ -21,11 +26,18 @@ from cotenant.core.model.share_cost import share_cost
 from cotenant.core.state.cluster_state import ClusterState
 from cotenant.core.state.facts import NodeGone, NodeObserved
 
+log = logging.getLogger(__name__)
+
 
 class ClusterNodes:
     def __init__(self, cache: ObjectCache, state: ClusterState, settings: Settings) -> None:
         self.gpus: dict[str, GpuFacts] = {}
         """UUID → what a pod must know of it; kept, because a pod may be made while its agent is silent."""
+        self.ungranted: dict[JobId, Mapping[str, PodRecord]] = {}
+        """Job that they name → uid → pod with a contract that nothing of ours can have given it."""
+        self.disputes: dict[str, Mapping[str, str]] = {}
+        """Node → UUID → the reason why the GPU is not handed out, though its agent says that it is healthy."""
+        self._heartbeats, self._duplicates = AgentHeartbeats(), DuplicateGpus()
         self._cache, self._index, self._pods = cache, cache.nodes, cache.pods
         self._state = state
         self._tolerations = settings.toleration_list
@@ -38,6 +50,9 @@ class ClusterNodes:
         Returns whether anything is other than it was.
         """
         differs = False
+        for name in changed:
+            agent = self._index.gpu_nodes.get(name)
+            changed = changed | self._duplicates.update(name, (gpu.uuid for gpu in agent.status.gpus) if agent else ())
         for name in changed | self._silent(now) | self._missing.expired(now):
             try:
                 node = self._observe(name, now)
@@ -49,6 +64,44 @@ class ClusterNodes:
             differs |= self._state.observe(NodeGone(name) if node is None else NodeObserved(node))
         return differs
 
+    def note_ungranted(self, job: JobId, pods: Iterable[PodRecord]) -> None:
+        """Pods that have a contract, and that nothing of ours can have made: all those of this job."""
+        now = {pod.uid: pod for pod in pods}
+        before = self.ungranted.pop(job, {})
+        if now:
+            self.ungranted[job] = now
+        for uid in now.keys() - before.keys():
+            pod = now[uid]
+            log.warning("pod %s/%s on node %s has a contract that nothing of ours gave it: it holds no GPU",
+                        pod.namespace, pod.name, pod.node)  # fmt: skip
+        if now.keys() != before.keys():
+            self._cache.mark_changed(nodes={pod.node for pod in (*now.values(), *before.values()) if pod.node})
+
+    def _without_disputed(self, node: Node, agent: GPUNode) -> Node:
+        """The node, of which nothing is handed out that another node lists too, or that such a pod is on."""
+        strange = {uid: pod for pods in self.ungranted.values() for uid, pod in pods.items()}
+        disputes: dict[str, str] = {}
+        for gpu in agent.status.gpus:
+            if others := self._duplicates.others(node.name, gpu.uuid):
+                both = " and ".join([node.name, *others])
+                disputes[gpu.uuid] = f"GPU {gpu.uuid} is listed by nodes {both} at once"
+            for pod in (strange[process.pod_uid] for process in gpu.processes if process.pod_uid in strange):
+                disputes[gpu.uuid] = f"pod {pod.namespace}/{pod.name} is on GPU {gpu.uuid} without a grant of it"
+        self._note_disputes(node.name, disputes)
+        if not disputes:
+            return node
+        return replace(
+            node, gpus=tuple(replace(gpu, healthy=gpu.healthy and gpu.uuid not in disputes) for gpu in node.gpus)
+        )
+
+    def _note_disputes(self, node: str, disputes: Mapping[str, str]) -> None:
+        before = self.disputes.pop(node, {})
+        if disputes:
+            self.disputes[node] = disputes
+        for uuid, text in disputes.items():
+            if before.get(uuid) != text:
+                log.warning("%s; it is not handed out, and who runs on it stays", text)
+
     def known(self) -> Mapping[str, Node]:
         """Name → node, as the core last observed it; without those of which no GPU is known."""
         return self._state.nodes
@@ -58,6 +111,7 @@ class ClusterNodes:
         facts, agent = self._index.facts.get(name), self._index.gpu_nodes.get(name)
         if facts is None or agent is None:
             # Deleted, or out of its agent's sight: until its pods are gone their queues hold its GPUs.
+            self.disputes.pop(name, None)
             known, gpus = self._state.nodes.get(name), self._missing.update(name, (), now)
             if known is None or not gpus:
                 if agent is None and known is not None:
@@ -66,20 +120,24 @@ class ClusterNodes:
             return replace(known, gpus=gpus, ready=False, deleted=facts is None or known.deleted)
         if untolerated_taint(self._index.taints.get(name, ()), self._tolerations) is not None:
             facts = replace(facts, ready=False)
+        self._heartbeats.note(name, unix_seconds(agent.status.heartbeat), self._index.statuses_written.get(name), now)
         load = self._pods.load.get(name, NodeLoad())
         node = to_node(agent, facts, now=now, cpu_used=load.cpu_milli, memory_used=load.memory_mib)
+        node = replace(node, ready=facts.ready and self._heartbeats.is_fresh(name, now))
+        node = self._without_disputed(node, agent)
         simulated = agent.status.simulated
         self.gpus |= {gpu.uuid: GpuFacts(memory_mib=gpu.memory_mib, simulated=simulated) for gpu in node.gpus}
         return replace(node, gpus=self._missing.update(name, node.gpus, now))
 
     def _silent(self, now: float) -> set[str]:
-        """Nodes whose heartbeat has gone stale since they were last looked at."""
-        silent = set()
-        for name, seen in self._index.gpu_nodes.items():
-            known, beat = self._state.nodes.get(name), seen.status.heartbeat
-            if known is not None and known.ready and (beat is None or now - beat.timestamp() > HEARTBEAT_STALE_S):
-                silent.add(name)
-        return silent
+        """Nodes whose agents have not been heard for too long since they were last looked at."""
+        known = self._state.nodes
+        ready = (name for name in self._index.gpu_nodes if name in known and known[name].ready)
+        return {name for name in ready if not self._heartbeats.is_fresh(name, now)}
+
+    def restore(self) -> None:
+        """Nothing is known of heartbeats while another replica led."""
+        self._heartbeats.forget()
 
     def isolation_of(self, node: str) -> NodeIsolation:
         seen = self._index.gpu_nodes.get(node)

@@ -160,7 +160,7 @@ class SchedulingLoop:
                 self._queue.done(job)
                 self._queue.add_after(job, pause_until)
                 return
-            pods = tuple(self.cache.pods_of(job).values())
+            pods = self.cluster.granted_pods(job)
             of_orphans = reconcile_orphans(pods, now, self.settings)
             if of_orphans.acts:
                 self._writes.start(job, self.executor.delete_orphans(job, of_orphans))

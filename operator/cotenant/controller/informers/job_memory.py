@@ -64,6 +64,8 @@ class JobMemory:
     reading: CoreReading | None = None
     orphaned: set[JobKey] = field(default_factory=set)
     """Keys under which the core counts pods of it that no committed placement covers."""
+    attempts: int = 0
+    """The last attempt that is known to have been committed, also when the job is gone."""
     creation: ObjectCreation | None = None
     progress: ProgressSample | None = None
     activity: Activity | None = None

@@ -22,6 +22,8 @@ class NodeIndex:
         self.unreachable: dict[str, float] = {}
         """Nodes whose kubelet does not answer, and since when, in Unix seconds: nothing on them can be asked to end."""
         self.gpu_nodes: dict[str, GPUNode] = {}
+        self.statuses_written: dict[str, float] = {}
+        """GPUNode → when the API server took its status in last, in Unix seconds, where it says so."""
 
     def put_node(self, name: str, document: Document) -> bool:
         """Returns whether it became unreachable by this."""
@@ -47,13 +49,26 @@ class NodeIndex:
         """
         seen = parse_gpunode(document)
         self.gpu_nodes[name] = seen
+        if (written := status_written_at(document)) is not None:
+            self.statuses_written[name] = written
         return frozenset(violation.pod_uid for violation in seen.status.violations)
 
     def drop_gpu_node(self, name: str) -> None:
         self.gpu_nodes.pop(name, None)
+        self.statuses_written.pop(name, None)
 
     def _note_unreachable(self, name: str, since: float) -> bool:
         if name in self.unreachable:
             return False
         self.unreachable[name] = since
         return True
+
+
+def status_written_at(document: Document) -> float | None:
+    """Time of the last write of the status by the API server's own clock; None where the object does not show it."""
+    times = [
+        unix(entry.get("time"))
+        for entry in document["metadata"].get("managedFields") or ()
+        if entry.get("subresource") == "status"
+    ]
+    return max(times, default=None)

@@ -66,7 +66,8 @@ def resize(job: JobKey, growth: Growth) -> Resize:
 
 def _option_of(request: Request, placement: Placement, inventory: Inventory) -> Option | None:
     """The way in which the job runs now: growth stays with its class."""
-    slot = inventory.slot_of.get(placement.nodes[0].ranks[0].gpus[0].uuid)
+    first = placement.nodes[0]
+    slot = inventory.slot_of.get((first.node, first.ranks[0].gpus[0].uuid))
     if slot is None:
         return None
     gpu_class = inventory.kinds[inventory.kind[slot]].gpu_class
@@ -77,11 +78,11 @@ def _wanted(option: Option, placement: Placement, inventory: Inventory) -> Place
     """Growth keeps the topology that is required, takes other GPUs than the job's own, and none that is suspect: one
     slow GPU would slow down all those that the job has."""
     held = frozenset(
-        inventory.slot_of[grant.uuid]
+        inventory.slot_of[part.node, grant.uuid]
         for part in placement.nodes
         for rank in part.ranks
         for grant in rank.gpus
-        if grant.uuid in inventory.slot_of
+        if (part.node, grant.uuid) in inventory.slot_of
     )
     request = option.placement_request
     rows, topology = request.allowed, request.topology

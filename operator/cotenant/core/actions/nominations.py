@@ -120,9 +120,11 @@ def _lost_slots(inventory: Inventory, last_seen_before: float) -> dict[tuple[int
         node = inventory.nodes[row]
         for gpu in node.gpus:
             if node.deleted:
-                found[inventory.slot_of[gpu.uuid]] = f"node {node.name}"
+                found[inventory.slot_of[node.name, gpu.uuid]] = f"node {node.name}"
             elif gpu.missing_since is not None and gpu.missing_since <= last_seen_before:
-                found[inventory.slot_of[gpu.uuid]] = f"GPU {gpu.uuid}, which node {node.name} does not list any more"
+                found[inventory.slot_of[node.name, gpu.uuid]] = (
+                    f"GPU {gpu.uuid}, which node {node.name} does not list any more"
+                )
     return found
 
 

@@ -42,8 +42,8 @@ def allocation_of(job: Job, placement: Placement, inventory: Inventory, tree: Qu
         columns, memory, compute = [], [], []
         for rank in part.ranks:
             for grant in rank.gpus:
-                slot = inventory.slot_of.get(grant.uuid)
-                if slot is None or slot[0] != row:
+                slot = inventory.slot_of.get((part.node, grant.uuid))
+                if slot is None:
                     missing = missing or f"GPU {grant.uuid} of node {part.node}"
                     continue
                 columns.append(slot[1])

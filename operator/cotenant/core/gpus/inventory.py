@@ -33,8 +33,8 @@ class Inventory:
     nodes: tuple[Node, ...]
     row_of: Mapping[str, int]
     """Node name → row."""
-    slot_of: Mapping[str, tuple[int, int]]
-    """GPU UUID → (row, column)."""
+    slot_of: Mapping[tuple[str, str], tuple[int, int]]
+    """(node name, GPU UUID) → (row, column): two nodes may list one UUID, and each counts what is held there."""
     uuids: tuple[tuple[str, ...], ...]
     """Row → UUIDs by column."""
     kinds: tuple[GpuKind, ...]
@@ -75,13 +75,13 @@ class Inventory:
         memory = np.zeros((height, width), dtype=np.int64)
         usable = np.zeros((height, width), dtype=np.bool_)
         peers = np.zeros((height, width), dtype=np.int64)
-        slot_of: dict[str, tuple[int, int]] = {}
+        slot_of: dict[tuple[str, str], tuple[int, int]] = {}
         for row, node in enumerate(ordered):
             for column, gpu in enumerate(_by_index(node)):
                 kind[row, column] = kind_of[GpuKind(gpu.gpu_class, gpu.memory_mib)]
                 memory[row, column] = gpu.memory_mib
                 usable[row, column] = gpu.healthy and node.ready
-                slot_of[gpu.uuid] = (row, column)
+                slot_of[node.name, gpu.uuid] = (row, column)
             peers[row, : len(node.gpus)] = _nvlink_groups(_by_index(node))
         shared = np.array([node.shared_by_queues for node in ordered], dtype=np.bool_)
         ready = np.array([node.ready for node in ordered], dtype=np.bool_)

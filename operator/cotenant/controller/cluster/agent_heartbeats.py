@@ -1,0 +1,47 @@
+"""When each agent was last heard: not by the time that it writes, but by when what it writes was seen to change.
+
+An agent's clock may be wrong, and a heartbeat in the future would keep a node ready for as long. A new leader has seen
+no change yet: it goes by the time at which the API server took the status in, and then waits for the next change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.api.resources.gpunodes import HEARTBEAT_STALE_S
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    beat: float | None
+    at: float | None
+
+
+class AgentHeartbeats:
+    """Times are Unix seconds."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, _Heard] = {}
+        """By node."""
+
+    def note(self, node: str, beat: float | None, written_at: float | None, now: float) -> None:
+        """Take in the heartbeat of a status, and when the API server took that status in, where it says so."""
+        known = self._heard.get(node)
+        if known is not None and known.beat == beat:
+            return
+        at: float | None = now
+        if beat is None:
+            at = None
+        elif known is None and written_at is not None:
+            at = min(now, written_at)
+        elif known is None:
+            at = beat if beat <= now else None
+        self._heard[node] = _Heard(beat, at)
+
+    def is_fresh(self, node: str, now: float) -> bool:
+        heard = self._heard.get(node)
+        return heard is not None and heard.at is not None and now - heard.at <= HEARTBEAT_STALE_S
+
+    def forget(self) -> None:
+        """Nothing was seen while another replica led."""
+        self._heard.clear()
