@@ -324,3 +324,48 @@ def count_failures(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Ca
 
     monkeypatch.setattr(owner, name, fail)
     return lambda: len(calls)
+
+
+async def test_a_finished_job_that_may_not_be_deleted_is_not_tried_in_every_cycle() -> None:
+    replica = Replica()
+    ended = {"phase": "Succeeded", "finishedAt": "2026-01-01T00:00:00Z"}
+    document = submit(replica.kube, "bad", workers=1)
+    spec = document["spec"] | {"ttlAfterFinished": "1s"}
+    replica.kube.put(TRAINING_JOBS, document | {"spec": spec, "status": ended})
+    delete, refusal = "DELETE trainingjobs/bad", Reply(Outcome.REFUSED, message="denied by a webhook", code=403)
+    replica.kube.faults.add(*(Fault(call=delete, answer=refusal) for _ in range(1000)))
+    await run(replica, 60.0)
+    assert (writes(replica.kube).count(delete) < 12, conditions(replica)["Quarantined"]) == (
+        True,
+        ("True", "WriteRefused"),
+    )
+
+
+async def test_a_job_that_gave_its_room_back_makes_no_pods_there_when_it_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replica = Replica()
+    defect = Defect(monkeypatch, pod_creator, "attempt_of")
+    submit(replica.kube, "bad", workers=4)
+    await run(replica, 5.0)
+    submit(replica.kube, "omega", workers=4)
+    await run(replica, 30.0)
+    assert {pod.rpartition("-")[0] for pod in await granted(replica.kube)} == {"omega-1"}
+    defect.mended = True
+    await run(replica, 90.0)
+    assert {pod.rpartition("-")[0] for pod in await granted(replica.kube)} == {"omega-1"}
+    assert (sorted(replica.held()), phase(replica.kube, "bad")) == (["red/omega"], "Pending")
+
+
+async def test_a_failure_that_passes_costs_a_job_neither_its_room_nor_an_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replica = Replica()
+    defect = Defect(monkeypatch, pod_creator, "attempt_of")
+    submit(replica.kube, "bad", workers=4)
+    while not defect.times:
+        await replica.run(0.1)
+    defect.mended = True
+    await run(replica, 10.0)
+    assert (phase(replica.kube, "bad"), status(replica.kube, "bad")["attempts"]) == ("Starting", 1)
+    assert (len(await granted(replica.kube)), conditions(replica)["Quarantined"]) == (2, ("False", "Lifted"))

@@ -35,15 +35,23 @@ class CulpritSearch:
 
     def _bisect(self, group: Sequence[JobKey], error: Exception) -> dict[JobKey, Exception]:
         """Of a group that fails."""
-        if len(group) > 1 and self.trials < TRIALS_MAX:
-            middle = len(group) // 2
-            found: dict[JobKey, Exception] = {}
-            for half in (group[:middle], group[middle:]):
-                if (failure := self._failure(frozenset(half))) is not None:
-                    found |= self._bisect(half, failure)
-            if found:
-                return found
-        return dict.fromkeys(group, error)  # one job, or several that fail only together
+        if len(group) == 1 or self.trials >= TRIALS_MAX:
+            return dict.fromkeys(group, error)
+        middle = len(group) // 2
+        found: dict[JobKey, Exception] = {}
+        for half in (group[:middle], group[middle:]):
+            if (failure := self._failure(frozenset(half))) is not None:
+                found |= self._bisect(half, failure)
+        return found or self._last_straw(group, middle, error)
+
+    def _last_straw(self, group: Sequence[JobKey], low: int, error: Exception) -> dict[JobKey, Exception]:
+        """Of a group that fails only together, and whose first `low` do not: the first job with which it does."""
+        high = len(group)
+        while high - low > 1 and self.trials < TRIALS_MAX:
+            middle = (low + high) // 2
+            failure = self._failure(frozenset(group[:middle]))
+            low, high = (middle, high) if failure is None else (low, middle)
+        return dict.fromkeys(group[low:high], error)
 
     def _failure(self, under_test: frozenset[JobKey]) -> Exception | None:
         self.trials += 1

@@ -85,7 +85,9 @@ class Executor:
         if result.create_pods:
             return await self._create_pods(record)
         if result.delete_job:
-            await self.kube.delete(TRAINING_JOBS, record.name, record.namespace, uid=record.uid)
+            reply = await self.kube.delete(TRAINING_JOBS, record.name, record.namespace, uid=record.uid)
+            if reply.outcome is Outcome.REFUSED:
+                raise RefusedError(f"it cannot be deleted ({reply.code}): {shorten(reply.message)}")
         return ExecutionResult(result.requeue_at)
 
     async def admit(self, record: JobRecord, action: Admit) -> ExecutionResult:
