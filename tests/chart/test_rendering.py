@@ -1,6 +1,7 @@
 """What the chart renders, from which values, and which values it refuses."""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from cotenant import names
 from cotenant.api.resources.reserved_env import DENIED
 from cotenant.cli import installation
 from cotenant.controller.settings import Settings
+from cotenant.controller.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.cluster
 
@@ -448,3 +450,15 @@ def test_evictions_and_deletes_are_held_to_the_operators_longest_grace(render: R
         objects = render(values)
         for name in ("cotenant-evictions", "cotenant-job-deletion"):
             assert f"variables.grace <= {bound} " in json.dumps(objects["ValidatingAdmissionPolicy", name])
+
+
+def test_alerts_rest_on_metrics_that_are_served_and_say_what_to_do(render: Render) -> None:
+    (group,) = render({"metrics": {"monitors": True}})["PrometheusRule", "cotenant"]["spec"]["groups"]
+    rules = {rule["alert"]: rule for rule in group["rules"]}
+    assert sorted(rules) == ["CotenantAgentFailing", "CotenantJobQuarantined", "CotenantObjectUnreadable"]
+    agent = (CHART.parents[1] / "worker" / "cotenant_agent" / "metrics.py").read_text()
+    served = Metrics().exposition().decode() + agent.replace('_failures"', '_failures_total"')
+    named = {name for rule in rules.values() for name in re.findall(r"cotenant_\w+", rule["expr"])}
+    assert (sorted(name for name in named if name not in served), len(named)) == ([], 3)
+    assert all(len(rule["annotations"]["description"]) > 80 and rule["for"] for rule in rules.values())
+    assert "{{ $labels.stage }}" in rules["CotenantJobQuarantined"]["annotations"]["summary"]
