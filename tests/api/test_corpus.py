@@ -1,7 +1,8 @@
 """Documents that must be taken and documents that must be refused, by the parser and by the real API server alike.
 
-A document of `bad/` names in its comment the field that every refusal has to name (`server:` where the API server stops
-at an earlier step and says it in words of its own).
+A document of `bad/` has in its comment the field that every refusal has to name (`server:` where the API server stops
+at an earlier step and says it in words of its own), every sentence of the parser (`says:`), and what the API server
+answers by itself (`answered:`). Where it answers nothing, its words are a form that `docs/troubleshooting.md` explains.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tests.api.conftest import Server
 
 HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "troubleshooting.md"
+PATHS = {"TrainingJob", "Queue", "GPUNode"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,10 @@ class Entry:
     text: str
     refused: str | None
     """The field that the refusal names; None: the document is good."""
+    says: tuple[str, ...] = ()
+    """The parser's sentences."""
+    answered: str | None = None
+    """The part of the API server's refusal that says what to write."""
 
 
 def corpus(folder: str) -> list[Entry]:
@@ -39,7 +46,10 @@ def corpus(folder: str) -> list[Entry]:
             named = re.search(r"(?m)^# refused: (.*)", text)
             assert said is not None, f"{file}: a document without a comment"
             assert (named is not None) == (folder == "bad"), f"{file}: {said[1]}"
-            entries.append(Entry(f"{file.stem}: {said[1]}", text, named[1] if named else None))
+            says = tuple(re.findall(r"(?m)^# says: (.*)", text))
+            answered = re.search(r"(?m)^# answered: (.*)", text)
+            entry = Entry(f"{file.stem}: {said[1]}", text, named and named[1], says, answered and answered[1])
+            entries.append(entry)
     return entries
 
 
@@ -64,7 +74,7 @@ def names_field(refusal: str, field: str) -> bool:
 
 
 def test_the_corpus_is_as_large_as_it_claims() -> None:
-    assert (len(GOOD) >= 60, len(BAD) >= 120) == (True, True)
+    assert (len(GOOD) >= 60, len(BAD) >= 500) == (True, True)
     assert len({entry.id for entry in ALL}) == len(ALL)
 
 
@@ -81,10 +91,16 @@ def test_the_parser_refuses_what_is_bad_and_names_the_field(entry: Entry) -> Non
     assert any(names_field(problem, entry.refused) for problem in problems), problems
 
 
+@pytest.mark.parametrize("entry", BAD, ids=lambda entry: entry.id)
+def test_every_mistake_of_a_document_is_said_at_once_word_for_word(entry: Entry) -> None:
+    assert tuple(parsed(entry.text)) == entry.says
+
+
 def kind_of(text: str) -> str:
+    """Kind whose address a document is sent to: its own, or the one that was probably meant."""
     found = re.search(r'kind"?: "?(\w+)', text)
-    assert found is not None
-    return found[1]
+    kind = found[1] if found else ""
+    return kind if kind in PATHS else "Queue" if kind.endswith("Queue") else "TrainingJob"
 
 
 @pytest.mark.cluster
@@ -101,3 +117,25 @@ def test_the_api_server_refuses_what_is_bad_and_names_the_field(entry: Entry, se
     assert answer.status in {400, 422}, answer.body
     otherwise = re.search(r"(?m)^# server: (.*)", entry.text)
     assert names_field(answer.message, otherwise[1] if otherwise else str(entry.refused)), answer.message
+    if entry.answered is not None:
+        assert entry.answered in answer.message
+    else:
+        assert explained(answer.message), f"no answer, and not in {PAGE.name}: {answer.message}"
+
+
+def forms() -> list[tuple[str, str]]:
+    """(words of the API server, `…` for any, what they mean) of the table in the page."""
+    section = PAGE.read_text().split("## The API server refuses a document", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(r"(?m)^\| `(.*?)` \| (.*) \|$", section)
+    return [(words.replace("\\|", "|"), meaning) for words, meaning in rows]
+
+
+def explained(message: str) -> bool:
+    expressions = (".*".join(re.escape(part) for part in words.split("…")) for words, _ in forms())
+    return any(re.search(expression, message, re.DOTALL) for expression in expressions)
+
+
+def test_every_form_of_the_api_server_has_an_answer_in_the_page() -> None:
+    rows = forms()
+    assert len(rows) >= 15
+    assert [words for words, meaning in rows if not re.search("[Ww]rite|[Ll]eave|[Pp]ut|[Aa]sk|[Ff]ill", meaning)] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,8 @@ def test_every_document_of_a_file_gets_a_line(tmp_path: Path, capsys: pytest.Cap
     )
     assert printed.err == (
         f"{file}:6: TrainingJob bad is refused\n"
-        "  spec.gpu.count: count is per worker, and a worker is on one node: at most 64; for more add workers\n"
-        "  spec.replicas: is not a field of this object\n"
+        "  line 9: spec.gpu.count: count is per worker, and a worker is on one node: at most 64; for more add workers\n"
+        "  line 9: spec.replicas: is not a field of this object; write `spec.workers: 2`\n"
     )
 
 
@@ -64,7 +65,7 @@ def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch, capsys: p
         ("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' appears twice"),
         ("a: .nan\n", "line 1: .nan is not a number that JSON has"),
         ("a: !!python/name:os.system x\n", "line 1: could not determine a constructor for the tag"),
-        ("- 1\n", ":1: the document is refused\n  must be an object with fields, not a list"),
+        ("- 1\n", ":1: the document is refused\n  line 1: must be an object with fields, not a list"),
         ("kind: TrainingJob\napiVersion: cotenant.dev/v2\n", "apiVersion: must be cotenant.dev/v1alpha1"),
         ("kind: TrainJob\napiVersion: cotenant.dev/v1alpha1\n", "kind: must be one of TrainingJob, Queue, GPUNode"),
     ],
@@ -76,6 +77,45 @@ def test_what_is_no_document_is_refused_with_its_place(
     file.write_text(text)
     assert main(["validate", "-f", str(file)]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_every_mistake_has_the_line_of_its_field(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["apiVersion: cotenant.dev/v1alpha1", "kind: TrainingJob", "metadata: {name: a}", "spec:", "  queue: A"]
+    lines += ["  gpu: 2", "  runtime:", "    command: python train.py", "    env:", "      - name: A", "      - B=1"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(["---", *lines])))
+    assert main(["validate", "-f", "-"]) == 1
+    shown = [line.split(": ")[:2] for line in capsys.readouterr().err.splitlines()[1:]]
+    assert shown == [
+        ["  line 6", "spec.queue"],
+        ["  line 7", "spec.gpu"],
+        ["  line 9", "spec.runtime.command"],
+        ["  line 12", "spec.runtime.env[1]"],
+    ]
+
+
+def test_verdicts_come_as_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text(f"{GOOD}---\n{BAD.replace('count: 100', 'count: 1')}")
+    assert main(["validate", "-o", "json", "-f", str(file)]) == 1
+    message = "is not a field of this object; write `spec.workers: 2`"
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            "file": str(file),
+            "line": 1,
+            "document": "TrainingJob team-a/good",
+            "verdict": "is valid",
+            "problems": [],
+        },
+        {
+            "file": str(file),
+            "line": 6,
+            "document": "TrainingJob bad",
+            "verdict": "is refused",
+            "problems": [{"line": 9, "field": "spec.replicas", "message": message}],
+        },
+    ]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,14 +1,49 @@
 """`cotenant validate -f FILE|-|DIR …`: are these documents what the API server would take? No cluster is asked."""
 
 import argparse
+import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from cotenant.cli.documents import texts
 from cotenant.cli.errors import UserError
 
 if TYPE_CHECKING:
     from cotenant.api.conversion.yaml_text import YamlDocument
+
+CHARS_MAX = 2000
+"""Of a field and of a message: what somebody wrote is printed plain."""
+REFUSED = 1
+"""Exit code when a document is refused, or there is none."""
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """About one document, or about a text that is none; `problems`: (line, field, message) of each."""
+
+    file: str
+    line: int
+    document: str
+    verdict: str
+    problems: tuple[tuple[int, str, str], ...] = ()
+
+    def lines(self) -> str:
+        problems = (
+            f"\n  line {line}: {f'{field}: ' if field else ''}{message}" for line, field, message in self.problems
+        )
+        return f"{self.file}:{self.line}: {self.document} {self.verdict}{''.join(problems)}"
+
+    def entry(self) -> dict[str, Any]:
+        problems = [{"line": line, "field": field, "message": message} for line, field, message in self.problems]
+        return {
+            "file": self.file,
+            "line": self.line,
+            "document": self.document,
+            "verdict": self.verdict,
+            "problems": problems,
+        }
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -18,40 +53,50 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     )
     parser.add_argument("-R", "--recursive", action="store_true", help="folders below a folder too")
     parser.add_argument("-q", "--quiet", action="store_true", help="print only what is wrong")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="json: a list, one per document"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    found = [one for where, text in texts(args.filename, recursive=args.recursive) for one in _verdicts(text, where)]
+    if not found:
+        raise UserError("there is no document in what was named")
+    shown = [one for one in found if one.problems or not args.quiet]
+    if args.output == "json":
+        print(json.dumps([one.entry() for one in shown], indent=2))
+    else:
+        for one in shown:
+            print(one.lines(), file=sys.stderr if one.problems else sys.stdout)
+    return REFUSED if any(one.problems for one in found) else 0
+
+
+def _verdicts(text: str, where: str) -> Iterator[_Verdict]:
+    from cotenant.api.conversion.yaml_text import read_documents
     from cotenant.api.validation.errors import DocumentError
 
-    seen = refused = 0
-    for where, text in texts(args.filename, recursive=args.recursive):
-        try:
-            lines = [_verdict(where, document) for document in _documents(text, where)]
-        except DocumentError as error:
-            lines = [(False, str(error))]
-        for good, line in lines:
-            seen += 1
-            refused += not good
-            if not (good and args.quiet):
-                print(line, file=sys.stdout if good else sys.stderr)
-    if not seen:
-        raise UserError("there is no document in what was named")
-    return 1 if refused else 0
+    try:
+        for document in read_documents(text):
+            yield _verdict(where, document)
+    except DocumentError as error:
+        (problem,) = error.problems
+        yield _Verdict(
+            where, problem.line, "the text", "is not YAML", ((problem.line, problem.field, problem.message),)
+        )
 
 
-def _verdict(where: str, document: "YamlDocument") -> tuple[bool, str]:
+def _verdict(where: str, document: "YamlDocument") -> _Verdict:
     from cotenant.api.conversion.decode import check
+    from cotenant.decoding.plain_text import plain_text
 
-    place = f"{where}:{document.line}"
     found = check(document.body)
     if found.problems:
-        problems = "".join(f"\n  {problem}" for problem in found.problems)
-        return False, f"{place}: {found.name} is refused{problems}"
-    return True, f"{place}: {found.name} {'is valid' if found.ours else 'is not of cotenant.dev: not checked'}"
-
-
-def _documents(text: str, where: str) -> "list[YamlDocument]":
-    from cotenant.api.conversion.yaml_text import read_documents
-
-    return list(read_documents(text, where))
+        places = ((document.line_of(problem.field), problem) for problem in found.problems)
+        problems = tuple(
+            sorted((at, plain_text(one.field, CHARS_MAX), plain_text(one.message, CHARS_MAX)) for at, one in places)
+        )
+        return _Verdict(where, document.line, found.name, "is refused", problems)
+    return _Verdict(
+        where, document.line, found.name, "is valid" if found.ours else "is not of cotenant.dev: not checked"
+    )

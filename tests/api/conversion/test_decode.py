@@ -30,17 +30,40 @@ def test_a_good_document_is_its_model() -> None:
         (
             {"kind": "Queue", "apiVersion": "cotenant.dev/v1", "metadata": {"generateName": "q-"}},
             "Queue q-",
-            [Problem("apiVersion", 'must be cotenant.dev/v1alpha1, not "cotenant.dev/v1"')],
+            [
+                Problem("apiVersion", 'must be cotenant.dev/v1alpha1, not "cotenant.dev/v1"'),
+                Problem(
+                    "spec", 'is required; write for example `spec: {namespaces: ["team-a"], quotas: [{guaranteed: 4}]}`'
+                ),
+            ],
         ),
         (
             {**QUEUE, "kind": "Cue", "metadata": {"namespace": "team", "name": "a"}},
             "Cue team/a",
             [Problem("kind", 'must be one of TrainingJob, Queue, GPUNode, not "Cue"')],
         ),
+        (
+            {**QUEUE, "kind": "Qeue"},
+            "Qeue vision",
+            [Problem("kind", 'must be one of TrainingJob, Queue, GPUNode, not "Qeue"; write `kind: Queue`')],
+        ),
+        (
+            {**QUEUE, "kind": "Workflow"},
+            "Workflow vision",
+            [Problem("kind", 'must be one of TrainingJob, Queue, GPUNode, not "Workflow"')],
+        ),
         ({**QUEUE, "metadata": 1}, "Queue (without a name)", None),
         ({**QUEUE, "spec": {"weight": 0}}, "Queue vision", [Problem("spec.weight", "must be at least 1, not 0")]),
     ],
-    ids=["no object", "another version", "another kind", "no metadata", "a bad field"],
+    ids=[
+        "no object",
+        "another version",
+        "another kind",
+        "a kind misspelled",
+        "a kind of elsewhere",
+        "no metadata",
+        "a bad field",
+    ],
 )
 def test_what_is_wrong_is_returned_with_a_name(document: Any, name: str, problems: list[Problem] | None) -> None:
     found = check(document)
@@ -51,6 +74,21 @@ def test_what_is_wrong_is_returned_with_a_name(document: Any, name: str, problem
 def test_a_document_of_another_group_is_not_checked() -> None:
     found = check({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}})
     assert (found.name, found.ours, found.problems) == ("Deployment a", False, ())
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "ours"),
+    [
+        ("cotenant.dve/v1alpha1", "TrainingJobs", True),
+        ("cotenant.io/v1", "Queue", True),
+        ("kubeflow.org/v1", "PyTorchJob", False),
+        ("kueue.x-k8s.io/v1beta1", "ClusterQueue", False),
+        ("batch/v1", "Job", False),
+        ("v1", "Node", False),
+    ],
+)
+def test_a_document_is_ours_when_it_was_meant_to_be(version: str, kind: str, ours: bool) -> None:
+    assert check({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}}).ours is ours
 
 
 def test_a_kind_of_ours_in_another_group_is_a_mistake() -> None:

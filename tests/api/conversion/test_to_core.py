@@ -187,8 +187,12 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
         to_core.parse_job(job_document({"workers": 0, "gpu": {}, "retries": "3"}))
     assert [(problem.field, problem.message) for problem in refusal.value.problems] == [
         ("spec.workers", "must be at least 1, not 0"),
-        ("spec.gpu", "gpu takes exactly one of count, memory and memoryFraction"),
-        ("spec.retries", 'must be a whole number, not "3"'),
+        (
+            "spec.gpu",
+            "gpu takes exactly one of count, memory and memoryFraction; for whole GPUs write `spec.gpu: {count: 1}`,"
+            ' for a share `spec.gpu: {memoryFraction: "0.5"}` or `spec.gpu: {memory: "16Gi"}`',
+        ),
+        ("spec.retries", 'must be a whole number, not "3"; write `spec.retries: 3`'),
     ]
 
 

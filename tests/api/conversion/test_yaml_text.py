@@ -51,6 +51,7 @@ def test_documents_and_items_of_a_list_come_with_their_line() -> None:
         ("a: 1\na: 2", "appears twice"),
         ("a: .nan", "not a number that JSON has"),
         ("a: 1e999", "too large"),
+        (f"a: 1{'0' * 5000}", "too large"),
         ("a: [", ""),
     ],
 )

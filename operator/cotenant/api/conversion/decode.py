@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cotenant import names
+from cotenant.api.advice.corrections import written
+from cotenant.api.advice.near_names import nearest
 from cotenant.api.conversion.to_core import parse_gpunode, parse_job, parse_queue
 from cotenant.api.validation.errors import DocumentError, Problem
 from cotenant.api.validation.rules import Model, given
@@ -33,22 +35,44 @@ def check(body: Any) -> CheckedDocument:
             "the document", problems=(Problem("", f"must be an object with fields, not {given(body)}"),)
         )
     kind, version = body.get("kind"), body.get("apiVersion")
-    if isinstance(version, str) and version.split("/", 1)[0] != names.GROUP and kind not in PARSERS:
+    if _is_of_another_group(kind, version):
         return CheckedDocument(f"{kind} {_name(body)}", ours=False)
-    wrong = tuple(_kind_problems(kind, version))
-    if wrong:
-        return CheckedDocument(f"{kind or 'the document'} {_name(body)}", problems=wrong)
+    meant = _meant(kind)
+    wrong = tuple(_kind_problems(kind, version, meant))
+    name = f"{kind or 'the document'} {_name(body)}"
+    if meant is None:
+        return CheckedDocument(name, problems=wrong)
     try:
-        return CheckedDocument(f"{kind} {_name(body)}", PARSERS[str(kind)](body))
+        parsed = PARSERS[meant]({**body, "kind": meant, "apiVersion": names.API_VERSION} if wrong else body)
+        return CheckedDocument(name, problems=wrong) if wrong else CheckedDocument(name, parsed)
     except DocumentError as error:
-        return CheckedDocument(f"{kind} {_name(body)}", problems=error.problems)
+        return CheckedDocument(name, problems=(*wrong, *error.problems))
 
 
-def _kind_problems(kind: Any, version: Any) -> Iterator[Problem]:
+def _is_of_another_group(kind: Any, version: Any) -> bool:
+    """True for what is not ours and was not meant to be."""
+    if not isinstance(version, str) or kind in PARSERS:
+        return False
+    group = version.split("/", 1)[0]
+    return group != names.GROUP and not (nearest(group, [names.GROUP]) and _meant(kind))
+
+
+def _meant(kind: Any) -> str | None:
+    """The kind, the one that is spelled nearly so, or the one that other systems call so (PyTorchJob, ClusterQueue)."""
+    if not isinstance(kind, str):
+        return None
+    return nearest(kind, PARSERS) or next((one for end, one in _ENDS.items() if kind.lower().endswith(end)), None)
+
+
+_ENDS = {"job": "TrainingJob", "queue": "Queue", "cohort": "Queue"}
+
+
+def _kind_problems(kind: Any, version: Any, meant: str | None) -> Iterator[Problem]:
     if version != names.API_VERSION:
         yield Problem("apiVersion", f"must be {names.API_VERSION}, not {given(version)}")
     if kind not in PARSERS:
-        yield Problem("kind", f"must be one of {', '.join(PARSERS)}, not {given(kind)}")
+        instead = f"; {written({'kind': meant})}" if meant else ""
+        yield Problem("kind", f"must be one of {', '.join(PARSERS)}, not {given(kind)}{instead}")
 
 
 def _name(body: Mapping[str, Any]) -> str:

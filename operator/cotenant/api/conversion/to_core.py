@@ -13,13 +13,14 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from cotenant import names
+from cotenant.api.advice.answers import answered
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.queues import Queue, QueueSpec
 from cotenant.api.resources.runtime import Collective
 from cotenant.api.resources.trainingjob_status import GrantStatus, Isolation, NodeStatus, PlacementStatus, RankStatus
 from cotenant.api.resources.trainingjobs import GpuSpec, TrainingJob
 from cotenant.api.scalars.quantities import mib_down, mib_up
-from cotenant.api.validation.errors import DocumentError, Problem, problems_of
+from cotenant.api.validation.errors import DocumentError, Problem
 from cotenant.api.validation.rules import Model
 from cotenant.core.model import objects as core
 from cotenant.core.model.lifecycle import HOLDING, Phase
@@ -48,7 +49,7 @@ def _parse(kind: type[_Parsed], document: Document) -> _Parsed:
     try:
         return kind.model_validate(document)
     except ValidationError as error:
-        problems = problems_of(error)
+        problems = answered(error, kind)
     except UnicodeEncodeError as error:  # a text out of YAML with half of a surrogate pair
         odd = error.object[error.start : error.end]
         problems = (Problem("", f"holds {odd!a}, which is no character of UTF-8"),)

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from cotenant.api.conversion.yaml_mistakes import in_words
 from cotenant.api.validation.errors import DocumentError, Problem
 
 
@@ -23,6 +24,16 @@ class YamlDocument:
 
     body: Any
     line: int
+    node: yaml.Node | None = None
+    """As it was parsed, with the places of all that is in it."""
+
+    def line_of(self, field: str) -> int:
+        """Line of a field, given as problems name it, or of the deepest object around it that the text has."""
+        return _line_of(self.node, field, self.line)
+
+
+LONGEST_NUMBER = 400
+"""Digits; Python reads no whole number of more than some thousands."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -33,6 +44,8 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
                 continue
+            if not isinstance(key, yaml.ScalarNode):
+                raise _refused("a key must be a text, not a list or an object", key)
             if key.value in seen:
                 raise _refused(f"the key {key.value!r} appears twice", key)
             seen.add(key.value)
@@ -63,6 +76,8 @@ def _whole(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
     text = str(loader.construct_scalar(node)).replace("_", "")
     sign = -1 if text.startswith("-") else 1
     digits = text.lstrip("+-")
+    if len(digits) > LONGEST_NUMBER:
+        raise _refused(f"{text[:20]}… is too large", node)
     if re.fullmatch(r"0[0-7]+", digits):
         return sign * int(digits, 8)
     return sign * int(digits, 0)
@@ -88,10 +103,27 @@ def _bool(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> bool:
 _Loader.add_constructor("tag:yaml.org,2002:bool", _bool)
 
 
-def _singly(body: Any) -> list[Any]:
+def _line_of(node: yaml.Node | None, field: str, line: int) -> int:
+    if isinstance(node, yaml.SequenceNode) and (index := re.match(r"\[([0-9]{1,6})\]\.?", field)):
+        inner = node.value[int(index[1])] if int(index[1]) < len(node.value) else None
+        return _line_of(inner, field[index.end() :], inner.start_mark.line + 1) if inner is not None else line
+    if isinstance(node, yaml.MappingNode):
+        # The longest first, because a key may have dots in it.
+        for key, value in sorted(node.value, key=lambda pair: -len(str(pair[0].value))):
+            rest = field.removeprefix(str(key.value))
+            if rest != field and (not rest or rest[0] in ".["):
+                return _line_of(value, rest.removeprefix("."), key.start_mark.line + 1)
+    return line
+
+
+def _singly(body: Any, node: yaml.Node) -> Iterator[tuple[Any, yaml.Node | None]]:
     """Items of a List, as `kubectl get -o yaml` prints several objects; else the document itself."""
-    is_list = isinstance(body, dict) and body.get("kind") == "List" and isinstance(body.get("items"), list)
-    return list(body["items"]) if is_list else [body]
+    kind = body.get("kind") if isinstance(body, dict) else None
+    if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(body.get("items"), list):
+        yield body, node
+        return
+    nodes = next((value for key, value in getattr(node, "value", ()) if key.value == "items"), None)
+    yield from zip(body["items"], nodes.value if nodes is not None else [], strict=False)
 
 
 def read_documents(text: str, where: str = "") -> Iterator[YamlDocument]:
@@ -104,10 +136,14 @@ def read_documents(text: str, where: str = "") -> Iterator[YamlDocument]:
                 continue
             body = loader.construct_document(node)
             if body is not None:
-                yield from (YamlDocument(one, node.start_mark.line + 1) for one in _singly(body))
+                line = node.start_mark.line + 1
+                yield from (YamlDocument(one, line, inner) for one, inner in _singly(body, node))
     except yaml.MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise DocumentError([Problem("", f"{line}{error.problem or 'is not YAML'}")], where) from None
+        mark = error.problem_mark
+        lines = text.splitlines()
+        wrong = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
+        message = in_words(error.problem or "is not YAML", wrong)
+        raise DocumentError([Problem("", message, mark.line + 1 if mark is not None else 1)], where) from None
     except yaml.YAMLError as error:
         raise DocumentError([Problem("", f"is not YAML: {error}")], where) from None
     finally:

@@ -31,7 +31,8 @@ class EnvSource(Model):
         Rule(
             "",
             "has(self.secretKeyRef) != has(self.configMapKeyRef)",
-            "valueFrom takes exactly one of secretKeyRef and configMapKeyRef",
+            "valueFrom takes exactly one of secretKeyRef and configMapKeyRef; write one of them, such as"
+            " `secretKeyRef: {name: keys, key: token}`",
             lambda it: (it.secret_key_ref is None) != (it.config_map_key_ref is None),
         ),
     )
@@ -41,7 +42,7 @@ def _denied(row: reserved_env.Denied) -> Rule:
     return Rule(
         "name",
         f"!self.name.matches({cel_text(row.names)})",
-        f"this variable is not for the job to set: {row.why}",
+        f"this variable is not for the job to set: {row.why}; leave it out",
         lambda it: re.fullmatch(row.names, it.name) is None,
     )
 
@@ -61,7 +62,7 @@ class EnvVar(Model):
         Rule(
             "valueFrom",
             "!(has(self.value) && has(self.valueFrom))",
-            "value and valueFrom exclude each other",
+            "value and valueFrom exclude each other; leave one of the two out",
             lambda it: it.value is None or it.value_from is None,
         ),
         Rule(

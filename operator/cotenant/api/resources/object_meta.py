@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import AfterValidator, Field
 
 from cotenant.api.scalars.fields import SUBDOMAIN, Int, Str, Timestamp
-from cotenant.api.validation.rules import Model
+from cotenant.api.validation.rules import Model, ValueRefusedError, given
 
 _KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -17,14 +17,16 @@ _ANNOTATIONS_BYTES = 256 * 1024
 
 def _named(value: str) -> str:
     if len(value) > 253 or re.fullmatch(SUBDOMAIN, value) is None:
-        raise ValueError("must be a name of lower-case letters, digits, '-' and '.'")
+        dashed = re.sub(r"[^a-z0-9.]+", "-", value[:253].lower()).strip("-.")
+        message = "must be a name of lower-case letters, digits, '-' and '.'"
+        raise ValueRefusedError(message, f", not {given(value)}", dashed or None)
     return value
 
 
 def _labels(value: dict[str, str]) -> dict[str, str]:
     for key, text in value.items():
         if _KEY.fullmatch(key) is None:
-            raise ValueError(f"{key!r} is not a label key")
+            raise ValueError(f"{key!r} is not a label key; write one such as team or example.com/team")
         if _VALUE.fullmatch(text) is None:
             raise ValueError(f"{text!r}, the value of {key}, must be at most 63 letters, digits, '-', '_' and '.'")
     return value
@@ -33,7 +35,7 @@ def _labels(value: dict[str, str]) -> dict[str, str]:
 def _annotations(value: dict[str, str]) -> dict[str, str]:
     for key in value:
         if _KEY.fullmatch(key.lower()) is None:
-            raise ValueError(f"{key!r} is not an annotation key")
+            raise ValueError(f"{key!r} is not an annotation key; write one such as team or example.com/team")
     if sum(len(key.encode()) + len(text.encode()) for key, text in value.items()) > _ANNOTATIONS_BYTES:
         raise ValueError("all annotations together must be at most 256 KiB")
     return value

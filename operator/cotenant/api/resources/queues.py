@@ -109,13 +109,13 @@ class QuotaSpec(Model):
         Rule(
             "limit",
             "!has(self.limit) || double(self.guaranteed) <= double(self.limit)",
-            "limit is less than guaranteed",
+            "limit is less than guaranteed: it counts what is guaranteed and what is borrowed; raise it",
             lambda it: it.limit is None or it.guaranteed <= it.limit,
         ),
         Rule(
             "lendable",
             "!has(self.lendable) || double(self.lendable) <= double(self.guaranteed)",
-            "lendable is more than guaranteed: a queue can lend only what is its own",
+            "lendable is more than guaranteed: a queue can lend only what is its own; leave it out to lend all of that",
             lambda it: it.lendable is None or it.lendable <= it.guaranteed,
         ),
     )
@@ -192,7 +192,7 @@ class QueueSpec(Model):
         Rule(
             "namespaces",
             "!has(self.namespaces) || self.namespaces.all(a, self.namespaces.exists_one(b, a == b))",
-            "a namespace appears twice",
+            "a namespace appears twice; leave one of the two out",
             lambda it: len(set(it.namespaces)) == len(it.namespaces),
         ),
         Rule(
@@ -200,7 +200,7 @@ class QueueSpec(Model):
             "!has(self.quotas) || self.quotas.all(a, self.quotas.exists_one(b,"
             " has(a.gpuClass) == has(b.gpuClass) && (!has(a.gpuClass) || a.gpuClass == b.gpuClass)"
             " && has(a.zone) == has(b.zone) && (!has(a.zone) || a.zone == b.zone)))",
-            "two quotas are for the same class and zone",
+            "two quotas are for the same class and zone; make one line of them",
             lambda it: len({(line.gpu_class, line.zone) for line in it.quotas}) == len(it.quotas),
         ),
         Rule(
@@ -299,7 +299,7 @@ class Queue(Model):
         Rule(
             "spec.parent",
             "!has(self.spec.parent) || self.spec.parent != self.metadata.name",
-            "a queue cannot be its own parent",
+            "a queue cannot be its own parent; name another, or leave parent out for a queue at the top",
             lambda it: it.spec.parent != it.metadata.name or it.spec.parent is None,
         ),
     )

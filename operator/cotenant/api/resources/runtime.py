@@ -151,7 +151,8 @@ class Runtime(Model):
         Rule(
             "",
             "has(self.command) != has(self.entrypoint)",
-            "runtime takes exactly one of command and entrypoint",
+            "runtime takes exactly one of command and entrypoint; for a program write"
+            ' `spec.runtime.command: ["python", "train.py"]`, for a function `spec.runtime.entrypoint: train:main`',
             lambda it: (it.command is None) != (it.entrypoint is None),
         ),
         Rule(
@@ -205,7 +206,7 @@ class Runtime(Model):
         Rule(
             "volumes",
             "!has(self.volumes) || self.volumes.all(a, self.volumes.exists_one(b, b.mountPath == a.mountPath))",
-            "two volumes have the same mountPath",
+            "two volumes have the same mountPath; give each a folder of its own, such as /data and /models",
             lambda it: len({volume.mount_path for volume in it.volumes}) == len(it.volumes),
         ),
     )

@@ -50,7 +50,8 @@ class GpuSpec(Model):
         Rule(
             "",
             "(has(self.count) ? 1 : 0) + (has(self.memory) ? 1 : 0) + (has(self.memoryFraction) ? 1 : 0) == 1",
-            "gpu takes exactly one of count, memory and memoryFraction",
+            "gpu takes exactly one of count, memory and memoryFraction; for whole GPUs write `spec.gpu: {count: 1}`,"
+            ' for a share `spec.gpu: {memoryFraction: "0.5"}` or `spec.gpu: {memory: "16Gi"}`',
             lambda it: [it.count, it.memory, it.memory_fraction].count(None) == 2,  # three ways to ask
         ),
         Rule(
@@ -62,19 +63,19 @@ class GpuSpec(Model):
         Rule(
             "computeFraction",
             "!has(self.computeFraction) || !has(self.count)",
-            "computeFraction belongs to a share; a whole GPU has all of its compute",
+            "computeFraction belongs to a share; a whole GPU has all of its compute: leave it out",
             lambda it: it.compute_fraction is None or it.count is None,
         ),
         Rule(
             "classes",
             "!has(self.classes) || self.classes.all(a, self.classes.exists_one(b, a == b))",
-            "a class appears twice",
+            "a class appears twice; leave one of the two out",
             lambda it: len(set(it.classes)) == len(it.classes),
         ),
         Rule(
             "zones",
             "!has(self.zones) || self.zones.all(a, self.zones.exists_one(b, a == b))",
-            "a zone appears twice",
+            "a zone appears twice; leave one of the two out",
             lambda it: len(set(it.zones)) == len(it.zones),
         ),
     )
@@ -157,27 +158,28 @@ class TrainingJobSpec(Model):
         Rule(
             "priorityClassName",
             "!(has(self.priority) && has(self.priorityClassName))",
-            "priority and priorityClassName exclude each other",
+            "priority and priorityClassName exclude each other; leave one of the two out",
             lambda it: it.priority is None or it.priority_class_name is None,
         ),
         Rule(
             "minWorkers",
             "!has(self.minWorkers) || self.minWorkers <= self.workers",
-            "minWorkers must be at most workers",
+            "minWorkers must be at most workers: the job may run with from minWorkers to workers of them",
             lambda it: it.min_workers is None or it.min_workers <= it.workers,
         ),
         Rule(
             "workers",
-            f"!has(self.gpu.count) || self.workers * self.gpu.count <= {MAX_GPUS}",
+            f"!has(self.gpu) || !has(self.gpu.count) || self.workers * self.gpu.count <= {MAX_GPUS}",
             f"workers × gpu.count is more than {MAX_GPUS}, the most GPUs of one job: its status has to name each of"
             " them; make several jobs",
             lambda it: it.gpu.count is None or it.workers * it.gpu.count <= MAX_GPUS,
         ),
         Rule(
             "runtime.tracking.tensorBoard",
-            "!has(self.runtime.tracking) || !has(self.runtime.tracking.tensorBoard)"
+            "!has(self.runtime) || !has(self.runtime.tracking) || !has(self.runtime.tracking.tensorBoard)"
             " || (has(self.checkpoint) && has(self.checkpoint.volume))",
-            "event files are kept in the checkpoint volume, else they go with the pod: name one in checkpoint.volume",
+            "event files are kept in the checkpoint volume, else they go with the pod; write for example"
+            " `spec.checkpoint.volume: {persistentVolumeClaim: {claimName: checkpoints}}`",
             lambda it: (
                 it.runtime.tracking is None
                 or it.runtime.tracking.tensor_board is None
@@ -188,7 +190,8 @@ class TrainingJobSpec(Model):
             "expectedRuntime",
             "!(has(self.expectedRuntime) && has(self.maxRuntime))"
             " || duration(self.expectedRuntime) <= duration(self.maxRuntime)",
-            "expectedRuntime is longer than maxRuntime: the job would be ended before it is done",
+            "expectedRuntime is longer than maxRuntime: the job would be ended before it is done; raise maxRuntime or"
+            " leave it out",
             lambda it: it.expected_runtime is None or it.max_runtime is None or it.expected_runtime <= it.max_runtime,
         ),
     )
@@ -205,8 +208,9 @@ _HOLDS = (
     "has(oldSelf.status) && (has(oldSelf.status.placement)"
     " || (has(oldSelf.status.phase) && oldSelf.status.phase in ['Succeeded', 'Failed']))"
 )
-_REQUIRED_FIXED = ("queue", "workers", "gpu", "resources", "runtime", "gracePeriod")
-_OPTIONAL_FIXED = ("minWorkers", "topology", "checkpoint")
+_FILLED_IN = ("workers", "resources", "gracePeriod")
+"""Fields that have a default, and are therefore always there when a rule looks."""
+_FIXED = ("queue", "workers", "gpu", "resources", "runtime", "gracePeriod", "minWorkers", "topology", "checkpoint")
 
 
 def _fixed(field: str, *, optional: bool) -> TransitionRule:
@@ -241,8 +245,7 @@ class TrainingJob(Model):
         ),
     )
     TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = (
-        *(_fixed(field, optional=False) for field in _REQUIRED_FIXED),
-        *(_fixed(field, optional=True) for field in _OPTIONAL_FIXED),
+        *(_fixed(field, optional=field not in _FILLED_IN) for field in _FIXED),
     )
 
     @property

@@ -56,7 +56,9 @@ class Code(Model):
         Rule(
             "",
             "has(self.configMap) != has(self.persistentVolumeClaim)",
-            "code takes exactly one of configMap and persistentVolumeClaim",
+            "code takes exactly one of configMap and persistentVolumeClaim; write"
+            " `spec.runtime.code: {configMap: {name: code}}` or"
+            " `spec.runtime.code: {persistentVolumeClaim: {claimName: data}}`",
             lambda it: (it.config_map is None) != (it.persistent_volume_claim is None),
         ),
     )
@@ -97,7 +99,8 @@ class Volume(Model):
             "",
             "(has(self.persistentVolumeClaim) ? 1 : 0) + (has(self.configMap) ? 1 : 0) + (has(self.secret) ? 1 : 0)"
             " + (has(self.emptyDir) ? 1 : 0) == 1",
-            "a volume takes exactly one of persistentVolumeClaim, configMap, secret and emptyDir",
+            "a volume takes exactly one of persistentVolumeClaim, configMap, secret and emptyDir; write one of"
+            " them, such as `persistentVolumeClaim: {claimName: data}`, and leave the others out",
             lambda it: (
                 [it.persistent_volume_claim, it.config_map, it.secret, it.empty_dir].count(None) == 3  # four sources
             ),

@@ -11,30 +11,53 @@ nothing and is exact for ten digits.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 from pydantic.config import JsonDict
 
-from cotenant.api.scalars import quantities
+from cotenant.api.scalars import quantities, respellings
 from cotenant.api.scalars.fields import cel_text
 from cotenant.api.scalars.quantities import QuantityError
-from cotenant.api.validation.rules import given
+from cotenant.api.validation.rules import ValueRefusedError, given
 
 
-def _reader(parse: Callable[[Any], int], message: str, fits: Callable[[int], bool], *, number: bool) -> BeforeValidator:
+@dataclass(frozen=True, slots=True)
+class _Grammar:
+    """How one kind of amount is read, and how those that other systems write are written here."""
+
+    parse: Callable[[Any], int]
+    respell: Callable[[Any], Any]
+
+
+_DECIMAL = _Grammar(quantities.parse_decimal, respellings.decimal)
+_GPUS = _Grammar(quantities.parse_gpus, respellings.decimal)
+_MEMORY = _Grammar(quantities.parse_memory, respellings.memory)
+_FRACTION = _Grammar(quantities.parse_fraction, respellings.fraction)
+_TIME = _Grammar(quantities.parse_duration, respellings.duration)
+
+
+def _reader(grammar: _Grammar, message: str, fits: Callable[[int], bool], *, number: bool) -> BeforeValidator:
     """Validator that parses an amount; its error says what is allowed. `number`: whole numbers are taken as well."""
     written = "as a whole number or in quotes" if number else "in quotes"
 
+    def instead(value: Any) -> Any:
+        meant = grammar.respell(value)
+        try:
+            return meant if meant is not None and fits(grammar.parse(meant)) else None
+        except QuantityError:
+            return None
+
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int | str if number else str):
-            raise ValueError(f"{message}; write it {written}, not as {given(value)}")
+            raise ValueRefusedError(message, f"; write it {written}, not as {given(value)}", instead(value))
         try:
-            amount = parse(value)
+            amount = grammar.parse(value)
         except QuantityError as error:
-            raise ValueError(f"{message}; {error}") from None
+            raise ValueRefusedError(message, f"; {error}", instead(value)) from None
         if not fits(amount):
-            raise ValueError(f"{message}, not {given(value)}")
+            raise ValueRefusedError(message, f", not {given(value)}", instead(value))
         return amount
 
     return BeforeValidator(read)
@@ -56,7 +79,7 @@ def _decimal(most: str, *, of: str, show: Callable[[int], str] = quantities.show
         f"string(self).matches({cel_text(quantities.DECIMAL)}) && quantity(string(self)).compareTo(quantity('0')) > 0"
         f" && quantity(string(self)).compareTo(quantity('{most}')) <= 0"
     )
-    reader = _reader(quantities.parse_decimal, message, lambda amount: 0 < amount <= highest, number=True)
+    reader = _reader(_DECIMAL, message, lambda amount: 0 < amount <= highest, number=True)
     return reader, PlainSerializer(show, return_type=str), WithJsonSchema(_schema(rule, message, number=True))
 
 
@@ -64,7 +87,7 @@ def _gpus(most: int) -> Any:
     """Metadata of an amount from 0 to `most` GPUs, as a whole number or a text."""
     message = f'must be a number of GPUs from 0 to {most}, such as 2 or "0.5", with at most three decimals'
     rule = f"double(self) >= 0.0 && double(self) <= {float(most)}"
-    reader = _reader(quantities.parse_gpus, message, lambda amount: amount <= most * quantities.MILLI, number=True)
+    reader = _reader(_GPUS, message, lambda amount: amount <= most * quantities.MILLI, number=True)
     schema: JsonDict = {**_schema(rule, message, number=True), "pattern": quantities.GPUS}
     return reader, PlainSerializer(quantities.show_decimal, return_type=str), WithJsonSchema(schema)
 
@@ -78,13 +101,13 @@ def _memory(low: str, high: str, *, listed: bool = False) -> Any:
         f"{it}.matches({cel_text(quantities.MEMORY)}) && quantity({it}).compareTo(quantity('{low}')) >= 0"
         f" && quantity({it}).compareTo(quantity('{high}')) <= 0"
     )
-    reader = _reader(quantities.parse_memory, message, lambda amount: least <= amount <= most, number=not listed)
+    reader = _reader(_MEMORY, message, lambda amount: least <= amount <= most, number=not listed)
     schema = _schema(rule, message, number=not listed)
     return reader, PlainSerializer(quantities.show_memory, return_type=str), WithJsonSchema(schema)
 
 
 def _text_amount(
-    parse: Callable[[str], int],
+    grammar: _Grammar,
     show: Callable[[int], str],
     *,
     rule: str,
@@ -92,7 +115,7 @@ def _text_amount(
     fits: Callable[[int], bool],
 ) -> Any:
     """Metadata of an amount that is always a text: a fraction or a duration."""
-    reader = _reader(parse, message, fits, number=False)
+    reader = _reader(grammar, message, fits, number=False)
     return reader, PlainSerializer(show, return_type=str), WithJsonSchema(_schema(rule, message, number=False))
 
 
@@ -117,11 +140,11 @@ PooledMemory: TypeAlias = Annotated[int, *_memory("1Mi", "65536Ti", listed=True)
 Fraction: TypeAlias = Annotated[
     int,
     *_text_amount(
-        quantities.parse_fraction,
+        _FRACTION,
         quantities.show_decimal,
         rule=f"self.matches({cel_text(quantities.FRACTION)})",
-        message='must be more than 0 and less than 1, in quotes, at most three decimals, such as "0.4";'
-        " for whole GPUs use count",
+        message="must be more than 0 and less than 1 (for whole GPUs use count), in quotes, at most three decimals,"
+        ' such as "0.4"',
         fits=lambda amount: 0 < amount < quantities.MILLI,
     ),
 ]
@@ -129,7 +152,7 @@ Fraction: TypeAlias = Annotated[
 Duration: TypeAlias = Annotated[
     int,
     *_text_amount(
-        quantities.parse_duration,
+        _TIME,
         quantities.show_duration,
         rule=f"size(self) > 0 && self.matches({cel_text(quantities.DURATION)}) && duration(self) > duration('0s')"
         " && duration(self) <= duration('8760h')",
@@ -141,11 +164,11 @@ Duration: TypeAlias = Annotated[
 GracePeriod: TypeAlias = Annotated[
     int,
     *_text_amount(
-        quantities.parse_duration,
+        _TIME,
         quantities.show_duration,
         rule=f"size(self) > 0 && self.matches({cel_text(quantities.DURATION)}) && duration(self) > duration('0s')"
         " && duration(self) <= duration('24h')",
-        message=f"{_DURATION}, longer than 0s and at most 24h; the administrator may allow less",
+        message=f"{_DURATION}, longer than 0s and at most 24h (the administrator may allow less)",
         fits=lambda seconds: 0 < seconds <= LONGEST_GRACE_S,
     ),
 ]
@@ -153,10 +176,10 @@ GracePeriod: TypeAlias = Annotated[
 Delay: TypeAlias = Annotated[
     int,
     *_text_amount(
-        quantities.parse_duration,
+        _TIME,
         quantities.show_duration,
         rule=f"size(self) > 0 && self.matches({cel_text(quantities.DURATION)}) && duration(self) <= duration('8760h')",
-        message=f'{_DURATION}, at most 8760h (a year); "0s" is at once',
+        message=f'{_DURATION}, at most 8760h (a year), where "0s" is at once',
         fits=lambda seconds: seconds <= LONGEST_S,
     ),
 ]

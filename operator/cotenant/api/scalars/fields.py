@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, StringConstraints, WithJsonSchema
 from pydantic.config import JsonDict
 
-from cotenant.api.validation.rules import given, violated
+from cotenant.api.validation.rules import ValueRefusedError, given, violated
 
 Str: TypeAlias = Annotated[str, Strict()]
 Int: TypeAlias = Annotated[int, Strict()]
@@ -33,7 +33,7 @@ def text(grammar: str, message: str, *, longest: int) -> Any:
 
     def check(value: Any) -> Any:
         if isinstance(value, str) and (len(value) > longest or re.fullmatch(grammar, value) is None):
-            raise ValueError(f"{message}, not {given(value)}")
+            raise ValueRefusedError(message, f", not {given(value)}", _respelled(value, grammar, longest))
         return value
 
     return BeforeValidator(check), WithJsonSchema(
@@ -43,6 +43,15 @@ def text(grammar: str, message: str, *, longest: int) -> Any:
             "x-kubernetes-validations": [{"rule": f"self.matches({cel_text(grammar)})", "message": message}],
         }
     )
+
+
+def _respelled(value: str, grammar: str, longest: int) -> str | None:
+    """The first of a few plain respellings that fits: without spaces around, in lower case, with '-' for a space."""
+    trimmed = value.strip().strip("/")[:longest]
+    dashed = re.sub(r"[\s_.]+", "-", trimmed).strip("-")
+    under = re.sub(r"[\s.-]+", "_", trimmed).strip("_")
+    forms = (trimmed, trimmed.lower(), dashed, dashed.lower(), under, f"/{trimmed}")
+    return next((form for form in forms if re.fullmatch(grammar, form) and form != value), None)
 
 
 def cel_text(value: str) -> str:
@@ -103,7 +112,12 @@ def keyed_by(key: str) -> Any:
         values = [getattr(item, key) for item in items]
         twice = [index for index, value in enumerate(values) if value in values[:index]]
         if twice:
-            raise violated([(f"[{index}]", f"the {key} {values[index]!r} appears twice") for index in twice])
+            raise violated(
+                [
+                    (f"[{index}]", f"the {key} {values[index]!r} appears twice; give one of the two another {key}")
+                    for index in twice
+                ]
+            )
         return items
 
     extra: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}

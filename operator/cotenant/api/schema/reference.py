@@ -9,6 +9,7 @@ from typing import Any
 from cotenant.api.resources import reserved_env
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.schema import crds
+from cotenant.api.schema.answered_names import NO_FIELD
 
 HEAD = """\
 <!-- Generated from the models in operator/cotenant/api by `make crds`. Do not edit. -->
@@ -38,6 +39,15 @@ phase `Suspended`, change them, and resume; or make a new job. Everything else m
 """
 
 
+NAMES_HEAD = """\
+Names that other systems have. They are refused with the answer; of every other name that is no field the API server
+says `unknown field`, and `cotenant validate` which is meant.
+
+| Not a field | Instead |
+|---|---|
+"""
+
+
 def markdown() -> str:
     parts = [HEAD]
     for resource in crds.RESOURCES:
@@ -49,10 +59,21 @@ def markdown() -> str:
             rules = _rules(root)
             if rules:
                 parts.append(f"Refused with these words, besides what is said of single fields:\n\n{rules}")
+            parts.append(f"{NAMES_HEAD}{_refused_names(root)}")
         if resource.model is TrainingJob:
             parts.append(_job_notes())
         parts.append(f"### {resource.kind} status\n\n{_table(root['properties']['status'], spec=False)}")
     return "\n".join(parts)
+
+
+def _refused_names(root: dict[str, Any]) -> str:
+    """Rows of a table: where a name that is no field is written mostly, and the answer to it."""
+    rows = [
+        (path, node["description"].removeprefix(f"{NO_FIELD}: "))
+        for path, node, _ in _every_name(root["properties"]["spec"], "spec")
+        if node.get("description", "").startswith(NO_FIELD)
+    ]
+    return "".join(f"| `{path}` | {answer} |\n" for path, answer in rows)
 
 
 def _job_notes() -> str:
@@ -95,12 +116,17 @@ def _default(node: dict[str, Any], required: bool) -> str:
 
 
 def _fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any], bool]]:
+    return (row for row in _every_name(schema, path) if not row[1].get("description", "").startswith(NO_FIELD))
+
+
+def _every_name(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any], bool]]:
     for name, node in schema.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
-        yield here, node, name in schema.get("required", ())
-        yield from _fields(node, here)
+        by_rule = any(rule["rule"] == f"has(self.{name})" for rule in schema.get("x-kubernetes-validations", ()))
+        yield here, node, by_rule or name in schema.get("required", ())
+        yield from _every_name(node, here)
         if "items" in node:
-            yield from _fields(node["items"], f"{here}[]")
+            yield from _every_name(node["items"], f"{here}[]")
 
 
 _TYPES = {"string": "text", "integer": "whole number", "boolean": "true or false"}
@@ -137,5 +163,5 @@ def _rules(root: dict[str, Any]) -> str:
         if node.get("type") == "object"
         for rule in node.get("x-kubernetes-validations", ())
     ]
-    elsewhere = ("cannot change while", "not for the job to set")
+    elsewhere = ("cannot change while", "not for the job to set", "is not a field", "is required")
     return "".join(f"- `{path}`: {text}.\n" for path, text in rules if not any(part in text for part in elsewhere))

@@ -7,11 +7,16 @@ be strict, refuses).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core.core_schema import WithDefaultSchema
+
+from cotenant.api.schema import answered_names
+from cotenant.api.validation.refused_names import REFUSED
+from cotenant.api.validation.rules import Model
 
 Schema = dict[str, Any]
 
@@ -49,36 +54,55 @@ class _Generator(GenerateJsonSchema):
 def structural(model: type[BaseModel], *, spec: bool = True) -> Schema:
     """Schema of a spec, or of a status: without defaults and rules, since only the operator writes it."""
     raw = model.model_json_schema(by_alias=True, mode="validation", schema_generator=_Generator)
-    return _node(raw, raw.get("$defs", {}), model.__name__, spec)
+    return _Reader(model, raw.get("$defs", {}), spec).node(raw, model.__name__)
 
 
-def _node(raw: Schema, definitions: Schema, where: str, spec: bool) -> Schema:
-    raw = _resolved(raw, definitions, where)
-    node: Schema = {}
-    if raw.get("description"):
-        node["description"] = " ".join(raw["description"].split())
-    if "const" in raw:
-        node["enum"] = [raw["const"]]
-    for key in _KEPT:
-        if key in raw:
-            node[key] = raw[key]
-    if spec and raw.get("default") not in (None, [], ""):
-        # Of an object the API server fills the fields in by their own defaults.
-        node["default"] = {} if isinstance(raw["default"], dict) else raw["default"]
-    if "properties" in raw:
-        node["properties"] = {
-            name: _node(inner, definitions, f"{where}.{name}", spec) for name, inner in raw["properties"].items()
-        }
-    if isinstance(raw.get("items"), dict):
-        node["items"] = _node(raw["items"], definitions, f"{where}[]", spec)
-    if isinstance(raw.get("additionalProperties"), dict):
-        node["additionalProperties"] = _node(raw["additionalProperties"], definitions, f"{where}{{}}", spec)
-    node |= {key: value for key, value in raw.items() if key.startswith("x-kubernetes-")}
-    if not spec:
-        node.pop("x-kubernetes-validations", None)
-    if "type" not in node and not node.get("x-kubernetes-int-or-string"):
-        raise SchemaError(f"{where} has no single type, which a CRD needs: {raw}")
-    return node
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reader of pydantic's schema of one model, with what it refers to."""
+
+    kind: type[BaseModel]
+    definitions: Schema
+    spec: bool
+
+    def node(self, raw: Schema, where: str) -> Schema:
+        raw = _resolved(raw, self.definitions, where)
+        node: Schema = {}
+        if raw.get("description"):
+            node["description"] = " ".join(raw["description"].split())
+        if "const" in raw:
+            node["enum"] = [raw["const"]]
+        for key in _KEPT:
+            if key in raw:
+                node[key] = raw[key]
+        if self.spec and raw.get("default") not in (None, [], ""):
+            # Of an object the API server fills the fields in by their own defaults.
+            node["default"] = {} if isinstance(raw["default"], dict) else raw["default"]
+        if "properties" in raw:
+            node["properties"] = {
+                name: self.node(inner, f"{where}.{name}") for name, inner in raw["properties"].items()
+            }
+        if isinstance(raw.get("items"), dict):
+            node["items"] = self.node(raw["items"], f"{where}[]")
+        if isinstance(raw.get("additionalProperties"), dict):
+            node["additionalProperties"] = self.node(raw["additionalProperties"], f"{where}{{}}")
+        node |= {key: value for key, value in raw.items() if key.startswith("x-kubernetes-")}
+        if self.spec:
+            self._answer_names(node, str(raw.get("title")))
+        else:
+            node.pop("x-kubernetes-validations", None)
+        if "type" not in node and not node.get("x-kubernetes-int-or-string"):
+            raise SchemaError(f"{where} has no single type, which a CRD needs: {raw}")
+        return node
+
+    def _answer_names(self, node: Schema, model: str) -> None:
+        if model in answered_names.REQUIRED_BY_RULE:
+            required = answered_names.required_rules(model, node.pop("required", []))
+            node["x-kubernetes-validations"] = [*required, *node.get("x-kubernetes-validations", ())]
+        if model in REFUSED and "properties" in node and issubclass(self.kind, Model):
+            node["properties"] |= answered_names.properties(model, self.kind)
+            rules = answered_names.rules(model, self.kind)
+            node["x-kubernetes-validations"] = [*node.get("x-kubernetes-validations", ()), *rules]
 
 
 def _resolved(raw: Schema, definitions: Schema, where: str) -> Schema:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
-from cotenant.api.validation.rules import VIOLATED_RULES, given
+from cotenant.api.validation.rules import VIOLATED_RULES, ValueRefusedError, given
 from cotenant.decoding.plain_text import plain_text
 
 PROBLEM_CHARS_MAX = 1000
@@ -19,10 +19,13 @@ class Problem:
     field: str
     """As in the document: `spec.gpu.memoryFraction`, `spec.runtime.env[2].name`."""
     message: str
+    line: int = 0
+    """Of the text, counted from 1, where it is the text itself that cannot be read."""
 
     def __str__(self) -> str:
         """Plain text: both quote what somebody wrote."""
-        return plain_text(f"{self.field}: {self.message}" if self.field else self.message, PROBLEM_CHARS_MAX)
+        place = f"line {self.line}" if self.line else self.field
+        return plain_text(f"{place}: {self.message}" if place else self.message, PROBLEM_CHARS_MAX)
 
 
 class DocumentError(ValueError):
@@ -35,9 +38,23 @@ class DocumentError(ValueError):
         super().__init__(f"{where}: {text}" if where else text)
 
 
-def problems_of(error: ValidationError) -> tuple[Problem, ...]:
-    """Problems that pydantic found, fields spelled as in the document."""
-    return tuple(problem for one in error.errors() for problem in _problems(one))
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """One error of pydantic's: what an answer to it is made from."""
+
+    type: str
+    location: tuple[str | int, ...]
+    value: Any
+    """As given; for a field that is missing, the object that lacks it."""
+    cause: Exception | None = None
+    """What a reader raised."""
+
+
+def problems_of(
+    error: ValidationError, answer: Callable[[Rejection], str] = lambda rejection: ""
+) -> tuple[Problem, ...]:
+    """Problems that pydantic found, fields spelled as in the document; `answer` adds what to write instead."""
+    return tuple(problem for one in error.errors() for problem in _problems(one, answer))
 
 
 def field_path(location: Sequence[str | int]) -> str:
@@ -47,27 +64,37 @@ def field_path(location: Sequence[str | int]) -> str:
     return path
 
 
-def _problems(error: Any) -> Iterator[Problem]:
+def _problems(error: Any, answer: Callable[[Rejection], str]) -> Iterator[Problem]:
     field = field_path(error["loc"])
     if error["type"] == VIOLATED_RULES:
         for inner, message in error["ctx"]["broken"]:
-            yield Problem(f"{field}{inner}" if inner.startswith("[") else field_path([field, inner]), message)
+            instead = answer(Rejection(VIOLATED_RULES, (*error["loc"], inner), error.get("input")))
+            path = f"{field}{inner}" if inner.startswith("[") else field_path([field, inner])
+            yield Problem(path, _with(message, instead))
         return
-    yield Problem(field, _message(error))
+    cause = (error.get("ctx") or {}).get("error")
+    rejection = Rejection(error["type"], tuple(error["loc"]), error.get("input"), cause)
+    instead = answer(rejection)
+    yield Problem(field, _with(_message(error, rejection, instead), instead))
 
 
+def _with(message: str, instead: str) -> str:
+    return f"{message}; {instead}" if instead else message
+
+
+MISSING = "is required"
 _WORDS = {
-    "missing": "is required",
+    "missing": MISSING,
     "extra_forbidden": "is not a field of this object",
     "value_error": "{error}",
     "literal_error": "must be {expected}, not {given}",
     "enum": "must be {expected}, not {given}",
     "greater_than_equal": "must be at least {ge}, not {given}",
     "less_than_equal": "must be at most {le}, not {given}",
-    "too_long": "is too long: at most {max_length}",
+    "too_long": "has too many entries: at most {max_length}",
     "string_too_long": "is too long: at most {max_length} characters",
-    "too_short": "is too short: at least {min_length}",
-    "string_too_short": "is too short: at least {min_length}",
+    "too_short": "has too few entries: at least {min_length}",
+    "string_too_short": "is too short: a text of at least {min_length} is needed",
     "int_type": "must be a whole number, not {given}",
     "int_from_float": "must be a whole number, not {given}",
     "bool_type": "must be true or false, not {given}",
@@ -81,6 +108,10 @@ _WORDS = {
 """pydantic's error types → messages; `given` and the error's own context are filled in."""
 
 
-def _message(error: Any) -> str:
-    words = _WORDS.get(error["type"], "{msg}, given {given}")
-    return words.format(**(error.get("ctx") or {}), msg=error["msg"], given=given(error.get("input")))
+def _message(error: Any, rejection: Rejection, instead: str) -> str:
+    if isinstance(rejection.cause, ValueRefusedError) and instead:
+        return f"{rejection.cause.takes}, not {given(rejection.value)}"
+    if rejection.type == "string_type" and instead:
+        return f"must be a text, not {given(rejection.value)}"
+    words = _WORDS.get(rejection.type, "{msg}, given {given}")
+    return words.format(**(error.get("ctx") or {}), msg=error["msg"], given=given(rejection.value))

@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validato
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from cotenant.api.validation.refused_names import REFUSED
+
 VIOLATED_RULES = "broken_rules"
 """Type of the pydantic error that carries `(field, message)` pairs of every rule of one object that does not hold."""
 
@@ -48,6 +50,15 @@ def violated(faults: list[tuple[str, str]]) -> PydanticCustomError:
     return PydanticCustomError(VIOLATED_RULES, "{summary}", {"summary": faults[0][1], "broken": faults})
 
 
+class ValueRefusedError(ValueError):
+    """Refusal of one value: what the field takes, how the value misses it, and what was meant, if that is clear."""
+
+    def __init__(self, takes: str, missed: str, instead: Any = None) -> None:
+        super().__init__(f"{takes}{missed}")
+        self.takes = takes
+        self.instead = instead
+
+
 class Model(BaseModel):
     """Base of all that a person writes."""
 
@@ -65,7 +76,7 @@ class Model(BaseModel):
     @classmethod
     def _null_is_absent(cls, data: Any) -> Any:
         if isinstance(data, Mapping) and None in data.values():
-            known = cls.field_names()
+            known = cls.field_names() | REFUSED.get(cls.__name__, {}).keys()
             return {key: value for key, value in data.items() if value is not None or key not in known}
         return data
 
@@ -100,6 +111,9 @@ class StatusModel(Model):
     model_config = ConfigDict(extra="ignore", validate_by_name=True)
 
 
+LONGEST_BITS = 256
+
+
 def given(value: Any) -> str:
     """Value of the document, short enough for a sentence."""
     if isinstance(value, dict):
@@ -110,5 +124,9 @@ def given(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > LONGEST_BITS:
+        # Python refuses to write integers of thousands of digits.
+        return f"an integer of {value.bit_length()} bits"
     text = f'"{value}"' if isinstance(value, str) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    shown = text if len(text) <= 60 else f"{text[:57]}…"
+    return shown if shown.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in shown)

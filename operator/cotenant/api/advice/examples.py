@@ -1,0 +1,81 @@
+"""An example of every field that newcomers miss or misshape: shown where nothing can be made of what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cotenant.api.advice import pod_templates
+
+_PROGRAM: Final = {"command": pod_templates.PROGRAM}
+_CLAIM: Final = {"claimName": "data"}
+
+EXAMPLES: Final[Mapping[tuple[str, str], Any]] = {
+    ("TrainingJob", "apiVersion"): "cotenant.dev/v1alpha1",
+    ("TrainingJob", "kind"): "TrainingJob",
+    ("TrainingJob", "metadata"): {"name": "digits"},
+    ("TrainingJob", "spec"): {"queue": "team-a", "gpu": {"count": 1}, "runtime": _PROGRAM},
+    ("TrainingJobSpec", "queue"): "team-a",
+    ("TrainingJobSpec", "gpu"): {"count": 1},
+    ("TrainingJobSpec", "runtime"): _PROGRAM,
+    ("TrainingJobSpec", "resources"): {"cpu": 4, "memory": "16Gi"},
+    ("TrainingJobSpec", "checkpoint"): {"volume": {"persistentVolumeClaim": {"claimName": "checkpoints"}}},
+    ("TrainingJobSpec", "topology"): {"level": "rack"},
+    ("TopologySpec", "level"): "rack",
+    ("GpuSpec", "count"): 1,
+    ("GpuSpec", "classes"): ["H100"],
+    ("GpuSpec", "zones"): ["zone-1"],
+    ("Runtime", "command"): pod_templates.PROGRAM,
+    ("Runtime", "args"): ["--lr", "0.1"],
+    ("Runtime", "env"): [{"name": "LR", "value": "0.1"}],
+    ("Runtime", "volumes"): [{"name": "data", "mountPath": "/data", "persistentVolumeClaim": _CLAIM}],
+    ("Runtime", "code"): {"configMap": {"name": "code"}},
+    ("Runtime", "entrypoint"): "train:main",
+    ("Runtime", "parameterServer"): {"servers": 2},
+    ("Runtime", "tracking"): {"mlflow": {"trackingUri": "http://mlflow:5000"}},
+    ("Code", "configMap"): {"name": "code"},
+    ("Code", "persistentVolumeClaim"): _CLAIM,
+    ("EnvVar", "name"): "LR",
+    ("EnvVar", "valueFrom"): {"secretKeyRef": {"name": "keys", "key": "token"}},
+    ("EnvSource", "secretKeyRef"): {"name": "keys", "key": "token"},
+    ("EnvSource", "configMapKeyRef"): {"name": "settings", "key": "lr"},
+    ("KeyOf", "name"): "keys",
+    ("KeyOf", "key"): "token",
+    ("Volume", "name"): "data",
+    ("Volume", "mountPath"): "/data",
+    ("Volume", "persistentVolumeClaim"): _CLAIM,
+    ("Volume", "configMap"): {"name": "settings"},
+    ("Volume", "secret"): {"secretName": "keys"},
+    ("Volume", "emptyDir"): {"sizeLimit": "10Gi"},
+    ("ConfigMapSource", "name"): "code",
+    ("SecretSource", "secretName"): "keys",
+    ("ClaimSource", "claimName"): "data",
+    ("Checkpoint", "volume"): {"persistentVolumeClaim": {"claimName": "checkpoints"}},
+    ("CheckpointVolume", "persistentVolumeClaim"): {"claimName": "checkpoints"},
+    ("MLflow", "trackingUri"): "http://mlflow:5000",
+    ("Tracking", "mlflow"): {"trackingUri": "http://mlflow:5000"},
+    ("ParameterServer", "nodeSelector"): {"pool": "cpu"},
+    ("Queue", "apiVersion"): "cotenant.dev/v1alpha1",
+    ("Queue", "kind"): "Queue",
+    ("Queue", "metadata"): {"name": "team-a"},
+    ("Queue", "spec"): {"namespaces": ["team-a"], "quotas": [{"guaranteed": 4}]},
+    ("QueueSpec", "namespaces"): ["team-a"],
+    ("QueueSpec", "namespaceSelector"): {"matchLabels": {"team": "a"}},
+    ("QueueSpec", "quotas"): [{"guaranteed": 8}],
+    ("QueueSpec", "users"): {"limit": 4},
+    ("QueueSpec", "maxPending"): {"jobs": 1000},
+    ("QueueSpec", "budget"): {"gpuHours": 100, "period": "Month"},
+    ("QueueSpec", "fairShare"): {"halfLife": "24h"},
+    ("NamespaceSelector", "matchLabels"): {"team": "a"},
+    ("NamespaceSelector", "matchExpressions"): [{"key": "team", "operator": "Exists"}],
+    ("SelectorRequirement", "key"): "team",
+    ("SelectorRequirement", "operator"): "In",
+    ("UserLimits", "limit"): 4,
+    ("Budget", "gpuHours"): 100,
+    ("Budget", "period"): "Month",
+    ("FairShare", "halfLife"): "24h",
+    ("GPUNode", "metadata"): {"name": "gpu-1"},
+    ("ObjectMeta", "labels"): {"team": "a"},
+    ("ObjectMeta", "name"): "digits",
+}
+"""(model, field) → a value that is taken."""

@@ -1,0 +1,77 @@
+"""Schemas and rules of the names that the API server itself answers (`validation.refused_names`).
+
+Each is refused always, with what to write instead. To the parser they are unknown fields with an answer, as all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from cotenant.api.advice.answers import example_of_a_name, for_example, own_value_of_a_name
+from cotenant.api.advice.examples import EXAMPLES
+from cotenant.api.validation.refused_names import REFUSED
+from cotenant.api.validation.rules import Model
+
+Schema = dict[str, Any]
+NO_FIELD: Final = "Not a field"
+"""How the description of such a name begins, by which the reference page leaves it out."""
+
+_OPEN: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_SHAPES: Final[Mapping[str, Schema]] = {
+    "amount": {"x-kubernetes-int-or-string": True, "maxLength": 64},
+    "text": {"type": "string", "maxLength": 1024},
+    "flag": {"type": "boolean"},
+    "object": _OPEN,
+    "objects": {"type": "array", "maxItems": 256, "items": _OPEN},
+    "words": {"type": "array", "maxItems": 256, "items": {"type": "string", "maxLength": 65536}},
+}
+"""What such a name is mostly given, and its schema. Anything else gets the API server's word on its type."""
+
+
+def properties(model: str, kind: type[Model]) -> Schema:
+    """Schemas of the names that objects of a model are refused with."""
+    return {
+        name: {
+            "description": f"{NO_FIELD}: {example_of_a_name(name, model, kind)}.",
+            **_SHAPES[shape],
+        }
+        for name, shape in REFUSED.get(model, {}).items()
+    }
+
+
+def rules(model: str, kind: type[Model]) -> list[dict[str, str]]:
+    """Entries of `x-kubernetes-validations`, one for every name."""
+    return [_rule(name, model, kind, shape) for name, shape in REFUSED.get(model, {}).items()]
+
+
+REQUIRED_BY_RULE: Final = {"TrainingJobSpec"}
+"""Models whose required fields are asked for by a rule.
+
+Where the schema misses a field the API server checks no rule at all: `gpus: 2` would be answered with "spec.gpu:
+Required value" and nothing else.
+"""
+
+
+def required_rules(model: str, fields: Sequence[str]) -> list[dict[str, str]]:
+    """Entries of `x-kubernetes-validations` that say what to write for a required field that is missing."""
+    return [
+        {
+            "rule": f"has(self.{field})",
+            "message": f"is required; {for_example(f'spec.{field}', EXAMPLES.get((model, field)))}",
+            "fieldPath": f".{field}",
+            "reason": "FieldValueRequired",
+        }
+        for field in fields
+    ]
+
+
+def _rule(name: str, model: str, kind: type[Model], shape: str) -> dict[str, str]:
+    field = name.replace(".", "__dot__").replace("/", "__slash__")
+    message = f"is not a field of this object; {example_of_a_name(name, model, kind)}"
+    rule = {"rule": f"!has(self.{field})", "message": message}
+    target = own_value_of_a_name(name, model)
+    if shape == "amount" and target:
+        rule["messageExpression"] = f"'is not a field of this object; write `{target}: ' + string(self.{field}) + '`'"
+    rule["fieldPath"] = f".{name}" if name.isidentifier() else f"['{name}']"
+    return rule

@@ -1,0 +1,49 @@
+"""Names that are no fields but that newcomers write so often that the API server itself answers them.
+
+An unknown field gets the API server's own "unknown field", or is dropped in silence where validation is off. These are
+therefore known to the schema, which refuses them with what to write instead (`schema.answered_names`). As of every name
+that the schema knows, null of them is the same as absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+
+def _given(**names: str) -> Mapping[str, str]:
+    """Shape → names, as name → shape."""
+    return {name: shape for shape, words in names.items() for name in words.split()}
+
+
+_POD: Final = _given(
+    text="serviceAccountName", object="nodeSelector securityContext", objects="tolerations", flag="hostNetwork"
+)
+REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
+    "TrainingJobSpec": {
+        **_given(
+            amount="replicas numWorkers numNodes nnodes parallelism completions minReplicas maxReplicas minAvailable"
+            " gpus numGpus gpuCount backoffLimit maxRetries activeDeadlineSeconds timeout ttlSecondsAfterFinished"
+            " terminationGracePeriodSeconds",
+            text="image entrypoint restartPolicy queueName priorityClass namespace",
+            object="template runPolicy pytorchReplicaSpecs code",
+            objects="env volumes containers",
+            words="command args",
+        ),
+        **_POD,
+    },
+    "GpuSpec": _given(amount="gpus nvidia.com/gpu limits", text="type model"),
+    "Resources": _given(object="requests limits", amount="gpu gpus nvidia.com/gpu"),
+    "Runtime": {
+        **_given(
+            objects="volumeMounts envFrom containers ports", text="workingDir imagePullPolicy", object="resources"
+        ),
+        **_POD,
+    },
+    "Volume": _given(object="hostPath nfs", text="claimName"),
+    "Code": _given(object="hostPath git", text="name path"),
+    "EnvSource": _given(object="fieldRef resourceFieldRef"),
+    "QueueSpec": _given(text="cohort namespace", objects="resourceGroups", amount="gpus limit"),
+    "QuotaSpec": _given(amount="nominalQuota borrowingLimit gpus", text="class"),
+}
+"""Name of the model → refused name → what it is mostly given."""
