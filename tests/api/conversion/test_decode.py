@@ -97,8 +97,10 @@ def test_a_kind_of_ours_in_another_group_is_a_mistake() -> None:
 
 def test_half_of_a_surrogate_pair_out_of_yaml_is_a_problem_and_no_traceback() -> None:
     document = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "a"}}
-    found = check(document | {"spec": {"queue": "caf\udce9"}})
-    assert (found.name, found.problems) == (
-        "TrainingJob a",
-        (Problem("", "holds '\\udce9', which is no character of UTF-8"),),
-    )
+    spec = {"queue": "team-a", "gpu": {"count": 1}, "runtime": {"command": ["caf\udce9"]}}
+    found = check(document | {"spec": spec})
+    message = 'holds what is no character of UTF-8: "caf\\udce9"; write the text without it'
+    assert (found.name, found.problems) == ("TrainingJob a", (Problem("spec.runtime.command[0]", message),))
+    found = check(document | {"spec": spec | {"queue": "caf\udce9", "runtime": {"command": ["a"]}}})
+    message = 'must be a name of at most 63 lower-case letters, digits and \'-\', such as "team-a", not "caf\\udce9"'
+    assert (found.name, found.problems) == ("TrainingJob a", (Problem("spec.queue", message),))

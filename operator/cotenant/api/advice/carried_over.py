@@ -161,18 +161,26 @@ def claim(value: Any) -> dict[str, str] | None:
 
 def volume(value: Any) -> dict[str, Any] | None:
     """docker's "data:/data:ro" → a claim of that name, mounted there."""
-    found = re.fullmatch(r"([a-z0-9][-a-z0-9]{0,50}):(/[-A-Za-z0-9_./]+)(:ro|:rw)?", str(value))
+    found = (
+        re.fullmatch(r"([a-z0-9][-a-z0-9]{0,50}):(/[-A-Za-z0-9_./]+)(:ro|:rw)?", value)
+        if isinstance(value, str)
+        else None
+    )
     if found is None:
         return None
     made = {"name": found[1], "mountPath": found[2].rstrip("/"), "persistentVolumeClaim": {"claimName": found[1]}}
     return {**made, "readOnly": True} if found[3] == ":ro" else made
 
 
+def _mount(key: Any, path: Any) -> str | None:
+    return f"{key}:{path}" if isinstance(key, str) and isinstance(path, str) else None
+
+
 def volumes(value: Any) -> list[dict[str, Any]] | None:
     """["data:/data"], {data: /data}, {data: {mountPath: …}} → a list of volumes."""
     if isinstance(value, Mapping):
         made = [
-            {"name": key, **inner} if isinstance(inner, Mapping) else volume(f"{key}:{inner}")
+            {"name": key, **inner} if isinstance(inner, Mapping) else volume(_mount(key, inner))
             for key, inner in value.items()
         ]
     else:

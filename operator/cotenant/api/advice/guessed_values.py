@@ -104,7 +104,7 @@ GUESSED_SHAPES: Final[Mapping[tuple[str, str], _Reader]] = {
     ("Volume", "emptyDir"): _below("sizeLimit", respellings.memory),
     ("CheckpointVolume", "persistentVolumeClaim"): carried_over.claim,
     ("Checkpoint", "volume"): _below("persistentVolumeClaim", carried_over.claim),
-    ("Tracking", "mlflow"): lambda value: {"trackingUri": value} if "://" in str(value) else None,
+    ("Tracking", "mlflow"): lambda value: {"trackingUri": value} if isinstance(value, str) and "://" in value else None,
     ("Tracking", "tensorBoard"): lambda value: {} if value is True else None,
     ("Queue", "metadata"): _below("name", _ANY_NAME),
     ("QueueSpec", "quotas"): _quotas,

@@ -72,6 +72,8 @@ def _problems(error: Any, answer: Callable[[Rejection], str]) -> Iterator[Proble
             path = f"{field}{inner}" if inner.startswith("[") else field_path([field, inner])
             yield Problem(path, _with(message, instead))
         return
+    if error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]:
+        return  # pydantic counts the entries that are good; the bad ones have a problem each
     cause = (error.get("ctx") or {}).get("error")
     rejection = Rejection(error["type"], tuple(error["loc"]), error.get("input"), cause)
     instead = answer(rejection)
@@ -98,6 +100,7 @@ _WORDS = {
     "int_type": "must be a whole number, not {given}",
     "int_from_float": "must be a whole number, not {given}",
     "bool_type": "must be true or false, not {given}",
+    "string_unicode": "holds what is no character of UTF-8: {given}; write the text without it",
     "string_type": "must be a text, not {given}; put it in quotes",
     "tuple_type": "must be a list, not {given}",
     "list_type": "must be a list, not {given}",
