@@ -23,7 +23,11 @@ def placement(**changes: Any) -> dict[str, Any]:
 
 def test_a_placement_is_read_and_written_by_the_same_names() -> None:
     read = PlacementStatus.model_validate(placement(servers=2))
-    assert read.model_dump(mode="json", by_alias=True) == {**placement(servers=2), "isolation": "None"}
+    assert read.model_dump(mode="json", by_alias=True) == {
+        **placement(servers=2),
+        "isolation": "None",
+        "backfilledUntil": None,
+    }
 
 
 @pytest.mark.parametrize(
