@@ -27,6 +27,10 @@ LABEL_NVIDIA_PRESENT: Final = "nvidia.com/gpu.present"
 LABEL_ZONE: Final = "topology.kubernetes.io/zone"
 LABEL_RACK: Final = "topology.kubernetes.io/rack"
 
+# Labels on namespaces.
+LABEL_TENANT: Final = f"{GROUP}/tenant"
+""""true" on the namespaces that the admission policies hold to their rules."""
+
 # Annotations.
 ANNOTATION_PLACEMENT: Final = f"{GROUP}/placement"
 """On a pod: JSON `{"node": ..., "ranks": {"0": ["GPU-..."], ...}}`, what the operator granted to this pod."""

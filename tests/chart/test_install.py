@@ -16,7 +16,7 @@ T = TypeVar("T")
 NAMESPACE = "cotenant-system"
 VALUES = {
     "agent": {"simulate": True},
-    "queues": [{"name": "installed", "spec": {"namespaces": ["installed"], "quotas": [{"guaranteed": 2}]}}],
+    "queues": [{"name": "installed", "spec": {"namespaces": ["installed", "bare"], "quotas": [{"guaranteed": 2}]}}],
 }
 JOB = """
 apiVersion: v1
@@ -130,6 +130,23 @@ def test_a_job_of_a_restricted_tenant_runs_with_the_charts_rights_alone(cluster:
     (pod,) = items(cluster, "pods", "-n", "installed")
     granted = json.loads(pod["metadata"]["annotations"]["cotenant.dev/placement"])["ranks"]["0"]
     assert f"sees {','.join(granted)}" in said
+
+
+def test_a_job_of_a_namespace_without_the_label_waits_and_says_why(cluster: "Cluster") -> None:
+    """Its pods would be refused by the policy on the operator's account, with GPUs held for nothing meanwhile."""
+    _, job = JOB.split("---")
+    cluster.kubectl("create", "namespace", "bare")
+    try:
+        cluster.kubectl("apply", "-f", "-", stdin=job.replace("namespace: installed", "namespace: bare"))
+        get = ("trainingjobs", "-n", "bare")
+        (found,) = wait_for(
+            lambda: items(cluster, *get), lambda jobs: bool(jobs) and "pending" in jobs[0].get("status", {})
+        )
+        pending = found["status"]["pending"]
+        assert (pending["reason"], found["status"].get("attempts", 0)) == ("NamespaceNotServed", 0)
+        assert "bare is not labelled cotenant.dev/tenant=true" in pending["message"]
+    finally:
+        cluster.kubectl("delete", "namespace", "bare")
 
 
 def test_nobody_was_refused_anything(cluster: "Cluster") -> None:

@@ -27,6 +27,7 @@ SET_BY_THE_CHART = {
     "runtime_class": "COTENANT_RUNTIME_CLASS",
     "tolerations": "COTENANT_TOLERATIONS",
     "image_pull_secrets": "COTENANT_IMAGE_PULL_SECRETS",
+    "tenant_namespaces": "COTENANT_TENANT_NAMESPACES",
     "metrics_readers": "COTENANT_METRICS_READERS",
     "metrics_certificate": "COTENANT_METRICS_CERTIFICATE",
 }

@@ -61,6 +61,7 @@ Number = Annotated[float, _converted_by(float), Field(ge=0)]
 GracePeriodLimit = Annotated[int, _converted_by(int), Field(gt=0, le=LONGEST_GRACE_S)]
 PositiveNumber = Annotated[float, _converted_by(float), Field(gt=0)]
 Tolerations = Annotated[str, AfterValidator(_tolerations)]
+TenantNamespaces = Literal["all", "labelled"]
 MetricsReaders = Literal["authorized", "everybody"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -76,6 +77,9 @@ class Settings(BaseModel):
 
     namespace: str = setting("cotenant-system", "namespace of the operator: its Lease, and whom workers let in")
     identity: str = setting("", "name of this process in the Lease; if empty, its host name and a random part")
+    tenant_namespaces: TenantNamespaces = setting(
+        "all", f"namespaces that a queue may serve: all, or those labelled {names.LABEL_TENANT}=true"
+    )
     lease_name: str = setting("cotenant-operator", "name of the Lease that the replicas compete for")
     worker_image: str = setting("ghcr.io/cotenant/worker:latest", "image of jobs that name none")
     port: Whole = setting(8080, "port of /healthz and /readyz; 0 takes any free one")

@@ -246,6 +246,20 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
     )
 
 
+def test_of_labelled_namespaces_only_those_that_are_a_tenants_are_served() -> None:
+    document = queue_document({"namespaces": ["team-a", "bare", "false", "absent"]})
+    namespaces = {
+        "team-a": {"cotenant.dev/tenant": "true"},
+        "bare": {},
+        "false": {"cotenant.dev/tenant": "false"},
+    }
+    queue = to_core.to_queue(to_core.parse_queue(document), namespaces=namespaces, labelled_only=True)
+    assert (queue.namespaces, queue.unlabelled) == (
+        frozenset({"team-a"}),
+        frozenset({"bare", "false", "absent"}),
+    )
+
+
 USUAL = core.PendingBounds(jobs=1_000, workers=100_000)
 """Where a queue says nothing of jobs that wait."""
 

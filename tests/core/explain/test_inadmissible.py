@@ -80,6 +80,11 @@ def test_a_job_that_may_not_be_evicted_has_to_fit_into_a_guarantee() -> None:
             "no queue serves namespace other, ask an administrator to add it to one.",
         ),
         (
+            make_job("a", namespace="bare"),
+            "Queue red does not serve namespace bare; "
+            "namespace bare is not labelled cotenant.dev/tenant=true, ask an administrator to label it.",
+        ),
+        (
             make_job("a", queue="grey", namespace="red"),
             "There is no queue grey; namespace red is served by red.",
         ),
@@ -92,7 +97,7 @@ def test_a_job_that_may_not_be_evicted_has_to_fit_into_a_guarantee() -> None:
 def test_a_queue_that_does_not_serve_the_namespace_is_refused_with_the_queues_that_do(job: Job, message: str) -> None:
     queues = [
         make_queue("red", guaranteed=1),
-        make_queue("blue", guaranteed=1),
+        make_queue("blue", guaranteed=1, unlabelled=frozenset({"bare"})),
         make_queue("shared", guaranteed=0, namespaces=frozenset({"blue", "green"})),
     ]
 

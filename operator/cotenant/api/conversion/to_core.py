@@ -192,15 +192,25 @@ def from_placement(
 
 
 def to_queue(
-    queue: Queue, *, namespaces: Mapping[str, Mapping[str, str]], spent_milli_gpu_seconds: int = 0
+    queue: Queue,
+    *,
+    namespaces: Mapping[str, Mapping[str, str]],
+    spent_milli_gpu_seconds: int = 0,
+    labelled_only: bool = False,
 ) -> core.TenantQueue:
-    """Queue of the core. `namespaces`: name → labels, of all there are; spent GPU time is of the running period."""
+    """Queue of the core. `namespaces`: name → labels, of all there are; spent GPU time is of the running period.
+
+    With `labelled_only` it serves those alone that are labelled as a tenant's.
+    """
     spec = queue.spec
+    chosen = served_namespaces(spec, namespaces)
+    unlabelled = frozenset(name for name in chosen if labelled_only and not _is_tenants(namespaces.get(name, {})))
     budget = None if spec.budget is None else spec.budget.gpu_hours * 3600
     return core.TenantQueue(
         name=queue.metadata.name or "",
         parent=spec.parent,
-        namespaces=served_namespaces(spec, namespaces),
+        namespaces=chosen - unlabelled,
+        unlabelled=unlabelled,
         weight=spec.weight,
         quotas=tuple(
             core.Quota(
@@ -224,6 +234,10 @@ def to_queue(
         protected_runtime_s=spec.protected_runtime or 0,
         half_life_s=spec.fair_share.half_life if spec.fair_share else None,
     )
+
+
+def _is_tenants(labels: Mapping[str, str]) -> bool:
+    return labels.get(names.LABEL_TENANT) == "true"
 
 
 def served_namespaces(spec: QueueSpec, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str]:

@@ -53,6 +53,7 @@ class ClusterView:
         self._budget_revision = -1
         self._state = ClusterState(history_half_life_s=settings.history_half_life_s)
         self._watched_since: float | None = None
+        self._labelled_only = settings.tenant_namespaces == "labelled"
         self._served: set[str] = set()
         """Namespaces that some queue serves."""
         self._resolved: list[tuple[JobId, Action, int | None]] = []
@@ -141,7 +142,12 @@ class ClusterView:
         for name, document in self._cache.queues.items():
             spent = self._budgets.spent(name)
             try:
-                queue = to_queue(document, namespaces=self._cache.namespaces, spent_milli_gpu_seconds=spent)
+                queue = to_queue(
+                    document,
+                    namespaces=self._cache.namespaces,
+                    spent_milli_gpu_seconds=spent,
+                    labelled_only=self._labelled_only,
+                )
             except Exception as error:
                 self._cache.note_unreadable(QUEUES, name, error)
                 changed |= self._state.observe(QueueGone(name))  # it grants nothing

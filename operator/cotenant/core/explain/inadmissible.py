@@ -79,7 +79,7 @@ def _no_queue(job: Job, tree: QueueTree) -> Refusal | None:
     if job.queue in tree.index:
         return None
     serving = [queue.name for queue in tree.queues if job.namespace in queue.namespaces]
-    hint = f"namespace {job.namespace} is served by {join_or(serving)}" if serving else _unserved(job.namespace)
+    hint = f"namespace {job.namespace} is served by {join_or(serving)}" if serving else _unserved(job.namespace, tree)
     return Refusal(
         reason=Reason.QUEUE_NOT_FOUND,
         message=f"There is no queue {job.queue or '(none named)'}; {hint}.",
@@ -87,7 +87,9 @@ def _no_queue(job: Job, tree: QueueTree) -> Refusal | None:
     )
 
 
-def _unserved(namespace: str) -> str:
+def _unserved(namespace: str, tree: QueueTree) -> str:
+    if any(namespace in queue.unlabelled for queue in tree.queues):
+        return f"namespace {namespace} is not labelled cotenant.dev/tenant=true, ask an administrator to label it"
     return f"no queue serves namespace {namespace}, ask an administrator to add it to one"
 
 
@@ -95,7 +97,7 @@ def _not_served(job: Job, tree: QueueTree) -> Refusal | None:
     if job.namespace in tree.queues[tree.index[job.queue]].namespaces:
         return None
     serving = [queue.name for queue in tree.queues if job.namespace in queue.namespaces]
-    hint = f"it is served by {join_or(serving)}" if serving else _unserved(job.namespace)
+    hint = f"it is served by {join_or(serving)}" if serving else _unserved(job.namespace, tree)
     return Refusal(
         reason=Reason.NAMESPACE_NOT_SERVED,
         message=f"Queue {job.queue} does not serve namespace {job.namespace}; {hint}.",

@@ -198,6 +198,8 @@ class TenantQueue:
     parent: str | None = None
     namespaces: frozenset[str] = frozenset()
     """Namespaces served, selectors already resolved."""
+    unlabelled: frozenset[str] = frozenset()
+    """Namespaces that it names and does not serve, because they are not labelled as a tenant's."""
     weight: int = 1
     quotas: tuple[Quota, ...] = ()
     user_limit: int | None = None
