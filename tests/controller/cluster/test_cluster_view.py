@@ -336,6 +336,16 @@ def test_a_new_operator_counts_what_agents_report_though_there_is_neither_pod_no
     assert held_gpus(cluster) == {"red/train": ["GPU-n1-0"]}
 
 
+def test_an_agent_that_takes_a_pod_of_others_for_a_holder_books_nothing() -> None:
+    cluster = new_cluster()
+    serve(cluster, "red")
+    document = pod_document(0, status={"phase": "Running"})
+    document["spec"]["containers"][0]["name"] = "other"
+    cluster.cache.put(PODS, document)
+    report(cluster, 1, "Pod")
+    assert held_gpus(cluster) == {}
+
+
 def test_a_namesake_that_comes_before_the_deletion_is_seen_frees_nothing() -> None:
     cluster = new_cluster()
     serve(cluster, "red")

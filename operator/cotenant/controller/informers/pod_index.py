@@ -38,7 +38,13 @@ class PodIndex:
     def holding(self, job: JobId) -> tuple[list[PodRecord], list[PodRecord]]:
         """The pods of the job, and those of it that have no object and may hold GPUs all the same."""
         pods = list(self.of_job(job).values())
-        return pods, self.departed.of_job(job, {pod.uid: pod for pod in pods})
+        departed = self.departed.of_job(job, {pod.uid: pod for pod in pods})
+        return pods, [pod for pod in departed if not self._is_of_others(pod)]
+
+    def _is_of_others(self, pod: PodRecord) -> bool:
+        """An agent takes it for a holder, and its object says that it is no pod of ours."""
+        known = self._by_key.get(f"{pod.namespace}/{pod.name}")
+        return known is not None and known.uid == pod.uid and known.worker is None
 
     def ours(self) -> Iterator[PodRecord]:
         """The pods of all jobs."""
