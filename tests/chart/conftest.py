@@ -100,10 +100,11 @@ def install() -> type[Installed]:
 
 @pytest.fixture(scope="module")
 def policies(api_server: "Cluster") -> Iterator["Cluster"]:
-    """A cluster with the chart's policies in force. The operator does not run: they hold without it."""
+    """A cluster with the chart's policies in force. Neither operator nor agents run: they hold without."""
+    nowhere = {"nodeSelector": {"kubernetes.io/os": "none"}}
     values = {
-        "operator": {"replicas": 1, "nodeSelector": {"kubernetes.io/os": "none"}},
-        "agent": {"simulate": True},
+        "operator": {"replicas": 1} | nowhere,
+        "agent": {"simulate": True} | nowhere,
         "admission": {"exemptUsers": [EXEMPT_USER, "system:serviceaccount:ops:submitter"]},
     }
     with Installed(api_server, values, wait=False):

@@ -44,7 +44,7 @@ def training_job(name: str = "train", **metadata: Any) -> Document:
     return {
         "apiVersion": names.API_VERSION,
         "kind": "TrainingJob",
-        "metadata": {"name": name, **metadata},
+        "metadata": {"name": name, "annotations": {names.ANNOTATION_USER: "mallory"}, **metadata},
         "spec": {"queue": "nobodys", "gpu": {"count": 1}, "runtime": {"entrypoint": "train:main"}},
     }
 
