@@ -14,6 +14,7 @@ from cotenant_agent.agent import Agent
 from cotenant_agent.enforcement.attribution import OwnerKind, ProcessOwner
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.enforcement.quota import PodQuota
+from cotenant_agent.failures import Step
 from cotenant_agent.gpus.capabilities import Capabilities
 from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuProcess, GpuSample, HealthSigns, XidEvent
 from cotenant_agent.gpus.sampler import GpuPoll
@@ -108,6 +109,16 @@ def test_the_figures_of_gpus_and_pods_are_those_of_the_last_look(served: tuple[A
         name, _, value = line.rpartition(" ")
         found = [other.rpartition(" ") for other in lines if other.startswith(name + " ")]
         assert [float(amount) for _, _, amount in found] == [float(value)], line
+
+
+def test_what_the_agent_survived_is_counted_by_step_before_any_look(served: tuple[Agent, Get]) -> None:
+    agent, get = served
+    agent.contained.note(Step.POD, "pod red/a", ValueError("no"))
+    lines = get("/metrics")[1].splitlines()
+    counts = [line for line in lines if line.startswith("cotenant_agent_failures_total")]
+    assert counts == [
+        f'cotenant_agent_failures_total{{step="{step.value}"}} {1.0 if step is Step.POD else 0.0}' for step in Step
+    ]
 
 
 def test_an_agent_that_has_not_looked_yet_has_no_figures_of_gpus(served: tuple[Agent, Get]) -> None:

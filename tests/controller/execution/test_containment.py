@@ -178,6 +178,22 @@ async def test_the_next_leader_leaves_a_quarantined_job_alone_first(monkeypatch:
     assert defect.times == times + 1
 
 
+async def test_a_replica_that_leads_no_more_counts_no_quarantines_and_finds_them_again_when_it_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replica = Replica()
+    defect = Defect(monkeypatch, scheduling_loop, "reconcile")
+    submit(replica.kube, "bad", workers=1)
+    await run(replica, 30.0)
+    counts = [quarantined(replica)]
+    replica.lose()
+    await run(replica, 5.0)
+    counts.append(quarantined(replica))
+    times, replica.leads = defect.times, True
+    await run(replica, 15.0)
+    assert ([*counts, quarantined(replica)], defect.times) == ([1.0, 0.0, 1.0], times)
+
+
 async def test_gpus_of_a_quarantined_job_that_runs_stay_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     replica = Replica()
     submit(replica.kube, "bad", workers=2)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cotenant.controller.client.kube import PODS, Document
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobId
@@ -62,3 +67,27 @@ def test_the_same_pod_in_another_namespace_is_not_the_jobs_and_both_may_go() -> 
     for document in (theirs, ours):
         cache.put(PODS, versioned(document, 11), deleted=True)
     assert (of_job, list(cache.pods.ours())) == (["pod-1-0"], [])
+
+
+SEEN = st.tuples(
+    st.sampled_from(["red", "blue"]),
+    st.sampled_from(["train-1-0", "train-1-1"]),
+    st.sampled_from(["uid-a", "uid-b", "uid-c"]),
+    st.sampled_from([None, "not a status", terminated(0), {"containerStatuses": 7}]),
+    st.booleans(),
+)
+
+
+@given(st.lists(SEEN, max_size=30))
+def test_whatever_pods_come_and_go_in_whatever_order_those_of_a_job_are_the_ones_in_its_namespace(
+    seen: list[tuple[str, str, str, Any, bool]],
+) -> None:
+    cache = ObjectCache()
+    for version, (namespace, name, uid, status, deleted) in enumerate(seen, start=10):
+        document = pod_document(0, uid=f"{namespace}-{name}-{uid}", version=version)
+        document["metadata"] |= {"namespace": namespace, "name": name}
+        cache.put(PODS, document | ({} if status is None else {"status": status}), deleted)
+    for namespace in ("red", "blue"):
+        found = cache.pods_of(JobId(namespace, "train", UID))
+        assert {(pod.namespace, pod.name) for pod in found.values()} == {(namespace, name) for name in found}
+    assert len(list(cache.pods.ours())) == sum(pod.worker is not None for pod in cache.pods._by_key.values())

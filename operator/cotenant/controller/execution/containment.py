@@ -45,6 +45,11 @@ class Containment:
             if memory.quarantine is None:
                 memory.quarantine = quarantine_in(record.status, generation=record.generation, now=now)
 
+    def forget(self) -> None:
+        """Another replica leads: what it writes down counts."""
+        for memory in self.memories:
+            memory.quarantine = memory.given_back = None
+
     def contain(self, job: JobId, stage: Stage, error: BaseException, now: float) -> None:
         """Put the job into quarantine, or leave it there for longer."""
         if isinstance(error, RefusedError):

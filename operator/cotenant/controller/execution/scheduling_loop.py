@@ -95,6 +95,8 @@ class SchedulingLoop:
 
     def lose_leadership(self) -> None:
         """Everything is looked at anew before the next decision: what has changed until then need not be kept."""
+        if self._restored:
+            self.containment.forget()
         self._restored = False
         self.cache.pop_changes()
 
