@@ -62,6 +62,11 @@ def test_a_field_has_its_line_and_a_missing_one_that_of_what_is_around_it(field:
     assert document.line_of(field) == line
 
 
+def test_items_that_a_merge_brings_are_documents_too() -> None:
+    text = "base: &base {items: [{a: 1}, {a: 2}]}\n<<: *base\nkind: List\n"
+    assert [document.body for document in read_documents(text)] == [{"a": 1}, {"a": 2}]
+
+
 def test_items_of_a_list_of_jobs_are_documents_with_lines_of_their_own() -> None:
     text = "kind: TrainingJobList\nitems:\n- kind: TrainingJob\n  spec: 1\n- kind: TrainingJob\n  spec: 2\n"
     documents = list(read_documents(text))

@@ -52,6 +52,9 @@ def test_documents_and_items_of_a_list_come_with_their_line() -> None:
         ("a: .nan", "not a number that JSON has"),
         ("a: 1e999", "too large"),
         (f"a: 1{'0' * 5000}", "too large"),
+        ("a: &a [*a]", "inside of what it stands for"),
+        ("a: &a {b: [*a]}", "inside of what it stands for"),
+        (f"a: {'[' * 3000}{']' * 3000}", "nested too deep"),
         ("a: [", ""),
     ],
 )

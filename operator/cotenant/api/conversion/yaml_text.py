@@ -123,7 +123,20 @@ def _singly(body: Any, node: yaml.Node) -> Iterator[tuple[Any, yaml.Node | None]
         yield body, node
         return
     nodes = next((value for key, value in getattr(node, "value", ()) if key.value == "items"), None)
-    yield from zip(body["items"], nodes.value if nodes is not None else [], strict=False)
+    places = nodes.value if isinstance(nodes, yaml.SequenceNode) else [None] * len(body["items"])
+    yield from zip(body["items"], places, strict=False)
+
+
+def _check_is_a_tree(node: yaml.Node, above: frozenset[int], seen: set[int]) -> None:
+    """Refuse an object that is inside itself by an alias, which no JSON is."""
+    if id(node) in above:
+        raise _refused("the alias is inside of what it stands for", node)
+    if id(node) in seen or not isinstance(node, yaml.CollectionNode):
+        return
+    seen.add(id(node))
+    inside = (inner for entry in node.value for inner in (entry if isinstance(entry, tuple) else (entry,)))
+    for inner in inside:
+        _check_is_a_tree(inner, above | {id(node)}, seen)
 
 
 def read_documents(text: str, where: str = "") -> Iterator[YamlDocument]:
@@ -134,6 +147,7 @@ def read_documents(text: str, where: str = "") -> Iterator[YamlDocument]:
             node = loader.get_node()
             if node is None:
                 continue
+            _check_is_a_tree(node, frozenset(), set())
             body = loader.construct_document(node)
             if body is not None:
                 line = node.start_mark.line + 1
@@ -144,6 +158,8 @@ def read_documents(text: str, where: str = "") -> Iterator[YamlDocument]:
         wrong = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
         message = in_words(error.problem or "is not YAML", wrong)
         raise DocumentError([Problem("", message, mark.line + 1 if mark is not None else 1)], where) from None
+    except RecursionError:
+        raise DocumentError([Problem("", "lists and objects are nested too deep", 1)], where) from None
     except yaml.YAMLError as error:
         raise DocumentError([Problem("", f"is not YAML: {error}")], where) from None
     finally:
