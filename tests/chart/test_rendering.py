@@ -35,7 +35,7 @@ FIXED = {"identity", "lease_name", "port", "host", "metrics_port"}
 """Settings that the chart leaves at their defaults, because RBAC, probes, Services and the Lease rely on them."""
 
 MANAGED = ("bindings", "contracts", "evictions", "job-deletion", "managed-metadata", "managed-objects", "managed-pods")
-TENANT_POLICIES = {f"cotenant-{what}" for what in (*MANAGED, "job-users")} | {
+TENANT_POLICIES = {f"cotenant-{what}" for what in (*MANAGED, "job-sizes", "job-users")} | {
     f"cotenant-tenant-{what}" for what in ("disruption-budgets", "namespaces", "networks", "pods")
 }
 OPERATED = ("deletes", "events", "gpunodes", "jobs", "leases", "networkpolicies", "pods", "secrets", "services")
@@ -82,6 +82,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicy", "cotenant-contracts"),
         ("ValidatingAdmissionPolicy", "cotenant-evictions"),
         ("ValidatingAdmissionPolicy", "cotenant-job-deletion"),
+        ("ValidatingAdmissionPolicy", "cotenant-job-sizes"),
         ("ValidatingAdmissionPolicy", "cotenant-job-users"),
         ("ValidatingAdmissionPolicy", "cotenant-managed-metadata"),
         ("ValidatingAdmissionPolicy", "cotenant-managed-objects"),
@@ -105,6 +106,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicyBinding", "cotenant-contracts"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-evictions"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-job-deletion"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-job-sizes"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-job-users"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-managed-metadata"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-managed-objects"),

@@ -103,7 +103,7 @@ class Operator:
             pod_creator=PodCreator(
                 kube=kube, cache=cache, nodes=cluster.nodes, memories=memories, settings=self.settings
             ),
-            pod_deleter=PodDeleter(kube=kube, cache=cache),
+            pod_deleter=PodDeleter(kube=kube, cache=cache, max_grace_s=self.settings.max_grace_period_s),
             event_recorder=self.event_recorder,
             metrics=self.metrics,
             clock=self.clock,

@@ -22,7 +22,7 @@ def two_pods() -> tuple[FakeKube, ObjectCache, PodDeleter]:
     for rank in range(2):
         kube.put(PODS, {"kind": "Pod", **pod_document(rank, status={"phase": "Running"})})
     kube.deliver(cache.put)
-    return kube, cache, PodDeleter(kube=kube, cache=cache)
+    return kube, cache, PodDeleter(kube=kube, cache=cache, max_grace_s=600)
 
 
 def all_of(cache: ObjectCache) -> ReconcileResult:
@@ -105,3 +105,14 @@ async def test_a_deletion_that_is_not_allowed_is_returned_as_a_sentence_and_the_
     refused = await deleter.delete(cache.pods.of_job(JOB).values())
     assert refused == "pod train-1-0 could not be deleted (403): denied by a policy"
     assert deleting(cache) == {"train-1-0": False, "train-1-1": True}
+
+
+async def test_a_pod_that_was_promised_more_than_is_allowed_now_has_what_is_allowed_from_the_first_request_on() -> None:
+    kube, cache, deleter = two_pods()
+    document = pod_document(0, status={"phase": "Running"})
+    document["spec"]["terminationGracePeriodSeconds"] = 86_400
+    kube.put(PODS, {"kind": "Pod", **document})
+    kube.deliver(cache.put)
+    await deleter.delete(cache.pods.of_job(JOB).values())
+    given = {name: one.deletion.grace_s for name, one in cache.pods.of_job(JOB).items() if one.deletion}
+    assert given == {"train-1-0": 600, "train-1-1": 30}

@@ -447,3 +447,22 @@ async def test_a_leader_that_comes_back_forgets_an_uncertain_commit_before_its_f
     await replica.run(5.0)
     assert (await granted(kube))["second-1-0"] == ["GPU-n1-0", "GPU-n1-1"]
     assert writes(kube).count("PATCH trainingjobs/second/status") == 1
+
+
+async def test_a_running_job_whose_spec_cannot_be_read_any_more_gives_way_to_a_higher_priority_and_is_invalid() -> None:
+    replica = Replica()
+    submit(replica.kube)
+    await replica.run()
+    await start_pods(replica.kube)
+    await replica.run()
+    running = replica.kube.stored(TRAINING_JOBS, "train", "red")
+    assert running is not None
+    replica.kube.put(TRAINING_JOBS, running | {"spec": running["spec"] | {"gracePeriod": "8760h"}})
+    urgent = submit(replica.kube, "urgent")
+    replica.kube.put(TRAINING_JOBS, urgent | {"spec": urgent["spec"] | {"priority": 5}})
+    await replica.run()
+    assert (phase(replica.kube), status(replica.kube)["eviction"]["kind"]) == ("Evicting", "Preempted")
+    await end_pods(replica.kube)
+    await replica.run()
+    assert (phase(replica.kube), phase(replica.kube, "urgent")) == ("Invalid", "Starting")
+    assert status(replica.kube)["usage"]["gpuMilliseconds"] > 0

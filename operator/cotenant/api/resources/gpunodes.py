@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -40,7 +40,8 @@ class GpuProcess(StatusModel):
 
 
 class GpuStatus(StatusModel):
-    uuid: str
+    uuid: Annotated[str, Field(json_schema_extra={"maxLength": 64})]
+    """As short as the placement of a job can hold it."""
     index: int
     gpu_class: str = Field(alias="class")
     memory_mib: int = Field(alias="memoryMiB")

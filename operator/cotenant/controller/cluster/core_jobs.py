@@ -65,9 +65,8 @@ class CoreJobs:
     def _as_it_holds(self, record: JobRecord) -> Job | None:
         if record.placement is None:
             return None
-        queue = record.job.spec.queue if record.job else ""
         held = unreadable_job(record, record.placement)
-        return replace(held, queue=queue, resizing_from=self._left_behind(record))
+        return replace(held, resizing_from=self._left_behind(record))
 
     def _read(self, job: TrainingJob, excluded: frozenset[str]) -> CoreReading:
         classes = dict(self._cache.priority_classes)

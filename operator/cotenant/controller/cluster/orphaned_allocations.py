@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.pod_record import PodRecord
+from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GpuRequest, Job, JobKey, Placement
 
 
@@ -26,19 +27,22 @@ def orphaned_allocations(pods: Iterable[PodRecord], job: JobId, queue: str) -> d
 
 
 def unreadable_job(record: JobRecord, placement: Placement) -> Job:
-    """A job that runs, though its spec cannot be read any more: it keeps what it holds, and is not moved."""
+    """A job that runs, though its spec cannot be read any more. It keeps what it holds until its queue has to give it
+    back or wants it for a job of a higher priority; one that nothing but its placement is known of is not moved.
+    """
     return Job(
         key=record.key,
         uid=record.uid,
         namespace=record.namespace,
-        queue="",
+        queue=record.queue_named,
         workers_min=placement.workers,
         workers_max=placement.workers,
         gpu=GpuRequest(),
         submitted_at=0.0,
         placement=placement,
         admitted_at=record.status.placement.admitted_at.timestamp() if record.status.placement else 0.0,
-        preemptible=False,
+        preemptible=record.job is None and bool(record.queue_named),
+        evicting=record.phase is Phase.EVICTING,
     )
 
 

@@ -17,9 +17,11 @@ from cotenant.controller.lifecycle.observation import ReconcileResult
 class PodDeleter:
     kube: Kube
     cache: ObjectCache
+    max_grace_s: int
 
     async def delete(self, pods: Iterable[PodRecord], grace_s: int | None = None) -> str:
-        """Ask pods to end, each by its uid, with the grace period that it was made with unless another is given.
+        """Ask pods to end, each by its uid, with the grace period that it was made with, or this one. Never with more
+        than the cluster allows: a kubelet keeps to the first that it is given (kubernetes/kubernetes#83916).
 
         Returns the first refusal, in a sentence; empty where there is none. The client bounds how many calls are in
         flight. The first error is raised after all calls have ended.
@@ -47,6 +49,8 @@ class PodDeleter:
         return refused
 
     async def _delete(self, pod: PodRecord, grace_s: int | None) -> str:
+        if grace_s is None and pod.grace_s > self.max_grace_s:
+            grace_s = self.max_grace_s
         reply = await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid, grace_s=grace_s)
         if reply.done and reply.document.get("kind") == "Pod":
             self.cache.put(PODS, reply.document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Any, Final
 from cotenant.api.conversion.to_core import parse_job, to_placement
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob, TrainingJobSpec
+from cotenant.api.scalars.fields import DNS_LABEL
 from cotenant.api.scalars.quantities import show_decimal, show_memory
 from cotenant.api.validation.errors import DocumentError
 from cotenant.controller.client.kube import Document, version_of
@@ -53,6 +55,8 @@ class JobRecord:
     status: TrainingJobStatus
     job: TrainingJob | None
     problem: str | None = None
+    queue_named: str = ""
+    """Queue in its spec, whether the rest of that can be read or not; empty where there is none."""
     deleting: bool = False
 
     @property
@@ -122,8 +126,14 @@ def _record(
         status=status,
         job=job,
         problem=None if problem is None else plain_text(problem, PROBLEM_CHARS_MAX),
+        queue_named=job.spec.queue if job else _queue_named(document.get("spec")),
         deleting="deletionTimestamp" in metadata,
     )
+
+
+def _queue_named(spec: Any) -> str:
+    queue = spec.get("queue") if isinstance(spec, Mapping) else None
+    return queue if isinstance(queue, str) and re.fullmatch(DNS_LABEL, queue) else ""
 
 
 def _read_status(raw: Mapping[str, Any]) -> TrainingJobStatus:

@@ -4,6 +4,10 @@ A pod that was asked to end, by whomever, is asked again: with a shorter grace p
 administrator allows, and with none (one second, which is SIGKILL) `KILL_AFTER_S` after its grace period. One that is
 there `CONFIRM_S` later is *unconfirmed*: its job does not wait for it any more, and its GPUs stay taken until its node
 reports that it has ended. Never with 0, which would remove the object, by which it is counted, and not the processes.
+
+A kubelet keeps to the first grace period that it is given until it is restarted (kubernetes/kubernetes#83916), so what
+is asked for again helps where the kubelet had not begun or begins anew. The first is bounded by `PodDeleter`, by the
+specs of the pods and by the admission policies; our launcher ends by its own contract.
 """
 
 from __future__ import annotations
