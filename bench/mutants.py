@@ -57,6 +57,14 @@ class Area:
 AREAS = {
     "core": Area("operator/cotenant/core", ("tests/core", "tests/simulator")),
     "api": Area("operator/cotenant/api", ("tests/api",)),
+    "decoding": Area(
+        "operator/cotenant/decoding",
+        ("tests/decoding", "tests/contract/test_progress.py", "tests/contract/test_termination.py"),
+    ),
+    "contract": Area(
+        "operator/cotenant/contract",
+        ("tests/contract/test_contract.py", "tests/contract/test_progress.py", "tests/contract/test_termination.py"),
+    ),
     **{
         name: Area(f"operator/cotenant/controller/{name}", ("tests/controller",))
         for name in ("lifecycle", "cluster", "execution", "informers", "reports", "manifests", "client", "leader")

@@ -125,6 +125,8 @@ def changed(path: str, value: Any) -> str:
         ("platform", [], "'platform' must be an object, not a list"),
         ("servers", {}, "'servers' must be a list of texts, not an object"),
         ("job", None, "'job' must be a text, not null"),
+        ("job", "caf\udce9", "'job' must be a text, not \"caf\\udce9\""),
+        ("command", ["caf\udce9"], "'command' must be a list of texts, not a list"),
     ],
     ids=ascii,
 )

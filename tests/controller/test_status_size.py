@@ -20,7 +20,7 @@ from tests.controller.builders import T0, placement_on, pod
 from tests.support.well_formed import well_formed
 
 ETCD_BYTES_MAX = 1_536 << 10
-PROGRAM_BYTES_MAX = 512 << 10
+PROGRAM_BYTES_MAX = 128 << 10
 """Of a status without its placement."""
 LONGEST = ("\U0001f600", "\u20ac", "\u202e", "\x01", "\ud800", '"', "\\", "a")
 """Characters that take the most, in one encoding or another."""

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from cotenant.decoding.fields import INTEGER_MAX, NOTES_MAX, Fields
+from cotenant.decoding.fields import INTEGER_MAX, Fields
 
 
 def fields(**raw: object) -> Fields:
@@ -83,4 +83,4 @@ def test_entries_are_those_of_an_object() -> None:
 def test_notes_are_few_and_short() -> None:
     found = fields()
     found.remarks("x" * 1000 for _ in range(100))
-    assert [len(note) for note in found.notes] == [400] * NOTES_MAX
+    assert [len(note) for note in found.notes] == [400] * 8

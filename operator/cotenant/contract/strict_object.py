@@ -5,6 +5,7 @@ The document is the operator's own; one that differs was made by somebody else, 
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from cotenant import names
@@ -12,6 +13,7 @@ from cotenant.decoding.fields import INTEGER_MAX, is_whole
 from cotenant.decoding.plain_text import is_printable_ascii, plain_text, shown_value
 
 _UUID_CHARS_MAX: Final = 128
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ABSENT: Final = object()
 
 
@@ -57,9 +59,9 @@ class StrictObject:
 
     def text(self, name: str, default: str | None = None) -> str:
         value = self._get(name, default)
-        if not isinstance(value, str):
+        if not _is_text(value):
             raise self._wrong(name, value, "a text")
-        return value
+        return str(value)
 
     def uuid(self, name: str) -> str:
         value = self._get(name, None)
@@ -70,7 +72,7 @@ class StrictObject:
     def texts(self, name: str) -> tuple[str, ...]:
         """Empty where it is absent."""
         value = self._get(name, [])
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        if not isinstance(value, list) or not all(map(_is_text, value)):
             raise self._wrong(name, value, "a list of texts")
         return tuple(value)
 
@@ -110,3 +112,8 @@ class StrictObject:
         """`pods[0].ranks[1]`; put together when it is asked for: of ten thousand objects nobody asks."""
         before = f"{self._parent._path()}." if self._parent and self._parent._name else ""
         return f"{before}{self._name}[{self._index}]" if self._index >= 0 else f"{before}{self._name}"
+
+
+def _is_text(value: Any) -> bool:
+    """Valid in UTF-8: half of a surrogate pair is not what the operator wrote."""
+    return isinstance(value, str) and (value.isascii() or value.isprintable() or not _SURROGATE.search(value))
