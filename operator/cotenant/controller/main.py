@@ -35,6 +35,7 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.lease_thread import LeaseThread
+from cotenant.controller.reports.gpu_disputes import GpuDisputeReporter
 from cotenant.controller.reports.metrics_access import MetricsAccess
 from cotenant.controller.reports.progress_poller import ProgressPoller
 from cotenant.controller.reports.queue_status_writer import QueueStatusWriter
@@ -88,6 +89,7 @@ class Operator:
             is_leader=is_leader,
             every_s=settings.progress_s,
         )
+        self.gpu_disputes = GpuDisputeReporter(self.kube, self.cache, self.cluster.nodes, metrics)
         self.queue_status_writer = QueueStatusWriter(
             kube=self.kube, cache=self.cache, budgets=budgets, metrics=metrics, every_s=settings.queue_s
         )
@@ -160,6 +162,7 @@ class Operator:
             "events": self.event_recorder.run(),
             "queues": self.queue_status_writer.run(),
             "progress": self.progress_poller.run(),
+            "disputes": self.gpu_disputes.run(),
         }
 
     def on_leadership(self, leads: bool) -> None:

@@ -44,6 +44,9 @@ class Metrics:
         self.failures_contained = counter(
             "cotenant_failures_contained", "Failures that were contained to a job or a queue.", ["stage"]
         )
+        self.disputes = gauge(
+            "cotenant_gpu_disputes", "GPUs and pods on which books and nodes disagree, by kind.", ["kind"]
+        )
         self.unreadable = gauge("cotenant_objects_unreadable", "Objects that cannot be read, by kind.", ["resource"])
 
         for ok in ("true", "false"):

@@ -1,0 +1,77 @@
+"""Names to the administrator the GPUs that books and nodes disagree on: Events on the GPUNode, and gauges.
+
+A GPU that two nodes list, and one that a pod without a grant is on, are not handed out. Pods that carry a contract
+which nothing of ours gave them hold no GPU, and are named all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from datetime import UTC, datetime
+
+from cotenant import names
+from cotenant.controller.client.kube import EVENTS, Document, FencedError, Kube, UnreachableError
+from cotenant.controller.cluster.nodes import ClusterNodes
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.telemetry.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 10.0
+NOTE_CHARS_MAX = 1024
+
+
+class GpuDisputeReporter:
+    def __init__(self, kube: Kube, cache: ObjectCache, nodes: ClusterNodes, metrics: Metrics) -> None:
+        self._kube, self._cache, self._nodes, self._metrics = kube, cache, nodes, metrics
+        self._named: set[tuple[str, str]] = set()
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                await self.report()
+            except Exception:  # it tells, and holds nobody up
+                self._metrics.failures_contained.labels("GPUDisputes").inc()
+                log.exception("disputes about GPUs were not named")
+
+    async def report(self) -> None:
+        """Write an Event for each dispute that was not there the last time."""
+        disputes = {(node, text) for node, texts in self._nodes.disputes.items() for text in texts.values()}
+        ungranted = [pod for pods in self._nodes.ungranted.values() for pod in pods.values()]
+        self._metrics.disputes.labels("GPU").set(len(disputes))
+        self._metrics.disputes.labels("Pod").set(len(ungranted))
+        for pod in ungranted:
+            text = f"pod {pod.namespace}/{pod.name} carries a contract that no decision gave it; it holds no GPU"
+            disputes.add((pod.node, text))
+        for node, text in sorted(disputes - self._named):
+            if node not in self._cache.nodes.gpu_nodes:
+                continue
+            try:
+                await self._kube.create(EVENTS, event(node, text, datetime.now(UTC)), "default")
+            except FencedError:
+                return  # the replica that leads names them
+            except UnreachableError as error:
+                log.warning("a dispute about GPUs was not named: %s", error)
+                return
+            self._named.add((node, text))
+        self._named &= disputes
+
+
+def event(node: str, text: str, now: datetime) -> Document:
+    """An Event about a GPUNode; those of what has no namespace live in `default`."""
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{node}.{uuid.uuid4().hex[:16]}", "namespace": "default"},
+        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "reportingController": f"{names.GROUP}/operator",
+        "reportingInstance": "operator",
+        "action": "GPUDisputed",
+        "reason": "GPUDisputed",
+        "regarding": {"apiVersion": names.API_VERSION, "kind": "GPUNode", "name": node},
+        "note": text[:NOTE_CHARS_MAX],
+        "type": "Warning",
+    }
