@@ -73,6 +73,10 @@ def test_jobs_that_can_never_start_take_no_place_but_only_so_many_are_looked_at(
     assert outside([*wrong, *right], PendingBounds(jobs=3, workers=99), never) == [*beyond, "z0", "z1", "z2", "z3"]
 
 
+def test_without_bounds_all_are_in_line() -> None:
+    assert outside_line(RED, SIX, lambda one: 1_000) == []
+
+
 JOBS = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(0, 3), st.booleans()), max_size=30
 ).map(
