@@ -321,7 +321,7 @@ def job(name: str, **spec: Any) -> Document:
     return {
         "apiVersion": "cotenant.dev/v1alpha1",
         "kind": "TrainingJob",
-        "metadata": {"name": name},
+        "metadata": {"name": name, "annotations": {"cotenant.dev/user": "kubernetes-admin"}},
         "spec": {"queue": "none", "gpu": {"count": 1}, "runtime": {"entrypoint": "train:main"}, **spec},
     }
 

@@ -74,7 +74,8 @@ class Server:
     def create_job(self, name: str) -> str:
         """Its uid."""
         spec = {"queue": "none", "gpu": {"count": 1}, "runtime": {"entrypoint": "train:main"}}
-        job = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name}, "spec": spec}
+        metadata = {"name": name, "annotations": {"cotenant.dev/user": "kubernetes-admin"}}
+        job = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "TrainingJob", "metadata": metadata, "spec": spec}
         create = kubernetes.client.CustomObjectsApi(self.storage).create_namespaced_custom_object
         return str(create("cotenant.dev", "v1alpha1", TEAM, "trainingjobs", job)["metadata"]["uid"])
 
