@@ -70,7 +70,7 @@ async def test_jobs_beyond_the_line_are_told_so_and_come_into_it_when_others_lea
     body = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": "narrow"}, "spec": spec}
     assert (await tenant.kube.create(QUEUES, body)).done
     try:
-        await tenant.submit("runs", workers=8, queue="narrow")
+        await tenant.submit("runs", workers=8, queue="narrow", priority=5)
         await tenant.wait_phase("runs", "Running")
         await tenant.submit("first", workers=8, queue="narrow", priority=5)
         await pending(tenant, "first", "WaitingForGPUs")
