@@ -47,7 +47,11 @@ class _Verdict:
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = verbs.add_parser("validate", help="check TrainingJobs and Queues without a cluster")
+    parser = verbs.add_parser(
+        "validate",
+        help="check TrainingJobs and Queues without a cluster",
+        epilog="Exit code: 0 when all are valid, 1 when one is refused or there is none.",
+    )
     parser.add_argument(
         "-f", "--filename", action="append", required=True, metavar="FILE|-|DIR", help="file, folder, or - for stdin"
     )
