@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.tenancy import Document, Tenancy, training_job
+from tests.e2e.test_isolation import held_mib
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -139,13 +140,12 @@ def test_a_network_policy_of_a_tenants_own_opens_nothing_to_worker_pods(attacked
 
 
 def test_after_all_of_it_the_other_tenants_job_has_its_result_on_another_gpu(attacked: Tenancy) -> None:
-    attacked.apply(training_job("honest", namespace="team-b", gpu={"count": 1}))
-    honest = attacked.wait_phase("honest", "Succeeded", namespace="team-b")
-    held = json.dumps(attacked.job("victim")["status"]["placement"])
+    attacked.apply(training_job("honest", namespace="team-b", command=["sleep", "10"], gpu={"count": 1}))
+    attacked.wait_phase("honest", "Running", namespace="team-b")
+    capacity = {gpu["uuid"]: gpu["memoryMiB"] for gpu in attacked.get("gpunodes")["items"][0]["status"]["gpus"]}
+    assert dict(held_mib(attacked.jobs())) == capacity
+    attacked.wait_phase("honest", "Succeeded", namespace="team-b")
     assert attacked.job("victim")["status"]["phase"] == "Running"
-    for node in honest["status"]["placement"]["nodes"] if honest["status"].get("placement") else []:
-        for rank in node["ranks"]:
-            assert all(gpu["uuid"] not in held for gpu in rank["gpus"])
 
 
 def test_a_tenant_ends_a_pod_and_a_job_as_ever(attacked: Tenancy) -> None:
