@@ -75,7 +75,7 @@ def test_whatever_else_is_a_tenants_to_change_is_changed_as_ever(tenant: Account
 def test_a_status_is_not_written_by_whoever_was_given_the_right_in_a_namespace(
     stage: Cluster, account: Callable[..., Account], administrator: Account
 ) -> None:
-    grant(stage, "owner", "*", "*", group="cotenant.dev")
+    grant(stage, "owner", "patch", "trainingjobs", "trainingjobs/status", group="cotenant.dev")
     status = {"status": {"phase": "Running"}}
     assert "status: it records what the operator granted" in account("owner").merge(f"{JOB}/status", status)
     assert administrator.merge(f"{JOB}/status", status) == ""
