@@ -58,7 +58,10 @@ def wait_for_neighbour(tenancy: Tenancy, mark: str) -> None:
 
 
 def deleted_by_force(tenancy: Tenancy, name: str) -> None:
-    tenancy.cluster.kubectl("delete", "trainingjob", name, "-n", "team-a", "--cascade=orphan", "--wait=false")
+    """Orphaned with the policies off, and by force as administrators may with the policies on."""
+    orphan = ("delete", "trainingjob", name, "-n", "team-a", "--cascade=orphan", "--wait=false")
+    with without_policies(tenancy):
+        tenancy.wait(lambda: accepted(tenancy, *orphan), seconds=30, what="the policies are off")
     tenancy.cluster.kubectl("delete", "pod", f"{name}-1-0", "-n", "team-a", "--force", "--grace-period=0")
 
 
