@@ -103,13 +103,14 @@ def used(cluster: Cluster) -> set[Right]:
 
 
 def live(cluster: Cluster) -> None:
-    """One job on two nodes that ends and goes, one that is deleted while it runs, and a look at all metrics."""
+    """One job on two nodes that ends and goes, one that is suspended while it runs, and a look at all metrics."""
     two_nodes = job("ends", workers=5, ttlAfterFinished="1s", runtime={"command": ["python", "-c", "print()"]})
-    deleted = job("deleted", runtime={"command": ["sleep", "3600"]})
-    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([two_nodes, deleted]))
+    suspended = job("suspended", runtime={"command": ["sleep", "3600"]})
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([two_nodes, suspended]))
     get = ("get", "trainingjobs", "-n", TEAM, "-o", "jsonpath={range .items[*]}{.metadata.name}={.status.phase} {end}")
-    wait_for(lambda: cluster.kubectl(*get).split() == ["deleted=Running"], lambda: cluster.kubectl(*get))
-    cluster.kubectl("delete", "trainingjob", "deleted", "-n", TEAM)
+    wait_for(lambda: cluster.kubectl(*get).split() == ["suspended=Running"], lambda: cluster.kubectl(*get))
+    suspend = ("--type=merge", "-p", json.dumps({"spec": {"suspend": True}}))
+    cluster.kubectl("patch", "trainingjob", "suspended", "-n", TEAM, *suspend)
     label = "app.kubernetes.io/component in (operator, agent)"
     pods = json.loads(cluster.kubectl("get", "pods", "-n", NAMESPACE, "-l", label, "-o", "json"))["items"]
     for pod in pods:
