@@ -1,6 +1,6 @@
 """Contains what the operator fails on to the one job that it fails on: the only place where such failures end.
 
-A job in quarantine is left alone for a pause, and everybody else goes on: it is decided on no more, and what it holds
+A job in quarantine is left alone for a pause, and all others go on: it is decided on no more, and what it holds
 still counts. What is remembered here is found again by the next leader in the conditions of the jobs.
 """
 

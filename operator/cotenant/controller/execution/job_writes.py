@@ -1,6 +1,6 @@
 """Writes under way, at most one for each job; when one ends, its job is looked at again.
 
-Nobody waits for them. An API server that does not answer is asked again soon, by whichever replica leads then; anything
+An API server that does not answer is asked again soon, by whichever replica leads then; anything
 else that goes wrong is contained to the job.
 """
 

@@ -140,7 +140,7 @@ def _read_status(raw: Mapping[str, Any]) -> TrainingJobStatus:
     """An unreadable status counts as none: its pods, by their own annotations, still hold their GPUs."""
     try:
         return TrainingJobStatus.model_validate(raw)
-    except Exception:  # whatever is wrong with it: nobody but us writes one
+    except Exception:  # whatever is wrong with it: the operator alone writes one
         return TrainingJobStatus()
 
 
