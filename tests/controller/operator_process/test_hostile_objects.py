@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
 from cotenant import names
-from cotenant.controller.client.kube import NAMESPACES, PODS, TRAINING_JOBS, Document, Reply
+from cotenant.controller.client.kube import NAMESPACES, PODS, Document
 from tests.controller.operator_process.replicas import Tenant, simulated_tenant
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="module")]
 
 ELSEWHERE = "hostile-elsewhere"
-ETCD_TAKES = 1_572_864
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -97,39 +96,3 @@ async def test_pods_that_claim_to_be_of_a_job_stop_no_replica_and_end_no_pod_of_
     await tenant.wait_phase("short-1", "Succeeded")
     status = await tenant.status("long-1")
     assert (status["phase"], status["attempts"], restarts(tenant)) == ("Running", 1, [])
-
-
-async def write_results(tenant: Tenant, name: str, size: int) -> Reply:
-    status: dict[str, Any] = {"results": {"x": "x" * size}}
-    return await tenant.kube.patch(
-        TRAINING_JOBS, name, {"status": status}, namespace=tenant.namespace, subresource="status"
-    )
-
-
-async def grow_to_the_limit(tenant: Tenant, name: str) -> None:
-    """So that a hundred bytes more are taken, and no new status is."""
-    taken, refused = 1_000_000, ETCD_TAKES
-    while refused - taken > 32:
-        size = (taken + refused) // 2
-        if (await write_results(tenant, name, size)).done:
-            taken = size
-        else:
-            refused = size
-    assert (await write_results(tenant, name, taken - 100)).done
-
-
-async def test_a_job_that_has_grown_to_etcds_limit_is_ended_all_the_same_and_its_room_is_anothers(
-    tenant: Tenant,
-) -> None:
-    await tenant.submit("long-2", workers=4)
-    await tenant.wait_phase("long-2", "Running")
-    await grow_to_the_limit(tenant, "long-2")
-    await tenant.kube.patch(TRAINING_JOBS, "long-2", {"spec": {"suspend": True}}, namespace=tenant.namespace)
-    await tenant.submit("short-2", workers=4)
-    await tenant.wait_phase("short-2", "Succeeded")
-    log = "".join(path.read_text() for path in tenant.logs.glob("*.log"))
-    tries = log.count("hostile/long-2 is left alone")
-    assert (restarts(tenant), 0 < tries < 12) == ([], True)
-    # Once it is smaller, its status follows.
-    assert (await write_results(tenant, "long-2", 1)).done
-    await tenant.wait_phase("long-2", "Suspended")
