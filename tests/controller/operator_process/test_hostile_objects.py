@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from cotenant import names
-from cotenant.controller.client.kube import NAMESPACES, PODS, Document
+from cotenant.controller.client.kube import NAMESPACES, PODS, TRAINING_JOBS, Document, Outcome, Resource
 from tests.controller.operator_process.replicas import Tenant, simulated_tenant
 
 if TYPE_CHECKING:
@@ -96,3 +96,54 @@ async def test_pods_that_claim_to_be_of_a_job_stop_no_replica_and_end_no_pod_of_
     await tenant.wait_phase("short-1", "Succeeded")
     status = await tenant.status("long-1")
     assert (status["phase"], status["attempts"], restarts(tenant)) == ("Running", 1, [])
+
+
+POLICIES = Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", namespaced=False)
+BINDINGS = Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", namespaced=False)
+
+
+async def refuse_status(tenant: Tenant, name: str) -> None:
+    """The API server takes no status of this job any more."""
+    rule = {"apiGroups": [names.GROUP], "apiVersions": ["*"], "operations": ["UPDATE"]}
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "hostile"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule | {"resources": ["trainingjobs/status"]}]},
+            "matchConditions": [{"name": "one", "expression": f"object.metadata.name == '{name}'"}],
+            "validations": [{"expression": "false", "message": "not this one"}],
+        },
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "hostile"},
+        "spec": {"policyName": "hostile", "validationActions": ["Deny"]},
+    }
+    assert (await tenant.kube.create(POLICIES, policy)).done
+    assert (await tenant.kube.create(BINDINGS, binding)).done
+
+    async def refused() -> bool:
+        status = {"status": {"isolation": "None"}}
+        reply = await tenant.kube.patch(TRAINING_JOBS, name, status, namespace=tenant.namespace, subresource="status")
+        return reply.outcome is Outcome.REFUSED
+
+    await tenant.wait(refused, what="the policy is in force")
+
+
+async def test_a_job_whose_status_is_refused_is_ended_all_the_same_and_its_room_is_anothers(tenant: Tenant) -> None:
+    await tenant.submit("long-2", workers=4)
+    await tenant.wait_phase("long-2", "Running")
+    try:
+        await refuse_status(tenant, "long-2")
+        await tenant.kube.patch(TRAINING_JOBS, "long-2", {"spec": {"suspend": True}}, namespace=tenant.namespace)
+        await tenant.submit("short-2", workers=4)
+        await tenant.wait_phase("short-2", "Succeeded")
+        kept = (await tenant.status("long-2"))["phase"]
+    finally:
+        await tenant.kube.delete(BINDINGS, "hostile")
+        await tenant.kube.delete(POLICIES, "hostile")
+    log = "".join(path.read_text() for path in tenant.logs.glob("*.log"))
+    assert (kept, restarts(tenant), 0 < log.count("hostile/long-2 is left alone") < 12) == ("Running", [], True)
+    await tenant.wait_phase("long-2", "Suspended")
