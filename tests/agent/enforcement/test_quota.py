@@ -66,6 +66,12 @@ def test_a_gpu_that_was_not_granted_has_no_quota_at_all() -> None:
     assert violations == (QuotaViolation("pod-1", "GPU-b", 1, 0, 0.0),)
 
 
+def test_a_contract_counts_in_the_launchers_container_alone() -> None:
+    pod = pod_with(WHOLE)
+    pod["spec"]["containers"][0]["name"] = "beside"
+    assert grant_of(pod) is None
+
+
 def test_a_pod_without_a_grant_is_not_judged() -> None:
     watch: Any = {}
     for poll in range(3):

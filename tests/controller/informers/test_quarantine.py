@@ -8,6 +8,7 @@ from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.informers.quarantine import (
     EDITED_PAUSE_S,
     FORGET_S,
+    HOLDING_PAUSE_MAX_S,
     MESSAGE_CHARS_MAX,
     PAUSE_MAX_S,
     Quarantine,
@@ -22,7 +23,7 @@ from tests.controller.builders import T0, admitted
 
 
 def failed(before: Quarantine | None = None, *, at: float = 0.0, error: str = "ValueError: no") -> Quarantine:
-    return quarantine_after(before, Stage.RECONCILE, error, generation=1, now=T0 + at)
+    return quarantine_after(before, Stage.RECONCILE, error, generation=1, holding=False, now=T0 + at)
 
 
 def test_each_pause_is_as_long_as_all_before_it_together_up_to_the_longest() -> None:
@@ -32,6 +33,12 @@ def test_each_pause_is_as_long_as_all_before_it_together_up_to_the_longest() -> 
         at = quarantine.retry_at - T0
         quarantine = failed(quarantine, at=at)
     assert pauses == [1, 1, 2, 4, 8, 16, 32, 64, 128, 256, *(PAUSE_MAX_S, PAUSE_MAX_S)]
+
+
+@pytest.mark.parametrize(("holding", "pause"), [(False, 200.0), (True, HOLDING_PAUSE_MAX_S)])
+def test_a_job_that_holds_gpus_is_tried_more_often(holding: bool, pause: float) -> None:
+    again = quarantine_after(failed(), Stage.RECONCILE, "no", generation=1, holding=holding, now=T0 + 200.0)
+    assert again.retry_at - again.failed_at == pause
 
 
 @pytest.mark.parametrize(("later", "pause"), [(FORGET_S - 1, PAUSE_MAX_S), (FORGET_S, 1.0)])
@@ -56,7 +63,7 @@ def test_the_next_leader_finds_in_the_conditions_since_when_and_goes_on_from_the
     assert (found.stage, found.since, found.retry_at, found.generation, found.reported, found.again) == (
         Stage.RECONCILE,
         T0,
-        T0 + 120.0,
+        T0 + 60.0 + HOLDING_PAUSE_MAX_S,
         3,
         True,
         True,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from cotenant.contract import Contract, ContractError
-from cotenant.names import ENV_CONTRACT
+from cotenant.names import CONTAINER, ENV_CONTRACT
 
 TOLERANCE_PERCENT: Final = 105
 POLLS: Final = 3
@@ -75,7 +75,8 @@ Excesses: TypeAlias = Mapping[PodGpu, Excess]
 def grant_of(pod: Mapping[str, Any]) -> PodQuota | None:
     """From a managed pod as the API server gives it; None when it carries no contract that can be read."""
     containers = (pod.get("spec") or {}).get("containers") or []
-    env = {e["name"]: e.get("value") or "" for c in containers for e in c.get("env") or []}
+    launchers = [one for one in containers if one.get("name") == CONTAINER]  # what else a pod has is granted nothing
+    env = {e["name"]: e.get("value") or "" for one in launchers for e in one.get("env") or []}
     metadata = pod.get("metadata") or {}
     if not env.get(ENV_CONTRACT):
         return None

@@ -57,8 +57,14 @@ class Containment:
         else:
             why = error_text(error)
         record, memory = self.cache.job(job), self.memories[job]
-        generation = record.generation if record else 0
-        memory.quarantine = quarantine_after(memory.quarantine, stage, why, generation=generation, now=now)
+        memory.quarantine = quarantine_after(
+            memory.quarantine,
+            stage,
+            why,
+            generation=record.generation if record else 0,
+            holding=record is not None and record.phase in HOLDING,
+            now=now,
+        )
         self.metrics.failures_contained.labels(stage.value).inc()
         pause = memory.quarantine.retry_at - now
         log.error("%s is left alone for %.0f s (%s): %s", job, pause, stage.value, why, exc_info=error)

@@ -13,11 +13,13 @@ from typing import Any, Final
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import Condition, PendingStatus, TrainingJobStatus
 from cotenant.controller.telemetry.logs import shorten
-from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.lifecycle import HOLDING, Phase
 from cotenant.decoding.plain_text import plain_text
 
 CONDITION: Final = "Quarantined"
 PAUSE_MIN_S, PAUSE_MAX_S = 1.0, 300.0
+HOLDING_PAUSE_MAX_S = 30.0
+"""The longest pause of a job that holds GPUs: its times and its quota of memory are looked at only when it is tried."""
 EDITED_PAUSE_S = 5.0
 """Pause after which a document that was edited since the failure is tried."""
 TRIAL_S = 2.0
@@ -83,7 +85,9 @@ class Quarantine:
         return None if self.lifted or self.tried_at is None else self.tried_at + TRIAL_S
 
 
-def quarantine_after(before: Quarantine | None, stage: Stage, error: str, *, generation: int, now: float) -> Quarantine:
+def quarantine_after(
+    before: Quarantine | None, stage: Stage, error: str, *, generation: int, holding: bool, now: float
+) -> Quarantine:
     """Quarantine after one more failure: it continues an earlier one that is not long over."""
     since = before.since if before is not None and now - before.failed_at < FORGET_S else now
     sentence = f"{_WORDS[stage]}: {error}; it is tried again with growing pauses, and other jobs go on without it"
@@ -94,15 +98,15 @@ def quarantine_after(before: Quarantine | None, stage: Stage, error: str, *, gen
         message=message,
         since=since,
         failed_at=now,
-        retry_at=now + pause_s(since, now),
+        retry_at=now + pause_s(since, now, holding=holding),
         generation=generation,
         reported=same and before is not None and before.reported,
     )
 
 
-def pause_s(since: float, now: float) -> float:
+def pause_s(since: float, now: float, *, holding: bool) -> float:
     """As long as it has failed by now: each pause is about as long as all before it together."""
-    return min(max(now - since, PAUSE_MIN_S), PAUSE_MAX_S)
+    return min(max(now - since, PAUSE_MIN_S), HOLDING_PAUSE_MAX_S if holding else PAUSE_MAX_S)
 
 
 def quarantine_in(status: TrainingJobStatus, *, generation: int, now: float) -> Quarantine | None:
@@ -116,7 +120,7 @@ def quarantine_in(status: TrainingJobStatus, *, generation: int, now: float) -> 
         message=written.message,
         since=since,
         failed_at=now,
-        retry_at=now + pause_s(since, now),
+        retry_at=now + pause_s(since, now, holding=status.phase in HOLDING),
         generation=generation,
         reported=True,
     )
