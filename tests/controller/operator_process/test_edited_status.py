@@ -101,6 +101,7 @@ async def test_metadata_that_somebody_rewrites_frees_nothing_and_disturbs_nobody
     await tenant.submit("rewritten", workers=4)
     await tenant.wait_phase("rewritten", "Running")
     held = await given(tenant)
+    labels = (await tenant.kube.get(PODS, "rewritten-1-0", tenant.namespace)).document["metadata"]["labels"]
     other = {"node": "nowhere", "ranks": {}, "grants": {}}
     bare = {"labels": None, "ownerReferences": None, "finalizers": ["example.com/mine"]}
     edits = [{"annotations": {names.ANNOTATION_PLACEMENT: str(other).replace("'", '"')}}, bare]
@@ -111,8 +112,8 @@ async def test_metadata_that_somebody_rewrites_frees_nothing_and_disturbs_nobody
     await tenant.wait_phase("next", "Running", "Pending")
     status = await tenant.status("rewritten")
     assert (status["phase"], status["attempts"], len(held)) == ("Running", 1, 4)
-    body = {"metadata": {"finalizers": None}}
-    assert (await tenant.kube.patch(PODS, "rewritten-1-0", body, namespace=tenant.namespace)).done
+    restored = {"metadata": {"finalizers": None, "labels": labels}}  # the kubelet that is played here goes by labels
+    assert (await tenant.kube.patch(PODS, "rewritten-1-0", restored, namespace=tenant.namespace)).done
 
 
 NONSENSE: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
