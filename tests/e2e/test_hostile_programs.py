@@ -80,7 +80,8 @@ results({
 def restarts(tenancy: Tenancy) -> dict[str, int]:
     """Of every container of the product."""
     pods: list[dict[str, Any]] = tenancy.get("pods", "-n", SYSTEM)["items"]
-    found = {pod["metadata"]["name"]: pod["status"].get("containerStatuses", []) for pod in pods}
+    staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]  # not those of an earlier rollout
+    found = {pod["metadata"]["name"]: pod["status"].get("containerStatuses", []) for pod in staying}
     return {name: sum(one["restartCount"] for one in containers) for name, containers in found.items()}
 
 

@@ -27,9 +27,9 @@ def test_a_stranger_is_refused(api_server: "Cluster") -> None:
 
 
 def test_the_audit_log_tells_who_did_what(api_server: "Cluster") -> None:
-    api_server.kubectl("create", "configmap", "audited", "--from-literal=a=b")
+    api_server.kubectl("create", "configmap", "audited-here", "--from-literal=a=b")
     events = [json.loads(line) for line in (api_server.state.logs / "audit.log").read_text().splitlines()]
-    (event,) = [e for e in events if e["verb"] == "create" and e.get("objectRef", {}).get("name") == "audited"]
+    (event,) = [e for e in events if e["verb"] == "create" and e.get("objectRef", {}).get("name") == "audited-here"]
     assert (event["user"]["username"], event["responseStatus"]["code"]) == ("kubernetes-admin", 201)
 
 
