@@ -300,9 +300,7 @@ def test_nothing_is_made_beside_pods_that_no_job_needs(server: Server, made: str
 
 def test_nobody_else_makes_a_secret_that_the_operator_would_take_for_its_own(server: Server) -> None:
     planted = token_secret(attempt(), "known")
-    planted["metadata"] = {
-        "name": planted["metadata"]["name"]
-    }  # labels and owner would be refused as well
+    planted["metadata"] = {"name": planted["metadata"]["name"]}  # labels and owner would be refused as well
     assert "names that begin with cotenant-token- are for the tokens" in server.create(planted, user=TENANT)
     other = planted | {"metadata": {"name": "own"}}
     assert server.create(other, user=TENANT) == ""
