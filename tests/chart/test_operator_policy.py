@@ -252,9 +252,13 @@ POD_ATTACKS: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize(("change", "says"), POD_ATTACKS.values(), ids=POD_ATTACKS)
-def test_no_pod_is_made_that_is_not_a_jobs(server: Server, change: Change, says: str) -> None:
+def test_no_pod_is_made_that_is_not_a_jobs(
+    server: Server, request: pytest.FixtureRequest, change: Change, says: str
+) -> None:
     pod = copy.deepcopy(worker())
     change(pod)
+    if "resourceClaims" in pod["spec"] and request.config.getoption("--oldest"):
+        pytest.skip("Kubernetes 1.32 drops claims before any policy sees them")
     assert says in server.create(pod)
 
 
