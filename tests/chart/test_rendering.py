@@ -458,10 +458,11 @@ def test_evictions_and_deletes_are_held_to_the_operators_longest_grace(render: R
 def test_alerts_rest_on_metrics_that_are_served_and_say_what_to_do(render: Render) -> None:
     (group,) = render({"metrics": {"monitors": True}})["PrometheusRule", "cotenant"]["spec"]["groups"]
     rules = {rule["alert"]: rule for rule in group["rules"]}
-    assert sorted(rules) == ["CotenantAgentFailing", "CotenantJobQuarantined", "CotenantObjectUnreadable"]
+    alerts = ["CotenantAgentFailing", "CotenantGpuDisputed", "CotenantJobQuarantined", "CotenantObjectUnreadable"]
+    assert sorted(rules) == alerts
     agent = (CHART.parents[1] / "worker" / "cotenant_agent" / "metrics.py").read_text()
     served = Metrics().exposition().decode() + agent.replace('_failures"', '_failures_total"')
     named = {name for rule in rules.values() for name in re.findall(r"cotenant_\w+", rule["expr"])}
-    assert (sorted(name for name in named if name not in served), len(named)) == ([], 3)
+    assert (sorted(name for name in named if name not in served), len(named)) == ([], 4)
     assert all(len(rule["annotations"]["description"]) > 80 and rule["for"] for rule in rules.values())
     assert "{{ $labels.stage }}" in rules["CotenantJobQuarantined"]["annotations"]["summary"]
