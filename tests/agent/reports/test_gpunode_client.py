@@ -154,7 +154,9 @@ class ListedPod(dict[str, Any]):
         job = Contract("job", "red", "u", 1, 0, (grant,), "command", ("x",))
         env = [{"name": "COTENANT_CONTRACT", "value": job.to_json()}] if mib is not None else []
         metadata = {"uid": uid, "namespace": "red", "name": f"pod-{uid}"}
-        super().__init__(metadata=metadata, spec={"containers": [{"env": env}]}, status={"phase": phase})
+        super().__init__(
+            metadata=metadata, spec={"containers": [{"name": "worker", "env": env}]}, status={"phase": phase}
+        )
         self.metadata = SimpleNamespace(uid=uid)
         self.status = SimpleNamespace(phase=phase)
 
