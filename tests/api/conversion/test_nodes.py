@@ -93,26 +93,3 @@ def test_a_node_is_what_the_agent_and_the_kubelet_say_together() -> None:
 def test_a_node_that_cannot_be_relied_on_is_not_ready(change: dict[str, Any], late_s: int) -> None:
     facts = nodes.to_node_facts(NODE | change)
     assert not nodes.to_node(to_core.parse_gpunode(GPUNODE), facts, now=CREATED_AT + late_s).ready
-
-
-@pytest.mark.parametrize(
-    ("spec", "want"),
-    [
-        ({"containers": [{"resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}, {}]}, (100, 1024)),
-        (
-            {
-                "containers": [{"resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}],
-                "initContainers": [
-                    {"resources": {"requests": {"cpu": "2"}}},
-                    {"restartPolicy": "Always", "resources": {"requests": {"cpu": "500m", "memory": "1Mi"}}},
-                ],
-                "overhead": {"cpu": "250m"},
-            },
-            (2250, 2),
-        ),
-        ({}, (0, 0)),
-    ],
-    ids=["two containers", "a large init container, a sidecar and overhead", "nothing"],
-)
-def test_a_pod_takes_what_its_containers_request(spec: dict[str, Any], want: tuple[int, int]) -> None:
-    assert nodes.pod_requests({"spec": spec}) == want

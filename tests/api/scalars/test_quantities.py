@@ -117,13 +117,30 @@ def test_a_time_that_is_printed_reads_as_the_same(seconds: int) -> None:
         ("100u", 1000, 1),
         ("1500000n", 1000, 2),
         (12, 1, 12),
+        ("+5", 1, 5),
+        (".5", 1000, 500),
+        ("5.", 1, 5),
+        ("1200e-3", 1000, 1200),
+        ("100E-3", 1, 1),
+        ("1e-9", 1000, 1),
+        ("0e-9", 1000, 0),
+        ("10e18", 1, 2**63 - 1),
+        ("1e999999999999999999", 1000, 2**63 - 1),
+        ("1e-999999999999999999", 1000, 1),
+        ("9" * 10_000, 1, 2**63 - 1),
+        ("0." + "0" * 10_000 + "1", 1, 1),
+        ("9223372036854775807", 1000, 2**63 - 1),
+        ("9223372036854775807", 1, 2**63 - 1),
+        ("123456789.000000001Gi", 1, 123456789 * 2**30 + 2),
     ],
 )
 def test_what_kubernetes_writes_is_read_and_rounded_up(text: str | int, scale: int, amount: int) -> None:
     assert parse_kubernetes(text, scale) == amount
 
 
-@pytest.mark.parametrize("text", ["", "Gi", "1Zi", "-1", "1 Gi"])
+@pytest.mark.parametrize(
+    "text", ["", "Gi", "1Zi", "-1", "1 Gi", ".", "+", "1e", "1e-", "1e3Ki", "1e3.5", "NaN", "Infinity", "1_000"]
+)
 def test_what_kubernetes_would_never_write_is_refused(text: str) -> None:
     with pytest.raises(QuantityError):
         parse_kubernetes(text)

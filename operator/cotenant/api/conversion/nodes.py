@@ -1,6 +1,7 @@
 """Core's view of a node: its GPUNode (from the agent) and its Node (from the kubelet) put together.
 
-GPUs come from the agent, capacity and readiness from the kubelet; requests of pods that are no job's are taken off.
+GPUs come from the agent, capacity and readiness from the kubelet; requests of pods that are no job's (`pod_requests`)
+are taken off.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from cotenant import names
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.gpunodes import HEARTBEAT_STALE_S, GPUNode, GpuStatus
-from cotenant.api.scalars.quantities import QuantityError, mib_up, parse_kubernetes
+from cotenant.api.scalars.quantities import QuantityError, parse_kubernetes
 from cotenant.core.model import objects as core
 
 Document = Mapping[str, Any]
@@ -51,22 +52,6 @@ def to_node_facts(document: Document) -> NodeFacts:
         shared_by_queues=annotations.get(names.ANNOTATION_SHARED_BY_QUEUES) == "true",
         gpu_class=labels.get(names.LABEL_GPU_CLASS, ""),
     )
-
-
-def pod_requests(document: Document) -> tuple[int, int]:
-    """Milli-CPU and MiB that a v1 Pod takes of its node: its containers together, or its largest init container."""
-    spec = document.get("spec") or {}
-    overhead = _requests({"resources": {"requests": spec.get("overhead") or {}}})
-    always = [container for container in spec.get("initContainers") or () if container.get("restartPolicy") == "Always"]
-    once = [_requests(container) for container in spec.get("initContainers") or () if container not in always]
-    running = [_requests(container) for container in [*(spec.get("containers") or ()), *always]]
-    cpu, memory = (max(sum(one[i] for one in running), max((one[i] for one in once), default=0)) for i in (0, 1))
-    return cpu + overhead[0], mib_up(memory + overhead[1])
-
-
-def _requests(container: Document) -> tuple[int, int]:
-    requests = (container.get("resources") or {}).get("requests") or {}
-    return _amount(requests.get("cpu", 0), scale=1000), _amount(requests.get("memory", 0))
 
 
 def _amount(value: Any, scale: int = 1) -> int:

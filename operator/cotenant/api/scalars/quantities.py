@@ -8,6 +8,7 @@ than fit are refused.
 from __future__ import annotations
 
 import re
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from typing import Final
 
 MILLI: Final = 1000
@@ -37,8 +38,17 @@ _UNITS: Final = {
 }
 _DIGITS: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?([A-Za-z]*)")
 _DURATION: Final = re.compile(r"(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?")
-_KUBERNETES: Final = re.compile(r"([0-9]+)(?:\.([0-9]*))?(?:[eE]\+?([0-9]{1,2})|([a-zA-Z]{0,2}))")
-_FINE: Final = {"m": 10**3, "u": 10**6, "n": 10**9}
+_KUBERNETES: Final = re.compile(
+    r"(\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,18}(?![a-zA-Z]))?)([a-zA-Z]{0,2})"
+)
+_KUBERNETES_UNITS: Final = {unit: Decimal(amount) for unit, amount in _UNITS.items()} | {
+    "m": Decimal("1e-3"),
+    "u": Decimal("1e-6"),
+    "n": Decimal("1e-9"),
+}
+_UPWARDS: Final = Context(prec=40, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+KUBERNETES_MOST: Final = 2**63 - 1
+"""A larger amount counts as this one: the API server keeps any number of digits of what people write."""
 
 
 class QuantityError(ValueError):
@@ -84,17 +94,17 @@ def parse_duration(value: str) -> int:
 
 
 def parse_kubernetes(value: str | int, scale: int = 1) -> int:
-    """Quantity as Kubernetes writes it, such as a node's allocatable; rounded up. `scale=1000` counts thousandths."""
+    """Quantity as the API server keeps it, such as a request or a node's allocatable, rounded up: `5`, `+5`, `1500m`,
+    `1200e-3`, `65879884Ki`. `scale=1000` counts thousandths. At most `KUBERNETES_MOST`.
+    """
     match = _KUBERNETES.fullmatch(str(value))
     if match is None:
-        raise QuantityError(f"{value!r} is not a Kubernetes quantity")
-    whole, decimals, exponent, unit = match.groups()
-    decimals = decimals or ""
-    if unit in _FINE:
-        return _divided_up(int(whole + decimals) * scale, _FINE[unit] * _ten_to(len(decimals)))
-    if exponent is None and unit not in _UNITS:
-        raise QuantityError(f"{value!r} has the unknown unit {unit!r}")
-    return _scaled(whole, decimals, (_ten_to(int(exponent)) if exponent else _UNITS[unit]) * scale)
+        raise QuantityError(f"{str(value)[:60]!r} is not a Kubernetes quantity")
+    number, unit = match.groups()
+    if unit not in _KUBERNETES_UNITS:
+        raise QuantityError(f"{str(value)[:60]!r} has the unknown unit {unit!r}")
+    amount = _UPWARDS.multiply(_UPWARDS.create_decimal(number), _UPWARDS.multiply(_KUBERNETES_UNITS[unit], scale))
+    return int(min(amount.to_integral_value(ROUND_CEILING, _UPWARDS), KUBERNETES_MOST))
 
 
 def mib_up(size: int) -> int:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from cotenant import contract, names
-from cotenant.api.conversion.nodes import pod_requests
+from cotenant.api.conversion.pod_requests import pod_requests
 from cotenant.controller.client.kube import version_of
 from cotenant.controller.informers.disruption import Disruption, disruption_of
 from cotenant.controller.informers.pod_identity import PodIdentity, identity_of

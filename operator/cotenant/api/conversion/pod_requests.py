@@ -1,0 +1,104 @@
+"""CPU and memory that a v1 Pod takes of its node, counted as the kube-scheduler counts.
+
+Source: `PodRequests` of k8s.io/component-helpers (Kubernetes 1.36). An init container runs beside the sidecars that
+started before it; requests of the pod as a whole take the place of those of its containers; during a resize in place
+the larger of what is asked for and what is still given counts, unless the node cannot give it at all. Counting less
+than the kube-scheduler would make placements that no node takes; counting more would leave GPUs idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from cotenant.api.scalars.quantities import QuantityError, mib_up, parse_kubernetes
+
+Document = Mapping[str, Any]
+_NO_STATUS: Final[Document] = {}
+
+
+class _Requests(NamedTuple):
+    """Milli-CPU and bytes."""
+
+    cpu: int = 0
+    memory: int = 0
+
+    def plus(self, other: _Requests) -> _Requests:
+        return _Requests(self.cpu + other.cpu, self.memory + other.memory)
+
+
+_NOTHING: Final = _Requests()
+
+
+def pod_requests(document: Document) -> tuple[int, int]:
+    """Milli-CPU and MiB of a v1 Pod, overhead included; amounts that cannot be read count as 0."""
+    spec, status = document.get("spec") or {}, document.get("status") or {}
+    total = _of_containers(spec, status)
+    whole = (spec.get("resources") or {}).get("requests") or {}
+    if whole:
+        effective = _effective(whole, status, infeasible=_infeasible(status))
+        total = _Requests(
+            effective.cpu if "cpu" in whole else total.cpu, effective.memory if "memory" in whole else total.memory
+        )
+    total = total.plus(_read(spec.get("overhead")))
+    return total.cpu, mib_up(total.memory)
+
+
+def _of_containers(spec: Document, status: Document) -> _Requests:
+    infeasible = _infeasible(status)
+    by_name = {one.get("name"): one for one in status.get("containerStatuses") or ()}
+    by_name_init = {one.get("name"): one for one in status.get("initContainerStatuses") or ()}
+    running = _NOTHING
+    for container in spec.get("containers") or ():
+        running = running.plus(_of_container(container, by_name, infeasible=infeasible))
+    sidecars, starting = _NOTHING, _NOTHING
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            sidecars = sidecars.plus(_of_container(container, by_name_init, infeasible=infeasible))
+            starting = _largest((starting, sidecars))
+        else:
+            starting = _largest((starting, sidecars.plus(_read(_asked(container)))))
+    return _largest((running.plus(sidecars), starting))
+
+
+def _of_container(container: Document, statuses: Mapping[Any, Document], *, infeasible: bool) -> _Requests:
+    return _effective(_asked(container), statuses.get(container.get("name"), _NO_STATUS), infeasible=infeasible)
+
+
+def _effective(asked: Document, status: Document, *, infeasible: bool) -> _Requests:
+    """Largest of what is asked for, what the kubelet granted and what is in force, of a container or a whole pod."""
+    in_force = status.get("resources")
+    if in_force is None:
+        return _read(asked)
+    given = (_read(in_force.get("requests")), _read(status.get("allocatedResources")))
+    return _largest(given if infeasible else (_read(asked), *given))
+
+
+def _infeasible(status: Document) -> bool:
+    """A resize is asked for that the node can never give: what was given before stays."""
+    return any(
+        condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
+        for condition in status.get("conditions") or ()
+    )
+
+
+def _asked(container: Document) -> Document:
+    return (container.get("resources") or {}).get("requests") or {}
+
+
+def _largest(amounts: Iterable[_Requests]) -> _Requests:
+    amounts = tuple(amounts)
+    return _Requests(max(one.cpu for one in amounts), max(one.memory for one in amounts))
+
+
+def _read(requests: Document | None) -> _Requests:
+    if not requests:
+        return _NOTHING
+    return _Requests(_amount(requests.get("cpu", 0), scale=1000), _amount(requests.get("memory", 0)))
+
+
+def _amount(value: Any, scale: int = 1) -> int:
+    try:
+        return parse_kubernetes(value, scale)
+    except QuantityError:
+        return 0
