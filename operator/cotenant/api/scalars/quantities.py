@@ -103,8 +103,10 @@ def parse_kubernetes(value: str | int, scale: int = 1) -> int:
     number, unit = match.groups()
     if unit not in _KUBERNETES_UNITS:
         raise QuantityError(f"{str(value)[:60]!r} has the unknown unit {unit!r}")
-    amount = _UPWARDS.multiply(_UPWARDS.create_decimal(number), _UPWARDS.multiply(_KUBERNETES_UNITS[unit], scale))
-    return int(min(amount.to_integral_value(ROUND_CEILING, _UPWARDS), KUBERNETES_MOST))
+    amount = _UPWARDS.multiply(
+        _UPWARDS.create_decimal(number), _UPWARDS.multiply(_KUBERNETES_UNITS[unit], Decimal(scale))
+    )
+    return int(min(amount.to_integral_value(ROUND_CEILING, _UPWARDS), Decimal(KUBERNETES_MOST)))
 
 
 def mib_up(size: int) -> int:
