@@ -1,9 +1,9 @@
 """CPU and memory that a v1 Pod takes of its node, counted as the kube-scheduler counts.
 
-Source: the function PodRequests of k8s.io/component-helpers (Kubernetes 1.36). An init container runs beside the sidecars that
-started before it; requests of the pod as a whole take the place of those of its containers; during a resize in place
-the larger of what is asked for and what is still given counts, unless the node cannot give it at all. Counting less
-than the kube-scheduler would make placements that no node takes; counting more would leave GPUs idle.
+Source: the function PodRequests of k8s.io/component-helpers (Kubernetes 1.36). An init container runs beside the
+sidecars that started before it; requests of the pod as a whole take the place of those of its containers; during a
+resize in place the larger of what is asked for and what is still given counts, unless the node can never give it.
+Counting less than the kube-scheduler would make placements that no node takes; counting more would leave GPUs idle.
 """
 
 from __future__ import annotations
