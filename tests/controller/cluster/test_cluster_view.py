@@ -10,7 +10,7 @@ import pytest
 from cotenant import names
 from cotenant.api.conversion.to_core import to_queue
 from cotenant.api.resources.queues import Queue
-from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus, UsageStatus
 from cotenant.controller.client.kube import GPU_NODES, NODES, PODS, PRIORITY_CLASSES, QUEUES, TRAINING_JOBS
 from cotenant.controller.cluster import cluster_view, core_jobs
 from cotenant.core.model.lifecycle import Phase
@@ -293,6 +293,18 @@ def test_jobs_that_ended_teach_a_new_leader_which_shapes_come() -> None:
     cluster.view.restore(T0)
 
     assert [weight for _, weight in cluster.snapshot(T0).demand_history] == [pytest.approx(1.0)]
+
+
+def test_a_job_that_came_to_its_end_teaches_how_long_its_like_run() -> None:
+    cluster = new_cluster()
+    for number in range(5):
+        put_job(cluster, TrainingJobStatus(phase=Phase.PENDING), version=2 * number + 1)
+        cluster.sync(T0)
+        usage = UsageStatus(run_seconds=100 + number)
+        ended = TrainingJobStatus(phase=Phase.SUCCEEDED, finished_at=T0, usage=usage)
+        put_job(cluster, ended, version=2 * number + 2)
+        cluster.sync(T0)
+    assert cluster.snapshot(T0).runtimes.groups["queue|red"] == (100, 101, 102, 103, 104)
 
 
 def report(cluster: ObservedCluster, version: int, *evidence: str) -> None:

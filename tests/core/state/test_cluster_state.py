@@ -110,3 +110,12 @@ def test_a_fact_without_a_version_is_older_than_every_write() -> None:
     held = state.job("red/a")
     assert held is not None
     assert held.placement == PLACED
+
+
+def test_the_run_time_of_a_job_that_came_to_its_end_is_remembered_once_and_that_of_a_deleted_one_is_not() -> None:
+    state, job = ClusterState(), make_job("train-1")
+    for ran_s in (60, 60, 70, 80, 90, 100, None):
+        state.observe(JobObserved(job))
+        state.observe(JobGone(job.key, ran_s))
+        state.observe(JobGone(job.key, ran_s))
+    assert state.snapshot(0.0).runtimes.runs_like(make_job("train-2")) == (60, 60, 70, 80, 90, 100)

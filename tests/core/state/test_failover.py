@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cotenant.core import ClusterState
 from cotenant.core.model.failover import BorrowingRecord, FailoverState
 from cotenant.core.model.objects import Job, Node, TenantQueue
 from cotenant.core.model.plan import Action, Admit, Plan, Reason
@@ -182,6 +183,13 @@ def test_jobs_that_ended_are_remembered_with_what_time_has_left_of_them() -> Non
 
     assert told.snapshot().demand_history == old.snapshot().demand_history
     assert [weight for _, weight in old.snapshot().demand_history] == [0.5]
+
+
+def test_a_new_leader_knows_how_long_jobs_ran_that_ended_before() -> None:
+    ended = tuple((make_job(f"train-{number}", ran_s=60 * number), float(number)) for number in range(1, 6))
+    told = ClusterState()
+    told.restore(FailoverState(ended=ended), 10.0)
+    assert told.snapshot(10.0).runtimes.runs_like(make_job("train-9")) == (60, 120, 180, 240, 300)
 
 
 def test_a_job_that_is_owed_room_which_it_may_not_have_any_more_takes_an_ordinary_turn() -> None:

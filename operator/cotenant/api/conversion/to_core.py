@@ -89,6 +89,7 @@ def to_job(
         admitted_at=unix_seconds(status.placement.admitted_at) if placement and status.placement else None,
         backfilled_until=unix_seconds(status.placement.backfilled_until) if placement and status.placement else None,
         last_checkpoint_at=unix_seconds(checkpoint.at) if checkpoint else None,
+        ran_s=status.usage.run_seconds if status.usage else 0,
         expected_runtime_s=spec.expected_runtime,
         max_runtime_s=spec.max_runtime,
         excluded_nodes=excluded_nodes,

@@ -23,7 +23,7 @@ from cotenant.controller.informers.job_memory import CoreReading, JobMemories
 from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.settings import Settings
-from cotenant.core.model.lifecycle import HOLDING
+from cotenant.core.model.lifecycle import HOLDING, TERMINAL
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Action, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
@@ -176,7 +176,7 @@ class ClusterView:
 
     def _observe(self, record: JobRecord, job: Job | None) -> bool:
         if job is None:
-            return self._drop(record.key)
+            return self._drop(record.key, ran_s=_ran_s(record))
         self._gpu_holders.replace(self._state.jobs.get(record.key), job)
         return self._state.observe(JobObserved(job, record.version))
 
@@ -212,9 +212,9 @@ class ClusterView:
         memory.orphaned = set(orphaned)
         return changed
 
-    def _drop(self, key: JobKey, *, orphaned: bool = False) -> bool:
+    def _drop(self, key: JobKey, *, orphaned: bool = False, ran_s: int | None = None) -> bool:
         self._gpu_holders.replace(self._state.jobs.get(key), None, orphaned=orphaned)
-        return self._state.observe(JobGone(key))
+        return self._state.observe(JobGone(key, ran_s))
 
     def _queue_of(self, job: JobId, pods: Iterable[PodRecord]) -> str:
         """Queue of its spec; where the job is gone, one that serves its namespace: that of a label, if it does."""
@@ -244,3 +244,8 @@ class ClusterView:
             if not pod.is_before(attempt) and (not pod.is_of(attempt) or pod_contradiction(placement, [pod]))
         ]
         return uncovered + [pod for pod in departed if not (pod.is_of(attempt) and covers(placement, pod))]
+
+
+def _ran_s(record: JobRecord) -> int | None:
+    """How long a job ran that came to its end."""
+    return record.status.usage.run_seconds if record.phase in TERMINAL and record.status.usage else None

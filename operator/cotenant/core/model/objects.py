@@ -153,6 +153,8 @@ class Job:
     backfilled_until: float | None = None
     """When it was to have ended, by its own word, where it started on GPUs that are kept for another job."""
     last_checkpoint_at: float | None = None
+    ran_s: int = 0
+    """How long its workers ran in attempts that have ended."""
     preemptible: bool = True
     expected_runtime_s: int | None = None
     max_runtime_s: int | None = None

@@ -7,6 +7,7 @@ from math import inf
 
 from cotenant.core.model.objects import Job, JobKey, Node, Placement, TenantQueue
 from cotenant.core.placement.shapes import Shape
+from cotenant.core.runtimes.learned import NOTHING_LEARNED, LearnedRuntimes
 from cotenant.core.snapshot.accounting import Accounting
 
 
@@ -38,5 +39,7 @@ class Snapshot:
     """Waiting jobs that an earlier leader had nominated (`FailoverState`); their places are not known any more."""
     demand_history: tuple[tuple[Shape, float], ...] = ()
     """Shapes of jobs that came lately, with decayed weights: what placement learns the mix from."""
+    runtimes: LearnedRuntimes = NOTHING_LEARNED
+    """How long jobs ran that came lately and ended."""
     accounting: Accounting | None = field(default=None, compare=False, repr=False)
     """The same cluster already counted. Follows from the other fields; None: count it."""

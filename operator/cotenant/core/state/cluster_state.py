@@ -19,6 +19,7 @@ from cotenant.core.model.failover import FailoverState
 from cotenant.core.model.objects import Job, JobKey, Node, Placement, TenantQueue
 from cotenant.core.model.plan import Action, Admit, Evict, Plan
 from cotenant.core.queueing.usage_history import HALF_LIFE_S, UsageHistory
+from cotenant.core.runtimes.history import RuntimeHistory
 from cotenant.core.snapshot.accounting import AccountingCache
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.facts import (
@@ -51,6 +52,7 @@ class ClusterState:
         self._nominated_earlier: tuple[JobKey, ...] = ()
         self._accounting = AccountingCache()
         self._history = UsageHistory(history_half_life_s)
+        self._runtimes = RuntimeHistory()
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -83,12 +85,15 @@ class ClusterState:
                 return self._observe_queue(name, None)
             case JobObserved(job, version):
                 return self._observe_job(job, version)
-            case JobGone(key):
-                return self._drop_job(key)
+            case JobGone(key, ran_s):
+                return self._drop_job(key, ran_s)
 
     def restore(self, failover: FailoverState, now: float) -> None:
         """Go on where another leader stopped: what it left in writing replaces what was remembered here."""
         self._history.restore(failover.borrowing, failover.ended, now)
+        self._runtimes = RuntimeHistory()
+        for job, _ in sorted(failover.ended, key=lambda one: (one[1], one[0].key)):
+            self._runtimes.record(job, job.ran_s)
         self._nominations, self._nominated_earlier = {}, failover.nominated
 
     def assume(self, plan: Plan, now: float) -> None:
@@ -138,6 +143,7 @@ class ClusterState:
             jobs=tuple(self._effective.values()),
             usage_history=self._history.borrowing(),
             demand_history=self._history.demand(),
+            runtimes=self._runtimes.learned(),
             nominations=tuple(sorted(item for item in self._nominations.items() if item[0] in self._effective)),
             nominated_earlier=tuple(sorted(key for key in self._nominated_earlier if key in self._effective)),
         )
@@ -168,7 +174,7 @@ class ClusterState:
         self._refresh(job.key)
         return job != before
 
-    def _drop_job(self, key: JobKey) -> bool:
+    def _drop_job(self, key: JobKey, ran_s: int | None) -> bool:
         """A job that ended gives back everything at once, what was assumed of it included."""
         known = self._observed.pop(key, None) is not None
         self._assumed.pop(key, None)
@@ -176,6 +182,8 @@ class ClusterState:
         if job is not None:
             self._accounting.update_job(None, job)
             self._history.job_left(job)
+            if ran_s is not None:
+                self._runtimes.record(job, ran_s)
         return known
 
     def _charge_admission(self, key: JobKey) -> None:

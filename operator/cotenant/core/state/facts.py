@@ -46,6 +46,8 @@ class JobGone:
     """Ended, deleted, suspended or invalid: it gives back everything in the same step."""
 
     key: JobKey
+    ran_s: int | None = None
+    """How long its workers ran, over all attempts, where it came to its end. None: it did not, or that is not known."""
 
 
 ClusterFact: TypeAlias = NodeObserved | NodeGone | QueueObserved | QueueGone | JobObserved | JobGone

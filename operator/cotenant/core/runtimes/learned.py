@@ -1,0 +1,56 @@
+"""What earlier runs say of a job: the run times of the narrowest group that has enough of them.
+
+Conditioned on what the job has run already: of runs that lasted longer than that, how long did they last? Run times of
+training jobs are heavy-tailed, so the answer moves far while a job runs, and a single number learned at its start would
+be worth little.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from cotenant.core.model.objects import Job
+from cotenant.core.runtimes.templates import groups_of
+
+ENOUGH = 5
+"""Runs that a group must have had, longer than the job has run, before it is believed."""
+
+RunSeconds: TypeAlias = tuple[int, ...]
+"""Seconds that runs took, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedRuntimes:
+    """Read-only. Group → run times."""
+
+    groups: Mapping[str, RunSeconds] = field(default_factory=lambda: MappingProxyType({}))
+
+    def runs_like(self, job: Job, *, longer_than_s: int = 0) -> RunSeconds:
+        """Run times of jobs like this one that exceeded so many seconds, ascending; empty where too few are known."""
+        for group in groups_of(job):
+            known = self.groups.get(group, ())
+            longer = known[bisect_right(known, longer_than_s) :]
+            if len(longer) >= ENOUGH:
+                return longer
+        return ()
+
+    def runtime_s(self, job: Job, percent: int, *, longer_than_s: int = 0) -> int | None:
+        """Seconds that the job will have run at its end, with this probability; None where too little is known.
+
+        Example: runs of 60, 70, 80, 3,000 and 4,000 s; half of them end within 80 s; of those that have run for 100 s
+        (were there enough) half end within 3,000 s.
+        """
+        runs = self.runs_like(job, longer_than_s=longer_than_s)
+        return quantile(runs, percent) if runs else None
+
+
+NOTHING_LEARNED = LearnedRuntimes()
+
+
+def quantile(runs: Sequence[int], percent: int) -> int:
+    """Nearest rank, of ascending values, of which there is at least one."""
+    return runs[max(0, -(-len(runs) * percent // 100) - 1)]

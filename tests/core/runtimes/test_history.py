@@ -1,0 +1,37 @@
+"""The memory of run times is bounded, and what it gave out does not change."""
+
+from __future__ import annotations
+
+from cotenant.core.runtimes.history import RuntimeHistory
+from cotenant.testing import make_job
+
+
+def test_only_the_last_runs_of_a_template_count() -> None:
+    history = RuntimeHistory()
+    for number in range(1_000):
+        history.record(make_job(f"train-{number}", queue="red"), 10.0 if number < 800 else 5_000.0)
+    runs = history.learned().runs_like(make_job("train-x", queue="red"))
+    assert set(runs) == {5_000}
+    assert len(runs) <= 128
+
+
+def test_whoever_invents_names_makes_the_memory_no_larger_and_the_names_that_come_again_stay() -> None:
+    history = RuntimeHistory()
+    for number in range(20_000):
+        history.record(make_job(f"{chr(97 + number % 26) * (number // 26 % 60 + 1)}zz", queue=f"q{number % 70}"), 10.0)
+        history.record(make_job("nightly-1", queue="red"), 60.0)
+    learned = history.learned()
+    assert len(learned.groups) <= 4_096
+    assert learned.runtime_s(make_job("nightly-2", queue="red"), 50) == 60
+
+
+def test_what_was_learned_stays_what_it_was_when_more_is_learned() -> None:
+    history = RuntimeHistory()
+    job = make_job("train-1", queue="red")
+    for _ in range(5):
+        history.record(job, 100.0)
+    before = history.learned()
+    assert history.learned() is before
+    history.record(job, 900.0)
+    assert before.runs_like(job) == (100,) * 5
+    assert history.learned().runs_like(job) == (100,) * 5 + (900,)
