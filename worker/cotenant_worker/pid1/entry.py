@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from cotenant import names
 from cotenant.contract import Contract, ContractError, Termination, needs_ray
 from cotenant_worker.host import layout
-from cotenant_worker.parameter_server.pod import ServerPod
-from cotenant_worker.pid1.launcher import Launcher
 from cotenant_worker.progress.termination import log_line, write_termination
 
 
@@ -19,8 +17,14 @@ def own_ip(env: Mapping[str, str]) -> str:
 
 
 async def _run(contract: Contract, env: Mapping[str, str]) -> int:
-    pod = Launcher if contract.server is None else ServerPod
-    return await pod(contract, env, own_ip(env)).run()
+    """Each kind of pod imports only its own half: what process 1 imports is time before the ranks start."""
+    if contract.server is None:
+        from cotenant_worker.pid1.launcher import Launcher
+
+        return await Launcher(contract, env, own_ip(env)).run()
+    from cotenant_worker.parameter_server.pod import ServerPod
+
+    return await ServerPod(contract, env, own_ip(env)).run()
 
 
 def main() -> int:

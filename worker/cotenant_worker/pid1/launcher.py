@@ -22,6 +22,7 @@ from cotenant_worker.parameter_server.heartbeats import ServerLinks
 from cotenant_worker.pid1.event_bus import EventBus
 from cotenant_worker.pid1.preemption import Preemption
 from cotenant_worker.pid1.preparation import apply_memory_limits, prepare_checkpoint_folder, publish_choices
+from cotenant_worker.pid1.single_pod import SinglePod
 from cotenant_worker.progress import http_endpoint
 from cotenant_worker.progress.progress_board import ProgressBoard
 from cotenant_worker.progress.termination import log_line, termination_of, write_termination
@@ -30,11 +31,9 @@ from cotenant_worker.ranks.environment import train_driver_environment
 from cotenant_worker.ranks.rank_processes import LocalRanks
 from cotenant_worker.ray_cluster.processes import RayProcesses
 from cotenant_worker.supervision.commands import Finish
-from cotenant_worker.supervision.conductor import Conductor
 from cotenant_worker.supervision.hangs import hang_timeout_s
 from cotenant_worker.supervision.messages import (
     FinishAttempt,
-    HeadMessage,
     HeadSilent,
     KillRanks,
     PodCommand,
@@ -63,8 +62,8 @@ class Launcher:
     links: ServerLinks = field(init=False)
     """To the pods of parameter servers; in rank 0's pod only."""
     verdict: asyncio.Future[Finish] = field(init=False)
-    conductor: Conductor | None = None
-    """Only where the group is one rank; else it runs in the driver."""
+    single_pod: SinglePod | None = None
+    """Where the group is one rank: with the conductor, which else runs in the driver."""
     started_at: float = field(default_factory=time.monotonic)
     tasks: BackgroundTasks = field(init=False)
     tracking: Tracking = field(init=False)
@@ -136,8 +135,8 @@ class Launcher:
             self.ranks.train_driver_env = train_driver_environment(self.contract, self.ray.environment(), self.ip)
             self.tasks.start(self._run_ray())
         if self.single_rank:
-            self.conductor = Conductor(self.contract, self)
-            self.tasks.start(self._conduct(self.conductor))
+            self.single_pod = SinglePod(self.contract, self._execute, self.event_bus.apply_to_board)
+            self.tasks.start(self._conduct(self.single_pod))
         self._emit(PodReady(self.ip))
         if self.is_head and self.contract.servers:
             await self.links.open(self.ip)
@@ -152,8 +151,8 @@ class Launcher:
         await asyncio.wait([self.verdict], timeout=2.0)
         self._set_verdict(finish)
 
-    async def _conduct(self, conductor: Conductor) -> None:
-        self._set_verdict(await conductor.run())
+    async def _conduct(self, pod: SinglePod) -> None:
+        self._set_verdict(await pod.conduct())
 
     def _mark_phase(self, phase: str, ago_s: float = 0.0) -> None:
         self.board.mark(phase, time.monotonic() - self.started_at - ago_s)
@@ -170,17 +169,10 @@ class Launcher:
 
     def _emit(self, event: PodEvent) -> None:
         """Send to the conductor, wherever it runs."""
-        if self.conductor is not None:
-            self.tasks.start(self.conductor.handle(0, event))
+        if self.single_pod is not None:
+            self.tasks.start(self.single_pod.handle(event))
         else:
             self.event_bus.emit(event)
-
-    async def send(self, pod: int, message: PodCommand) -> None:
-        """`Pods` of a group of one: the only pod is this one."""
-        await self._execute(message)
-
-    def send_to_head(self, message: HeadMessage) -> None:
-        self.event_bus.apply_to_board(message)
 
     async def _execute(self, command: PodCommand) -> None:
         match command:
@@ -195,8 +187,7 @@ class Launcher:
             case StopAtCall(call):
                 self.ranks.set_stop_call(call)
             case HeadSilent(silent_s):
-                head = self.contract.pods[0].host
-                text = f"the pod of rank 0, {head}, has not been heard of for {silent_s:.0f} s"
+                text = f"the pod of rank 0, {self.contract.pods[0].host}, has not been heard of for {silent_s:.0f} s"
                 self._set_verdict(Finish(names.EXIT_PEER_LOST, "PeerLost", text))
             case FinishAttempt(verdict):
                 self._set_verdict(verdict)

@@ -16,8 +16,8 @@ from cotenant_worker.progress.termination import last_saved
 from cotenant_worker.ranks.rank_processes import LocalRanks
 from cotenant_worker.ray_cluster.processes import RayProcesses
 from cotenant_worker.supervision.commands import Finish
+from cotenant_worker.supervision.leave_budget import leave_budget_s
 from cotenant_worker.supervision.messages import PodEvent, SafePoints
-from cotenant_worker.supervision.supervisor import leave_budget_s
 
 _SAMPLE_S = 0.5
 

@@ -15,6 +15,7 @@ from cotenant.contract import Progress
 from cotenant.decoding.fields import INTEGER_MAX
 from cotenant.decoding.plain_text import plain_text
 from cotenant.decoding.reported_values import COUNT_MAX, Value, plain_numbers, plain_values
+from cotenant_worker.progress.slow_ranks import slow_ranks
 from cotenant_worker.supervision.rank_reports import (
     REPORTED,
     CheckpointSaved,
@@ -29,9 +30,6 @@ from cotenant_worker.supervision.rank_reports import (
     VisibleGpus,
 )
 
-SLOW_FACTOR = 3.0
-SLOW_MS = 20.0
-"""A rank is suspect when it is this much slower in both senses; less is noise of a busy machine."""
 WARNINGS_MAX = 64
 WARNING_CHARS_MAX = 400
 SHOWN_WARNINGS_MAX = 15
@@ -90,7 +88,7 @@ class ProgressBoard:
             case PreflightTimes(_, all_reduce_ms, all_reduce_bytes, own_ms, device):
                 self.checks[rank] = (all_reduce_ms, all_reduce_bytes, own_ms)
                 self.checked_on = device
-                self._judge()
+                self._name_slow_ranks()
             case CheckpointStarted():
                 self.state = "saving"
             case CollectiveBackend(_, name):
@@ -138,20 +136,17 @@ class ProgressBoard:
             self.warn("collective", "the program asks for gloo: all-reduce goes through the CPUs where NCCL would work")
         self.collective = name
 
-    def _judge(self) -> None:
-        """Ranks that are far slower by themselves than the rest make every step slow: name them and their GPUs."""
+    def _name_slow_ranks(self) -> None:
+        """Warn of each with its GPUs; who is suspect no more is taken back."""
         if len(self.checks) < 2:
             return
-        found = sorted(own for _, _, own in self.checks.values())
-        usual = found[(len(found) - 1) // 2]
-        self.slow = {}
-        for rank, (_, _, own) in sorted(self.checks.items()):
-            slow = own > SLOW_FACTOR * usual and own - usual > SLOW_MS
+        found = slow_ranks({rank: own for rank, (_, _, own) in self.checks.items()})
+        self.slow = {rank: (round(own, 1), round(usual, 1)) for rank, (own, usual) in found.items()}
+        for rank in sorted(self.checks):
             gpu = ", ".join(self.observed.get(self.grants.get(rank, rank), [])) or "no GPU"
+            own, usual = found.get(rank, (0.0, 0.0))
             text = f"rank {rank} ({gpu}) needs {own:.1f} ms for what others do in {usual:.1f} ms: suspect"
-            self.warn(f"slow-{rank}", text if slow else "")
-            if slow:
-                self.slow[rank] = (round(own, 1), round(usual, 1))
+            self.warn(f"slow-{rank}", text if rank in found else "")
 
     def warn(self, key: str, text: str) -> None:
         """An empty text takes the warning back. Of too many those that came first are kept."""

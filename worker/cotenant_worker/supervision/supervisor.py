@@ -13,6 +13,7 @@ from cotenant import names
 from cotenant.contract import Contract
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
 from cotenant_worker.supervision.failure_cause import EVERY_RANK_HINT, FailureCause, RankExit, first_cause
+from cotenant_worker.supervision.leave_budget import leave_budget_s
 from cotenant_worker.supervision.worker_group import RankAssignment, assign_ranks
 
 
@@ -33,11 +34,6 @@ COLLATERAL_S = 20.0
 STOP_S = 10.0
 MAX_KILL_RESTARTS = 20
 """Restarts in place of ranks killed from outside (SIGKILL without an out-of-memory kill), at no cost to the job."""
-
-
-def leave_budget_s(contract: Contract) -> float:
-    """Seconds that ranks have once a pod is asked to go: five are kept for the launcher, less of a short grace."""
-    return max(1.0, contract.grace_s - min(5.0, contract.grace_s / 4))
 
 
 @dataclass(slots=True)
