@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from cotenant import contract, names
-from cotenant.api.resources.trainingjob_status import Isolation, TrainingJobStatus
+from cotenant.api.resources.placement_status import Isolation
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.cluster.cluster_view import ClusterView, Synced
 from cotenant.controller.informers.cache import ObjectCache
@@ -231,8 +234,8 @@ class ObservedCluster:
         return self.view.snapshot(now)
 
 
-def new_cluster() -> ObservedCluster:
-    cache = ObjectCache()
+def new_cluster(clock: Callable[[], float] = time.time) -> ObservedCluster:
+    cache = ObjectCache(clock=clock)
     return ObservedCluster(cache, ClusterView(cache, JobMemories(), Settings(), Budgets()))
 
 

@@ -7,8 +7,9 @@ import json
 import orjson
 import pytest
 
-from cotenant.api.conversion.to_core import from_placement
-from cotenant.api.resources.trainingjob_status import Isolation, TrainingJobStatus
+from cotenant.api.conversion.placements import from_placement
+from cotenant.api.resources.placement_status import Isolation
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.contract import Progress, Termination, progress_bounds
 from cotenant.controller.informers.pod_record import Exit
 from cotenant.controller.lifecycle import status_transitions

@@ -7,8 +7,9 @@ import re
 from typing import Any
 
 from cotenant import contract
+from cotenant.api.resources.placement_status import MAX_RANKS
 from cotenant.api.resources.runtime import MAX_ENV, MAX_PROGRAM_CHARS, MAX_VOLUMES
-from cotenant.api.resources.trainingjob_status import MAX_RANKS, TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.lifecycle.progress import summary
 
 WIDE = "<"

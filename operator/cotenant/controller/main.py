@@ -73,7 +73,7 @@ class Operator:
         self.metrics = metrics
         self.synced_at: float | None = None
         self._wake_up = asyncio.Event()
-        self.cache, self.memories = ObjectCache(self._wake_up.set), JobMemories()
+        self.cache, self.memories = ObjectCache(self._wake_up.set, clock=clock), JobMemories()
         for resource in kopf_feed.WATCHED:
             metrics.unreadable.labels(resource.plural).set_function(partial(self.cache.unreadable_of, resource))
         budgets = Budgets()
@@ -88,10 +88,11 @@ class Operator:
             SlowGpus(self.kube, self.cache, self.memories),
             is_leader=is_leader,
             every_s=settings.progress_s,
+            clock=clock,
         )
         self.gpu_disputes = GpuDisputeReporter(self.kube, self.cache, self.cluster.nodes, metrics)
         self.queue_status_writer = QueueStatusWriter(
-            kube=self.kube, cache=self.cache, budgets=budgets, metrics=metrics, every_s=settings.queue_s
+            kube=self.kube, cache=self.cache, budgets=budgets, metrics=metrics, every_s=settings.queue_s, clock=clock
         )
         self.loop = self._build_loop()
 

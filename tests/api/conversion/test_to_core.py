@@ -1,4 +1,4 @@
-"""Jobs and queues become core values, whole; a placement comes back from the status that it was written into."""
+"""Jobs and queues become core values, whole."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from cotenant.api.conversion import to_core
-from cotenant.api.resources.trainingjob_status import Isolation, PlacementStatus
+from cotenant.api.conversion.placements import from_placement
+from cotenant.api.resources.placement_status import Isolation
 from cotenant.api.validation.errors import DocumentError
 from cotenant.core.model import objects as core
 
@@ -126,23 +127,10 @@ PLACEMENT = core.Placement(
             node="node-1",
             ranks=(
                 core.RankPlacement(rank=0, gpus=(core.GrantedGpu(uuid="GPU-1", memory_mib=32768, compute_milli=400),)),
-                core.RankPlacement(rank=1, gpus=(core.GrantedGpu(uuid="GPU-2", memory_mib=32768, compute_milli=400),)),
-            ),
-        ),
-        core.NodePlacement(
-            node="node-2",
-            ranks=(
-                core.RankPlacement(rank=2, gpus=(core.GrantedGpu(uuid="GPU-7", memory_mib=32768, compute_milli=400),)),
             ),
         ),
     )
 )
-
-
-def test_a_placement_survives_the_status() -> None:
-    written = to_core.from_placement(PLACEMENT, admitted_at=CREATED_AT, isolation=Isolation.WATCHED).to_document()
-    assert to_core.to_placement(PlacementStatus.model_validate(written)) == PLACEMENT
-    assert (written["admittedAt"], written["workers"], written["isolation"]) == (CREATED, 3, "Watched")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +146,7 @@ def test_a_placement_survives_the_status() -> None:
     ],
 )
 def test_only_the_phases_that_hold_gpus_bring_a_placement(phase: str, holds: bool, evicting: bool) -> None:
-    placement = to_core.from_placement(
+    placement = from_placement(
         PLACEMENT, admitted_at=CREATED_AT + 9, backfilled_until=CREATED_AT + 99, isolation=Isolation.NONE
     )
     status = {"phase": phase, "placement": placement.to_document(), "progress": {"lastCheckpoint": {"at": CREATED}}}

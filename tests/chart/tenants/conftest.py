@@ -17,7 +17,7 @@ import kubernetes
 import pytest
 
 from cotenant import names
-from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.manifests import worker_pod
 from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath
 from cotenant.controller.manifests.side_objects import side_objects

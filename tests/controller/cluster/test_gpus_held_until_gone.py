@@ -13,14 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant import names
 from cotenant.controller.client.kube import GPU_NODES, NODES, PODS, QUEUES, TRAINING_JOBS, Listing, Resource
-from cotenant.controller.informers import cache as cache_module
-from cotenant.controller.informers import pod_index
 from cotenant.core.model.lifecycle import Phase
 from cotenant_agent.enforcement import gpu_holders
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
@@ -49,7 +46,7 @@ EDITS: tuple[dict[str, Any], ...] = (
 class World:
     """`gpu_of`, `alive`: what really runs. Each object is written with a new version; the watch hands it on later."""
 
-    operator: ObservedCluster = field(default_factory=new_cluster)
+    operator: ObservedCluster = field(init=False)
     now: float = T0
     objects: dict[tuple[Resource, str], dict[str, Any]] = field(default_factory=dict)
     events: list[tuple[Resource, dict[str, Any], bool]] = field(default_factory=list)
@@ -58,6 +55,12 @@ class World:
     holders: gpu_holders.Holders = field(default_factory=dict)
     published: bool = True
     version: int = 0
+
+    def __post_init__(self) -> None:
+        self.start_operator()
+
+    def start_operator(self) -> None:
+        self.operator = new_cluster(clock=lambda: self.now)
 
     def write(self, resource: Resource, name: str, document: dict[str, Any], *, gone: bool = False) -> None:
         self.version += 1
@@ -145,7 +148,8 @@ class World:
 
     def operator_restarts(self, _: int) -> None:
         if self.published:
-            self.operator, self.events = new_cluster(), []
+            self.start_operator()
+            self.events = []
             for resource in (QUEUES, NODES, GPU_NODES, TRAINING_JOBS, PODS):
                 items = tuple(copy.deepcopy(one) for (kind, _), one in self.objects.items() if kind == resource)
                 self.operator.cache.replace(resource, Listing(items, self.version))
@@ -184,10 +188,8 @@ OPERATIONS: tuple[Callable[[World, int], None], ...] = (
 STORIES = st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 100)), max_size=40)
 
 
-def new_world(monkeypatch: pytest.MonkeyPatch) -> World:
+def new_world() -> World:
     world = World()
-    for module in (cache_module, pod_index):
-        monkeypatch.setattr(module, "time", type("Clock", (), {"time": lambda: world.now}))
     metadata = {"name": "red", "uid": "q"}
     spec = {"namespaces": ["red"], "quotas": [{"guaranteed": 1}]}
     world.write(QUEUES, "red", {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": metadata, "spec": spec})
@@ -198,12 +200,12 @@ def new_world(monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(deadline=None)
 @given(story=STORIES)
 def test_a_gpu_that_a_process_is_on_is_never_free_and_one_that_nothing_is_on_becomes_free(
-    monkeypatch: pytest.MonkeyPatch, story: list[tuple[Callable[[World, int], None], int]]
+    story: list[tuple[Callable[[World, int], None], int]],
 ) -> None:
-    world = new_world(monkeypatch)
+    world = new_world()
     for operation, choice in story:
         operation(world, choice)
         assert {f"GPU-n1-{world.gpu_of[uid]}" for uid in world.alive} <= world.held(), operation.__name__

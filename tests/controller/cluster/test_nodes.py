@@ -8,9 +8,9 @@ import pytest
 
 from cotenant import names
 from cotenant.api.conversion.nodes import NodeFacts, to_node
-from cotenant.api.conversion.to_core import from_placement
+from cotenant.api.conversion.placements import from_placement
 from cotenant.api.resources.gpunodes import GPUNode
-from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.client.kube import GPU_NODES, NODES, TRAINING_JOBS
 from cotenant.controller.cluster import nodes
 from cotenant.controller.cluster.missing_gpus import KEPT_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cotenant.controller.client.kube import NODES, Document
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.informers.node_index import status_written_at
+from cotenant.controller.informers.node_index import NodeIndex, status_written_at
 from tests.controller.builders import T0
 
 
@@ -20,6 +20,20 @@ def test_a_cordoned_node_is_not_a_dead_one() -> None:
     assert (cache.nodes.facts["n1"].ready, cache.nodes.unreachable) == (False, {})
     cache.put(NODES, versioned(node | {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, 2))
     assert list(cache.nodes.unreachable) == ["n1"]
+
+
+def test_a_node_is_unreachable_since_the_time_that_it_says_or_else_since_it_was_seen_to_be() -> None:
+    index = NodeIndex()
+    says = {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+    assert [index.put_node("n1", {"status": says}, T0 + 50), index.put_node("n1", {"status": says}, T0 + 60)] == [
+        True,
+        False,
+    ]
+    assert index.put_node("n2", {"status": {}}, T0 + 50)
+    assert (index.drop_node("n1", T0 + 70), index.drop_node("n3", T0 + 70)) == (False, True)
+    assert index.unreachable == {"n1": T0, "n2": T0 + 50, "n3": T0 + 70}
+    index.put_node("n3", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, T0 + 80)
+    assert set(index.unreachable) == {"n1", "n2"}
 
 
 def test_the_api_servers_own_time_of_the_last_write_of_a_status_is_read() -> None:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from cotenant.controller.client.kube import PODS, Document
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.departed_pods import HEARD_S
 from cotenant.controller.informers.job_record import JobId
-from tests.controller.builders import UID, pod_document, terminated
+from tests.controller.builders import T0, UID, pod_document, terminated
 
 JOB = JobId("red", "train", UID)
 
@@ -67,6 +68,20 @@ def test_the_same_pod_in_another_namespace_is_not_the_jobs_and_both_may_go() -> 
     for document in (theirs, ours):
         cache.put(PODS, versioned(document, 11), deleted=True)
     assert (of_job, list(cache.pods.ours())) == (["pod-1-0"], [])
+
+
+def test_what_held_a_gpu_when_its_object_went_is_waited_for_from_then_on_by_the_clock_that_is_given() -> None:
+    now = [T0]
+    cache = ObjectCache(clock=lambda: now[0])
+    cache.pods.departed.report("n1", (), T0)
+    cache.put(PODS, pod_document(0))
+    now[0] = T0 + 9
+    cache.put(PODS, pod_document(0, version=11), deleted=True)
+    held = []
+    for after_s in (HEARD_S - 1, HEARD_S):
+        cache.pods.departed.report("n1", (), T0 + 9 + after_s)
+        held.append([pod.name for pod in cache.pods.holding(JOB)[1]])
+    assert held == [["train-1-0"], []]
 
 
 SEEN = st.tuples(

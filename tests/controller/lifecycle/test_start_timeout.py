@@ -94,3 +94,11 @@ def test_a_gang_that_is_given_up_has_an_exit_without_a_code_of_the_program() -> 
     assert ending is not None
     last = ending.fields["last_exit"]
     assert (last.code, last.reason, last.at.timestamp()) == (-1, "StartTimeout", T0 + 300)
+
+
+def test_excluded_nodes_are_kept_until_their_time_and_the_newest_reason_counts() -> None:
+    first = start_timeout.excluded(TrainingJobStatus(), {"n2": "late", "n1": "late"}, T0 + 10, T0)
+    assert [(one.node, one.reason) for one in first] == [("n1", "late"), ("n2", "late")]
+    second = start_timeout.excluded(TrainingJobStatus(excluded_nodes=first), {"n2": "dead"}, T0 + 20, T0 + 9)
+    assert [(one.node, one.reason) for one in second] == [("n1", "late"), ("n2", "dead")]
+    assert start_timeout.excluded(TrainingJobStatus(excluded_nodes=first), {}, T0 + 20, T0 + 10) == ()

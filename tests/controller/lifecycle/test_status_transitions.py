@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.api.resources.trainingjob_status import Isolation, TrainingJobStatus
+from cotenant.api.resources.placement_status import Isolation
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.informers.job_record import JobRecord, read_job
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
@@ -129,14 +130,6 @@ def test_what_a_backfilled_job_promised_holds_over_a_resize_and_ends_with_its_pl
     again = status_transitions.admitted(waits, place, Isolation.NONE, "", T0 + 700)
     found = [one.placement.backfilled_until for one in (promised, grown, again) if one.placement]
     assert [at and at.timestamp() for at in found] == [T0 + 600, T0 + 600, None]
-
-
-def test_excluded_nodes_are_kept_until_their_time_and_the_newest_reason_counts() -> None:
-    first = status_transitions.excluded(TrainingJobStatus(), {"n2": "late", "n1": "late"}, T0 + 10, T0)
-    assert [(one.node, one.reason) for one in first] == [("n1", "late"), ("n2", "late")]
-    second = status_transitions.excluded(TrainingJobStatus(excluded_nodes=first), {"n2": "dead"}, T0 + 20, T0 + 9)
-    assert [(one.node, one.reason) for one in second] == [("n1", "late"), ("n2", "dead")]
-    assert status_transitions.excluded(TrainingJobStatus(excluded_nodes=first), {}, T0 + 20, T0 + 10) == ()
 
 
 @pytest.mark.parametrize("change", ["", "spec.gpu.count: 1"])

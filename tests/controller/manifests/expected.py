@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.manifests.attempt import Attempt, Program, ServerRequest
 from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath
 from cotenant.controller.settings import Settings

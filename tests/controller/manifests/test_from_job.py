@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from cotenant import contract
-from cotenant.api.conversion.to_core import from_placement, parse_job, to_placement
-from cotenant.api.resources.trainingjob_status import Isolation, TrainingJobStatus
+from cotenant.api.conversion.placements import from_placement, to_placement
+from cotenant.api.conversion.to_core import parse_job
+from cotenant.api.resources.placement_status import Isolation
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.manifests.attempt import GpuFacts, ServerRequest
 from cotenant.controller.manifests.base_pod import contract_of
 from cotenant.controller.manifests.from_job import attempt_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath, isolation_level
 from cotenant.controller.manifests.worker_pod import pod
 from tests.controller.builders import attempt, placement_on

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from cotenant.api.conversion.to_core import from_placement, to_placement
-from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.api.conversion.placements import from_placement, to_placement
+from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.manifests.placement_annotation import placement_to_json
 from tests.controller.builders import placement_on
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cotenant import contract
-from cotenant.api.conversion.to_core import from_placement
-from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.api.conversion.placements import from_placement
+from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, ProgressSample
@@ -45,6 +45,7 @@ class Poller:
             is_leader=lambda: self.leads,
             every_s=5.0,
             ask=self.answer,
+            clock=lambda: T0,
         )
         self.put_job(version=5)
         self.cache.pop_changes()
@@ -69,9 +70,8 @@ class Poller:
         answer = self.answers.pop(0)
         return answer.to_json().encode() if isinstance(answer, contract.Progress) else answer
 
-    async def poll(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def poll(self) -> None:
         """As many rounds as there are answers."""
-        monkeypatch.setattr("time.time", lambda: T0)
         while self.answers:
             await self.poller.poll_running()
 
@@ -83,40 +83,38 @@ class Poller:
         return self.metrics.registry.get_sample_value("cotenant_progress_polls_total", {"outcome": outcome}) or 0.0
 
 
-async def test_the_latest_answer_is_kept_and_the_job_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_latest_answer_is_kept_and_the_job_is_looked_at_again() -> None:
     poller = Poller(ANSWER)
-    await poller.poll(monkeypatch)
+    await poller.poll()
     assert poller.memories[JOB].progress == ProgressSample(1, ANSWER, T0)
     assert (poller.cache.pop_changes().jobs, poller.polls("ok")) == ({JOB}, 1.0)
 
 
-async def test_an_answer_that_says_the_same_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_says_the_same_changes_nothing() -> None:
     poller = Poller(ANSWER)
     poller.memories[JOB].progress = before = ProgressSample(1, ANSWER, T0 - 100)
-    await poller.poll(monkeypatch)
+    await poller.poll()
     assert (poller.memories[JOB].progress is before, poller.cache.pop_changes().jobs) == (True, set())
 
 
-async def test_only_a_step_that_moved_is_movement(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_a_step_that_moved_is_movement() -> None:
     metrics_only = replace(ANSWER, metrics={"loss": 0.5})
     poller = Poller(metrics_only)
     poller.memories[JOB].progress = ProgressSample(1, ANSWER, T0 - 100)
-    await poller.poll(monkeypatch)
+    await poller.poll()
     assert poller.memories[JOB].progress == ProgressSample(1, metrics_only, T0 - 100)
 
 
-async def test_a_rank_that_does_not_answer_is_no_fault_and_its_last_answer_stays(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_rank_that_does_not_answer_is_no_fault_and_its_last_answer_stays() -> None:
     poller = Poller(ANSWER, None)
-    await poller.poll(monkeypatch)
+    await poller.poll()
     assert poller.sample == ProgressSample(1, ANSWER, T0)
     assert (poller.polls("ok"), poller.polls("failed")) == (1.0, 1.0)
 
 
-async def test_of_a_job_that_does_not_run_any_more_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_a_job_that_does_not_run_any_more_nothing_is_kept() -> None:
     poller = Poller(ANSWER)
-    await poller.poll(monkeypatch)
+    await poller.poll()
     poller.put_job(version=6, phase="Succeeded")
     assert await poller.poller.poll_running() == 0
     assert poller.sample is None
@@ -134,18 +132,18 @@ async def test_of_a_job_that_does_not_run_any_more_nothing_is_kept(monkeypatch: 
     ids=["deep", "digits", "bytes", "list", "redirect"],
 )
 async def test_an_answer_that_does_not_pass_is_a_sentence_beside_the_last_one_that_did(
-    monkeypatch: pytest.MonkeyPatch, answer: bytes | contract.Malformed, why: str
+    answer: bytes | contract.Malformed, why: str
 ) -> None:
     poller = Poller(ANSWER, answer, answer)
-    await poller.poll(monkeypatch)
+    await poller.poll()
     warning = f"the progress of rank 0 cannot be read: the answer of its pod {why}"
     assert poller.sample == ProgressSample(1, replace(ANSWER, warnings=(warning,)), T0)
     assert (poller.polls("ok"), poller.polls("malformed")) == (1.0, 2.0)
 
 
-async def test_a_follower_asks_nobody_and_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_follower_asks_nobody_and_keeps_nothing() -> None:
     poller = Poller(ANSWER)
-    await poller.poll(monkeypatch)
+    await poller.poll()
     poller.leads, poller.asked = False, []
     assert await poller.poller.poll_running() == 0
     assert (poller.sample, poller.asked) == (None, [])
@@ -179,6 +177,6 @@ async def test_what_goes_wrong_with_one_job_is_counted_and_ends_nothing(
 ) -> None:
     poller = Poller(ANSWER)
     monkeypatch.setattr(poller.poller, "_keep", lambda *_: 1 // 0)
-    await poller.poll(monkeypatch)
+    await poller.poll()
     assert poller.polls("failed") == 1.0
     assert "the progress of red/train was not taken" in caplog.text

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cotenant.api.resources.queues import Queue, QueueStatus
+from cotenant.api.resources.queue_status import QueueStatus
+from cotenant.api.resources.queues import Queue
 from cotenant.controller.client.kube import QUEUES
 from cotenant.controller.reports import queue_status_writer
 from cotenant.controller.reports.queue_status import status_of, worth_a_write

@@ -4,9 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cotenant.api.conversion.to_core import from_placement, parse_gpunode
+from cotenant.api.conversion.placements import from_placement
+from cotenant.api.conversion.to_core import parse_gpunode
 from cotenant.api.resources.gpunodes import GPUNode
-from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.api.resources.placement_status import Isolation
 from cotenant.contract import Progress
 from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import GPU_NODES

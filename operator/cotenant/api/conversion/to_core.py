@@ -1,4 +1,4 @@
-"""Documents → core values, and a placement back into a status. Past here there are no dicts and no texts for amounts.
+"""Documents → core values. Past here there are no dicts and no texts for amounts.
 
 The parsers raise `DocumentError`, which names every field that is wrong.
 """
@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from cotenant import names
 from cotenant.api.advice.answers import answered
+from cotenant.api.conversion.placements import to_placement
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.queues import Queue, QueueSpec
 from cotenant.api.resources.runtime import Collective
-from cotenant.api.resources.trainingjob_status import GrantStatus, Isolation, NodeStatus, PlacementStatus, RankStatus
 from cotenant.api.resources.trainingjobs import GpuSpec, TrainingJob
 from cotenant.api.scalars.quantities import mib_down, mib_up
 from cotenant.api.validation.errors import DocumentError, Problem
@@ -135,61 +135,6 @@ def _priority(job: TrainingJob, classes: Mapping[str, int]) -> int:
             f"TrainingJob {job.metadata.name}",
         )
     return classes[name]
-
-
-def to_placement(status: PlacementStatus) -> core.Placement:
-    return core.Placement(
-        nodes=tuple(
-            core.NodePlacement(
-                node=node.node,
-                ranks=tuple(
-                    core.RankPlacement(
-                        rank=rank.rank,
-                        gpus=tuple(
-                            core.GrantedGpu(uuid=gpu.uuid, memory_mib=gpu.memory_mib, compute_milli=gpu.compute_milli)
-                            for gpu in rank.gpus
-                        ),
-                    )
-                    for rank in node.ranks
-                ),
-            )
-            for node in status.nodes
-        )
-    )
-
-
-def from_placement(
-    placement: core.Placement,
-    *,
-    admitted_at: float,
-    isolation: Isolation,
-    backfilled_until: float | None = None,
-    servers: int = 0,
-) -> PlacementStatus:
-    """Status that commits an admission at `admitted_at`, Unix seconds; `to_placement` is its inverse."""
-    return PlacementStatus(
-        nodes=tuple(
-            NodeStatus(
-                node=node.node,
-                ranks=tuple(
-                    RankStatus(
-                        rank=rank.rank,
-                        gpus=tuple(
-                            GrantStatus(uuid=gpu.uuid, memory_mib=gpu.memory_mib, compute_milli=gpu.compute_milli)
-                            for gpu in rank.gpus
-                        ),
-                    )
-                    for rank in node.ranks
-                ),
-            )
-            for node in placement.nodes
-        ),
-        admitted_at=admitted_at,
-        backfilled_until=backfilled_until,
-        workers=placement.workers,
-        isolation=isolation,
-        servers=servers or None,
-    )
 
 
 def to_queue(

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from cotenant.api.resources.object_meta import ObjectMeta
-from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.api.resources.placement_status import Isolation
 from cotenant.api.scalars.fields import Timestamp
 from cotenant.api.validation.rules import Model, Rule, StatusModel
 

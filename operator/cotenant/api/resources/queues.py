@@ -8,85 +8,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from cotenant.api.resources.namespace_selectors import NamespaceSelector
 from cotenant.api.resources.object_meta import ObjectMeta
-from cotenant.api.resources.trainingjob_status import Condition
+from cotenant.api.resources.queue_status import QueueStatus
 from cotenant.api.scalars.amounts import Duration, GpuAmount, GpuHours, PooledMemory
-from cotenant.api.scalars.fields import (
-    DNS_LABEL,
-    LABEL_KEY,
-    Label,
-    LabelKey,
-    LabelValue,
-    SelectedValue,
-    Str,
-    Timestamp,
-    cel_text,
-    keyed_by,
-    whole,
-)
-from cotenant.api.validation.rules import Model, Rule, StatusModel
-
-
-class SelectorOperator(StrEnum):
-    IN = "In"
-    NOT_IN = "NotIn"
-    EXISTS = "Exists"
-    DOES_NOT_EXIST = "DoesNotExist"
-
-
-class SelectorRequirement(Model):
-    key: LabelKey
-    """Of a label."""
-    operator: SelectorOperator
-    """How the label's value is compared."""
-    values: Annotated[tuple[SelectedValue, ...], Field(max_length=64)] = ()
-    """With what; for In and NotIn."""
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "values",
-            "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
-            "In and NotIn need values; Exists and DoesNotExist take none",
-            lambda it: (it.operator in {SelectorOperator.IN, SelectorOperator.NOT_IN}) == bool(it.values),
-        ),
-    )
-
-
-class NamespaceSelector(Model):
-    """Namespaces by their labels; an empty selector means all of them."""
-
-    match_labels: Annotated[dict[Str, SelectedValue], Field(max_length=16, default_factory=dict)]
-    """Labels that a namespace must carry, all of them."""
-    match_expressions: Annotated[tuple[SelectorRequirement, ...], Field(max_length=16)] = ()
-    """Further demands on its labels, all of which must hold."""
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "matchLabels",
-            f"!has(self.matchLabels) || self.matchLabels.all(key, key.matches({cel_text(LABEL_KEY)}))",
-            "every key must be a label key, such as team or example.com/team",
-            lambda it: all(re.fullmatch(LABEL_KEY, key) is not None for key in it.match_labels),
-        ),
-    )
-
-    def matches(self, labels: dict[str, str]) -> bool:
-        """True for the labels of a namespace that is selected."""
-        if any(labels.get(key) != value for key, value in self.match_labels.items()):
-            return False
-        return all(_holds(requirement, labels) for requirement in self.match_expressions)
-
-
-def _holds(requirement: SelectorRequirement, labels: dict[str, str]) -> bool:
-    value = labels.get(requirement.key)
-    match requirement.operator:
-        case SelectorOperator.IN:
-            return value in requirement.values
-        case SelectorOperator.NOT_IN:
-            return value not in requirement.values
-        case SelectorOperator.EXISTS:
-            return value is not None
-        case SelectorOperator.DOES_NOT_EXIST:
-            return value is None
+from cotenant.api.scalars.fields import DNS_LABEL, Label, LabelValue, cel_text, whole
+from cotenant.api.validation.rules import Model, Rule
 
 
 class QuotaSpec(Model):
@@ -216,68 +143,6 @@ class QueueSpec(Model):
             lambda it: it.fair_share is None or it.parent is None,
         ),
     )
-
-
-class QuotaUsage(StatusModel):
-    gpu_class: str | None = None
-    zone: str | None = None
-    guaranteed: GpuAmount = 0
-    effective: GpuAmount = 0
-    """`guaranteed`, scaled to the nodes that are there."""
-    used: GpuAmount = 0
-    """Held by its jobs."""
-    borrowed: GpuAmount = 0
-    """Of these, beyond what is guaranteed."""
-    lent: GpuAmount = 0
-    """Of what is guaranteed, held by others."""
-    memory_used: str | None = None
-    """GPU memory that its jobs hold; where the line limits it."""
-    memory_limit: str | None = None
-    """The most that they may hold."""
-
-
-class BudgetUsage(StatusModel):
-    spent_milli_gpu_seconds: int = Field(default=0, alias="spentMilliGPUSeconds")
-    """Exactly, in this period."""
-    spent: str = ""
-    """In GPU-hours, for people."""
-    left: str = ""
-    """In GPU-hours, for people."""
-    period_start: Timestamp | None = None
-    period_end: Timestamp | None = None
-
-
-class PastBorrowing(StatusModel):
-    milli_gpu_seconds: int = Field(default=0, alias="milliGPUSeconds")
-    """Milli-GPU × seconds beyond what is guaranteed, decayed."""
-    at: Timestamp
-    """When it stood at that."""
-    half_life_seconds: int | None = None
-    """With which it decayed."""
-
-
-class QueueStatus(StatusModel):
-    used: GpuAmount = 0
-    """GPUs that its jobs hold."""
-    borrowed: GpuAmount = 0
-    """Of these, beyond what is guaranteed to it."""
-    lent: GpuAmount = 0
-    """Of what is guaranteed to it, held by other queues."""
-    pending: int = 0
-    """Jobs that wait."""
-    running: int = 0
-    """Jobs that hold GPUs."""
-    share: str = ""
-    """Dominant share of what is borrowed now: who has less goes first. What was borrowed before counts besides."""
-    namespaces: tuple[str, ...] = ()
-    """All that it serves now, selectors resolved."""
-    quotas: tuple[QuotaUsage, ...] = ()
-    """The same for every line of the spec."""
-    budget: BudgetUsage | None = None
-    past_borrowing: PastBorrowing | None = None
-    """What it has borrowed before, from which the next leader goes on. Written when something else is."""
-    conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
-    observed_generation: int = 0
 
 
 class Queue(Model):

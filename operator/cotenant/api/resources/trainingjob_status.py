@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 from itertools import islice
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from cotenant.api.resources.parameter_servers import MAX_SERVERS
+from cotenant.api.resources.placement_status import MAX_GPUS_PER_RANK, Isolation, PlacementStatus
 from cotenant.api.scalars.fields import Timestamp, keyed_by
 from cotenant.api.scalars.status_fields import (
     Line,
@@ -18,7 +17,6 @@ from cotenant.api.scalars.status_fields import (
     ShortSentence,
     Word,
     at_most,
-    at_most_by_admission,
     cut_at,
     entries,
     lines_within,
@@ -26,10 +24,6 @@ from cotenant.api.scalars.status_fields import (
 from cotenant.api.validation.rules import StatusModel
 from cotenant.core.model.lifecycle import Phase
 
-MAX_RANKS = 2048
-"""Of one job. Its placement names each with its GPUs, a fifth of a KiB where each has a node of its own, and has to fit
-into an object of etcd (1.5 MiB) beside the largest spec and its metadata."""
-MAX_GPUS_PER_RANK = 64
 METRICS_MAX, METRICS_CHARS_MAX = 128, 4096
 PER_RANK_MAX = 1024
 """Ranks of which the progress has figures."""
@@ -37,15 +31,6 @@ CONDITIONS_MAX = 10
 EXCLUDED_NODES_MAX = 64
 WARNINGS_MAX = 33
 TAIL_LINES_MAX, TAIL_CHARS_MAX = 100, 4096
-
-
-class Isolation(StrEnum):
-    """What is really enforced on the GPUs, from nothing to a hard limit."""
-
-    NONE = "None"
-    COOPERATIVE = "Cooperative"
-    WATCHED = "Watched"
-    HARD = "Hard"
 
 
 def _finite(value: Any) -> Any:
@@ -87,37 +72,6 @@ class Condition(StatusModel):
     message: ShortSentence = ""
     last_transition_time: Timestamp
     observed_generation: int = Field(default=0, ge=0)
-
-
-class GrantStatus(StatusModel):
-    uuid: Annotated[str, Field(min_length=1, json_schema_extra={"maxLength": 64})]
-    memory_mib: int = Field(alias="memoryMiB", ge=0)
-    compute_milli: int = Field(ge=0, le=1000)
-
-
-class RankStatus(StatusModel):
-    rank: int = Field(ge=0)
-    gpus: Annotated[tuple[GrantStatus, ...], Field(min_length=1), at_most_by_admission(MAX_GPUS_PER_RANK)]
-
-
-class NodeStatus(StatusModel):
-    node: Annotated[str, Field(min_length=1, json_schema_extra={"maxLength": 253})]
-    ranks: Annotated[tuple[RankStatus, ...], Field(min_length=1), at_most_by_admission(MAX_RANKS)]
-
-
-class PlacementStatus(StatusModel):
-    """Node → ranks → GPUs. Pod i of the running attempt is `nodes[i]`; rank 0 is the first rank of the first node."""
-
-    nodes: Annotated[tuple[NodeStatus, ...], Field(min_length=1), at_most_by_admission(MAX_RANKS)]
-    admitted_at: Timestamp
-    """When the job got its GPUs."""
-    backfilled_until: Timestamp | None = None
-    """When it said that it would have ended, where it started on GPUs that are kept for another job."""
-    workers: int = Field(ge=1)
-    """Ranks in all."""
-    isolation: Isolation = Isolation.NONE
-    servers: int | None = Field(default=None, ge=0, le=MAX_SERVERS)
-    """Pods of parameter servers beside those of the nodes: the kube-scheduler places them, and they hold no GPU."""
 
 
 class PendingStatus(StatusModel):

@@ -7,12 +7,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
+from cotenant.api.resources.checkpoints import Checkpoint
 from cotenant.api.resources.object_meta import ObjectMeta
+from cotenant.api.resources.placement_status import MAX_GPUS_PER_RANK, MAX_RANKS
 from cotenant.api.resources.runtime import Resources, Runtime
-from cotenant.api.resources.trainingjob_status import MAX_GPUS_PER_RANK, MAX_RANKS, TrainingJobStatus
-from cotenant.api.resources.volumes import ClaimSource
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.scalars.amounts import Delay, DeviceMemory, Duration, Fraction, GracePeriod
-from cotenant.api.scalars.fields import Bool, Int, Label, LabelValue, ObjectName, Str, bounded, cel_text, whole
+from cotenant.api.scalars.fields import Bool, Int, Label, LabelValue, ObjectName, Str, cel_text, whole
 from cotenant.api.validation.rules import Model, Rule, TransitionRule
 from cotenant.core.model.objects import Sharing, TopologyMode
 
@@ -22,9 +23,6 @@ MAX_GPUS = 2048
 MAX_GPUS_PER_WORKER = MAX_GPUS_PER_RANK
 NAME = r"^[a-z]([-a-z0-9]{0,48}[a-z0-9])?$"
 """Pods are called `<job>-<attempt>-<node rank>` and that is a host name, so a job's name leaves room for it."""
-
-_URL = r"^[a-z][a-z0-9+.-]{0,15}://[^\s]+$"
-_RELATIVE = r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$"
 
 
 class GpuSpec(Model):
@@ -88,37 +86,6 @@ class TopologySpec(Model):
     """Inside one of which."""
     mode: TopologyMode = TopologyMode.PREFERRED
     """Required: rather wait than spread."""
-
-
-class CheckpointVolume(Model):
-    persistent_volume_claim: ClaimSource
-    """A claim in the job's namespace; mounted at /checkpoints."""
-
-
-class Checkpoint(Model):
-    """Where the job's state is kept, so that it goes on after an eviction or a fault instead of starting again."""
-
-    volume: CheckpointVolume | None = None
-    """A volume that every pod can mount."""
-    path: Annotated[str, bounded(512, shortest=1)] | None = None
-    """With a volume: a folder in it (default: the job's name). Without: the address of a store, such as s3://bucket/runs."""
-    interval: Duration | None = None
-    """How often a checkpoint is asked for. Default: when the program itself saves, and before an eviction."""
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "path",
-            f"has(self.volume) || (has(self.path) && self.path.matches({cel_text(_URL)}))",
-            "a checkpoint needs a volume, or a path that is the address of a store, such as s3://bucket/runs",
-            lambda it: it.volume is not None or (it.path is not None and re.fullmatch(_URL, it.path) is not None),
-        ),
-        Rule(
-            "path",
-            f"!(has(self.volume) && has(self.path)) || self.path.matches({cel_text(_RELATIVE)})",
-            "with a volume, path is a folder inside it: relative, without '..', such as \"runs/today\"",
-            lambda it: it.volume is None or it.path is None or re.fullmatch(_RELATIVE, it.path) is not None,
-        ),
-    )
 
 
 class TrainingJobSpec(Model):

@@ -9,7 +9,8 @@ import yaml
 
 from cotenant import names
 from cotenant.api.resources.gpunodes import GPUNode, GPUNodeStatus
-from cotenant.api.resources.queues import Queue, QueueStatus
+from cotenant.api.resources.queue_status import QueueStatus
+from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.schema.structural import Schema, structural

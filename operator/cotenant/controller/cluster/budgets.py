@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from cotenant.api.resources.queues import BudgetUsage, Period, Queue
+from cotenant.api.resources.queue_status import BudgetUsage
+from cotenant.api.resources.queues import Period, Queue
 
 
 @dataclass(frozen=True, slots=True)

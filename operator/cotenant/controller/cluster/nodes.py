@@ -9,7 +9,7 @@ from dataclasses import replace
 from cotenant.api.conversion.nodes import to_node
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.gpunodes import GPUNode, Violation
-from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.client.kube import GPU_NODES
 from cotenant.controller.cluster.agent_heartbeats import AgentHeartbeats
 from cotenant.controller.cluster.duplicate_gpus import DuplicateGpus

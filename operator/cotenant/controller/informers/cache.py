@@ -1,7 +1,7 @@
 """Objects of the API server, as far as the operator cares, decoded once.
 
-Three sources report the same objects in any order: watch events, lists, and the answers to our own writes. The newest
-version wins, and a uid that was deleted never comes back. What changed is noted until the scheduling loop takes it.
+Three sources report the same objects in any order: watch events, lists, and the answers to our own writes; what is news
+`object_versions` says. What changed is noted until the scheduling loop takes it.
 An object that cannot be read is named in `unreadable`, and holds up no other.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,15 +31,13 @@ from cotenant.controller.client.kube import (
 )
 from cotenant.controller.informers.job_record import JobId, JobRecord, read_job, unreadable_job
 from cotenant.controller.informers.node_index import NodeIndex
+from cotenant.controller.informers.object_versions import ObjectVersions
 from cotenant.controller.informers.pod_index import PodIndex, counts_as_load
 from cotenant.controller.informers.pod_record import PodRecord, read_pod
 from cotenant.controller.telemetry.logs import error_text
 from cotenant.core.model.objects import JobKey
 
 log = logging.getLogger(__name__)
-
-TOMBSTONES_MAX = 20_000
-"""Deleted uids that are remembered: enough for everything that may still be on its way."""
 
 
 @dataclass(slots=True)
@@ -54,7 +51,7 @@ class Changes:
 
 
 class ObjectCache:
-    def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, wake: Callable[[], None] = lambda: None, *, clock: Callable[[], float] = time.time) -> None:
         self.jobs: dict[JobKey, JobRecord] = {}
         self.pods = PodIndex()
         self.nodes = NodeIndex()
@@ -67,10 +64,8 @@ class ObjectCache:
         """(plural, namespace/name) → why the newest version of it cannot be read. Of pods and nodes, the last one that
         could be read still counts; a queue that cannot be read grants nothing."""
         self._changes = Changes()
-        self._wake = wake
-        self._seen: dict[tuple[str, str], tuple[str, int]] = {}
-        """(plural, namespace/name) → (uid, version)."""
-        self._tombstones: OrderedDict[str, None] = OrderedDict()
+        self._wake, self._clock = wake, clock
+        self._versions = ObjectVersions()
 
     def job(self, job: JobId) -> JobRecord | None:
         """The record of this very job: a namesake that came later is another one."""
@@ -84,18 +79,15 @@ class ObjectCache:
     def put(self, resource: Resource, document: Document, deleted: bool = False) -> None:
         """Take one object in, as it was observed. What is older than what is known is dropped."""
         metadata = document["metadata"]
-        key, uid, version = key_of(metadata), metadata["uid"], version_of(document)
-        known = self._seen.get((resource.plural, key))
-        if uid in self._tombstones:
+        key, uid = key_of(metadata), metadata["uid"]
+        if self._versions.is_gone(uid):
             return
         if deleted:
-            self._add_tombstone(uid)
             if resource == PODS:
                 self._note_deletion(key, document)
-            if known is None or known[0] == uid:
+            if self._versions.note_gone(resource, key, uid):
                 self._drop(resource, key)
-        elif known is None or known[0] != uid or version > known[1]:
-            self._seen[resource.plural, key] = (uid, version)
+        elif self._versions.note(resource, key, uid, version_of(document)):
             self._take_in(resource, key, document)
         else:
             return
@@ -106,13 +98,9 @@ class ObjectCache:
         for document in listing.items:
             self.put(resource, document)
         present = {document["metadata"]["uid"] for document in listing.items}
-        gone = [
-            (key, uid)
-            for (plural, key), (uid, version) in self._seen.items()
-            if plural == resource.plural and uid not in present and version <= listing.version
-        ]
+        gone = self._versions.missing_from(resource, present, listing.version)
         for key, uid in gone:
-            self._add_tombstone(uid)
+            self._versions.note_gone(resource, key, uid)
             self._drop(resource, key)
         if gone:
             self._wake()
@@ -120,9 +108,9 @@ class ObjectCache:
     def remove(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
         """Drop an object that the API server has answered is not there."""
         key = f"{namespace}/{name}" if namespace else name
-        self._add_tombstone(uid)
-        known = self._seen.get((resource.plural, key))
-        if known is not None and known[0] == uid:
+        known = self._versions.is_known(resource, key, uid)
+        self._versions.note_gone(resource, key, uid)
+        if known:
             self._drop(resource, key)
             self._wake()
 
@@ -158,11 +146,6 @@ class ObjectCache:
         changes, self._changes = self._changes, Changes()
         return changes
 
-    def _add_tombstone(self, uid: str) -> None:
-        self._tombstones[uid] = None
-        if len(self._tombstones) > TOMBSTONES_MAX:
-            self._tombstones.popitem(last=False)
-
     def _take_in(self, resource: Resource, key: str, document: Document) -> None:
         """Whatever is wrong with one object stops no other."""
         try:
@@ -178,7 +161,7 @@ class ObjectCache:
         if resource == TRAINING_JOBS:
             self._store_job(key, unreadable_job(document, f"the document cannot be read: {why}"))
         elif resource == PODS:
-            self._note_pods(self.pods.keep_same(key, document["metadata"]["uid"]))
+            self._note_pods(self.pods.keep_same(key, document["metadata"]["uid"], self._clock()))
         elif resource == QUEUES:
             self.queues.pop(key, None)  # it grants nothing
             self._changes.queues = True
@@ -187,7 +170,7 @@ class ObjectCache:
         try:
             last = read_pod(document, self.pods.get(key))
             if (known := self.pods.get(key)) is not None and known.uid == last.uid:
-                self._note_pods(self.pods.put(key, last))  # it may have ended in its last state
+                self._note_pods(self.pods.put(key, last, self._clock()))  # it may have ended in its last state
             self.pods.note_deletion(last)
         except Exception as error:
             log.error("the last state of pod %s cannot be read: %s", key, error_text(error))
@@ -197,9 +180,9 @@ class ObjectCache:
         if resource == TRAINING_JOBS:
             self._store_job(key, read_job(document))
         elif resource == PODS:
-            self._note_pods(self.pods.put(key, read_pod(document, self.pods.get(key))))
+            self._note_pods(self.pods.put(key, read_pod(document, self.pods.get(key)), self._clock()))
         elif resource == NODES:
-            became_unreachable = self.nodes.put_node(name, document)
+            became_unreachable = self.nodes.put_node(name, document, self._clock())
             self._note_node(name, became_unreachable=became_unreachable)
         elif resource == GPU_NODES:
             self._store_gpu_node(name, document)
@@ -221,7 +204,6 @@ class ObjectCache:
             self.pods.forget_job(replaced.id)
 
     def _drop(self, resource: Resource, key: str) -> None:
-        self._seen.pop((resource.plural, key), None)
         self.unreadable.pop((resource.plural, key), None)
         if resource == TRAINING_JOBS:
             record = self.jobs.pop(key, None)
@@ -229,9 +211,9 @@ class ObjectCache:
                 self._changes.jobs.add(record.id)
                 self.pods.forget_job(record.id)
         elif resource == PODS:
-            self._note_pods(self.pods.drop(key))
+            self._note_pods(self.pods.drop(key, self._clock()))
         elif resource == NODES:
-            self._note_node(key, became_unreachable=self.nodes.drop_node(key))
+            self._note_node(key, became_unreachable=self.nodes.drop_node(key, self._clock()))
         elif resource == GPU_NODES:
             self.nodes.drop_gpu_node(key)
             self._note_node(key, became_unreachable=False)
@@ -261,7 +243,7 @@ class ObjectCache:
         self._changes.nodes.add(name)
         self._changes.jobs |= {pod.worker.job for pod in self.pods.ours() if pod.worker and pod.uid in violators}
         holders = self.nodes.gpu_nodes[name].status.holders
-        self._changes.jobs |= self.pods.departed.report(name, holders, time.time())
+        self._changes.jobs |= self.pods.departed.report(name, holders, self._clock())
 
     def _store_queue(self, name: str, document: Document) -> None:
         self.queues[name] = parse_queue(document)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from cotenant.api.conversion.to_core import parse_job, to_placement
+from cotenant.api.conversion.placements import to_placement
+from cotenant.api.conversion.to_core import parse_job
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob, TrainingJobSpec
 from cotenant.api.scalars.fields import DNS_LABEL

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,8 +24,8 @@ class NodeIndex:
         self.statuses_written: dict[str, float] = {}
         """GPUNode → when the API server took its status in last, in Unix seconds, where it says so."""
 
-    def put_node(self, name: str, document: Document) -> bool:
-        """Returns whether it became unreachable by this."""
+    def put_node(self, name: str, document: Document, now: float) -> bool:
+        """Returns whether it became unreachable by this: at `now`, Unix seconds, where it does not say since when."""
         facts, taints = to_node_facts(document), tuple((document.get("spec") or {}).get("taints") or ())
         self.facts[name], self.taints[name] = facts, taints
         conditions = (document.get("status") or {}).get("conditions") or ()
@@ -34,12 +33,12 @@ class NodeIndex:
         if ready.get("status") == "True":
             self.unreachable.pop(name, None)
             return False
-        return self._note_unreachable(name, unix(ready.get("lastTransitionTime")) or time.time())
+        return self._note_unreachable(name, unix(ready.get("lastTransitionTime")) or now)
 
-    def drop_node(self, name: str) -> bool:
+    def drop_node(self, name: str, now: float) -> bool:
         """Returns whether it became unreachable by this: what runs there is not ended by its deletion."""
         self.facts.pop(name, None)
-        return self._note_unreachable(name, time.time())
+        return self._note_unreachable(name, now)
 
     def put_gpu_node(self, name: str, document: Document) -> frozenset[str]:
         """Returns the uids of the pods that its violations name.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
@@ -54,26 +53,28 @@ class PodIndex:
         """Disruptions of pods of the newest attempt that are not there any more, by name of the pod."""
         return self._deleted.disruptions_of(job)
 
-    def put(self, key: str, pod: PodRecord) -> Iterable[PodRecord]:
-        """Returns the pods that this changes something for: this one, and what was known under its name."""
+    def put(self, key: str, pod: PodRecord, now: float) -> Iterable[PodRecord]:
+        """Returns the pods that this changes something for: this one, and what was known under its name. Times here are
+        Unix seconds.
+        """
         known = self._by_key.get(key)
-        replaced = self._remove(key) if known is not None and known.uid == pod.uid else self.drop(key)
+        replaced = self._remove(key) if known is not None and known.uid == pod.uid else self.drop(key, now)
         self._by_key[key] = pod
         if pod.worker is not None:
             self._of_job.setdefault(pod.worker.job.owner, {})[pod.name] = pod
         self._count(pod, 1)
         return (*replaced, pod)
 
-    def keep_same(self, key: str, uid: str) -> Iterable[PodRecord]:
+    def keep_same(self, key: str, uid: str, now: float) -> Iterable[PodRecord]:
         """Go on with what is known under this name, if it is this pod; else it is gone. Returns what that changes."""
         known = self._by_key.get(key)
-        return () if known is None or known.uid == uid else self.drop(key)
+        return () if known is None or known.uid == uid else self.drop(key, now)
 
-    def drop(self, key: str) -> Iterable[PodRecord]:
+    def drop(self, key: str, now: float) -> Iterable[PodRecord]:
         """Its object is gone; whether it holds GPUs all the same is for its node to say."""
         gone = self._remove(key)
         for pod in gone:
-            self.departed.note_departure(pod, time.time())
+            self.departed.note_departure(pod, now)
         return gone
 
     def _remove(self, key: str) -> Iterable[PodRecord]:

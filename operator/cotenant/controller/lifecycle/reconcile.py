@@ -8,6 +8,7 @@ the same result from the same documents.
 from __future__ import annotations
 
 from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.scalars.status_text import plain_sentence
 from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.admitted import reconcile_admitted
@@ -62,7 +63,7 @@ def _reconcile_waiting(o: Observation) -> ReconcileResult:
     """The phase of a job that holds nothing follows its spec; pods of it that still run are ended."""
     status, now = o.status.model_copy(update={"observed_generation": o.record.generation}), o.now
     event: EventToRecord | None = None
-    problem = status_transitions.sentence(o.problem or "")
+    problem = plain_sentence(o.problem or "")
     if o.spec is None and o.phase is Phase.INVALID and o.status.message == problem:
         return ReconcileResult(delete_pods=o.stoppable)
     if o.spec is None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.api.resources.trainingjobs import CheckpointVolume, TrainingJobSpec
+from cotenant.api.resources.checkpoints import CheckpointVolume
+from cotenant.api.resources.trainingjobs import TrainingJobSpec
 from cotenant.api.resources.volumes import Code, Volume
 from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.lifecycle.observation import Observation

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.trainingjob_status import ExitStatus
-from cotenant.controller.lifecycle import retries, start_obstacles, status_transitions
+from cotenant.api.resources.trainingjob_status import ExcludedNode, ExitStatus, TrainingJobStatus
+from cotenant.controller.lifecycle import retries, start_obstacles
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.termination import Ending, Eviction
@@ -42,10 +44,16 @@ def ending(o: Observation, settings: Settings) -> Ending | None:
     if faults > settings.platform_retries:
         over = ExitStatus(code=-1, reason="StartTimeout", message=message, at=o.now)
         return retries.decide(o, AttemptEnd(outcome=AttemptOutcome.NON_RETRIABLE, exit=over), settings)
-    avoided = status_transitions.excluded(o.status, blamed, o.now + settings.exclude_s, o.now)
+    avoided = excluded(o.status, blamed, o.now + settings.exclude_s, o.now)
     return Eviction(
         event=LifecycleEvent.START_TIMED_OUT,
         kind="StartTimeout",
         message=message,
         fields={"faults": faults, "excluded_nodes": avoided},
     )
+
+
+def excluded(status: TrainingJobStatus, nodes: Mapping[str, str], until: float, now: float) -> tuple[ExcludedNode, ...]:
+    """The nodes that the job avoids, with those added that just failed it (node → why)."""
+    kept = [one for one in status.excluded_nodes if one.until.timestamp() > now and one.node not in nodes]
+    return (*kept, *(ExcludedNode(node=node, until=until, reason=why) for node, why in sorted(nodes.items())))

@@ -6,34 +6,28 @@ becomes one write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from cotenant.api.conversion.to_core import from_placement, unix_seconds
+from cotenant.api.conversion.placements import from_placement
+from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.api.resources.placement_status import Isolation
 from cotenant.api.resources.trainingjob_status import (
     Condition,
     EvictionStatus,
-    ExcludedNode,
     ExitStatus,
-    Isolation,
     PendingStatus,
     TrainingJobStatus,
     UsageStatus,
 )
+from cotenant.api.scalars.status_text import plain_sentence, plain_word
 from cotenant.controller.informers import quarantine
 from cotenant.core.model.lifecycle import HOLDING, LifecycleEvent, Phase, next_phase
 from cotenant.core.model.objects import Placement
 from cotenant.core.model.plan import Verdict
-from cotenant.decoding.plain_text import plain_text
 
 OVERDUE: Final = "TerminationOverdue"
 """Condition: pods that were asked to end are there beyond their time. It does not follow from the phase."""
-
-
-MESSAGE_CHARS_MAX: Final = 4000
-REASON_CHARS_MAX: Final = 128
-"""What an Event of Kubernetes takes."""
 
 
 class UnexpectedEventError(RuntimeError):
@@ -47,9 +41,9 @@ def moved(
     phase = next_phase(Phase(status.phase or Phase.PENDING), event)
     if phase is None:
         raise UnexpectedEventError(f"{event} in phase {status.phase}")
-    said = {"reason": one_word(reason), "message": sentence(message)}
+    said = {"reason": plain_word(reason), "message": plain_sentence(message)}
     if isinstance(last := fields.get("last_exit"), ExitStatus):
-        plain = {"reason": one_word(last.reason), "message": sentence(last.message)}
+        plain = {"reason": plain_word(last.reason), "message": plain_sentence(last.message)}
         fields["last_exit"] = last.model_copy(update=plain)
     changed = status.model_copy(update={"phase": phase, **said, **fields})
     return changed.model_copy(update={"conditions": conditions(changed, now)})
@@ -57,7 +51,7 @@ def moved(
 
 def explained(status: TrainingJobStatus, *, reason: str, message: str, now: float) -> TrainingJobStatus:
     """In the same phase for another reason."""
-    changed = status.model_copy(update={"reason": one_word(reason), "message": sentence(message)})
+    changed = status.model_copy(update={"reason": plain_word(reason), "message": plain_sentence(message)})
     return changed.model_copy(update={"conditions": conditions(changed, now)})
 
 
@@ -158,7 +152,7 @@ def evicting(
     in_favour_of: str | None = None,
     **fields: Any,
 ) -> TrainingJobStatus:
-    eviction = EvictionStatus(kind=one_word(kind), message=sentence(message), in_favour_of=in_favour_of, at=now)
+    eviction = EvictionStatus(kind=plain_word(kind), message=plain_sentence(message), in_favour_of=in_favour_of, at=now)
     before = status.usage or UsageStatus()
     ran = before.model_copy(update={"run_seconds": before.run_seconds + int(ran_for(status, now))})
     return moved(status, event, reason=kind, message=message, now=now, eviction=eviction, usage=ran, **fields)
@@ -214,7 +208,7 @@ def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> Training
     since = before.since if before and before.reason == verdict.reason.value and before.since else now
     pending = PendingStatus(
         reason=verdict.reason.value,
-        message=sentence(verdict.message),
+        message=plain_sentence(verdict.message),
         since=since,
         estimated_start=verdict.estimated_start_at,
         would_start_if=verdict.would_start_if or None,
@@ -224,7 +218,7 @@ def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> Training
         update={
             "phase": Phase.PENDING,
             "reason": verdict.reason.value,
-            "message": sentence(verdict.message),
+            "message": plain_sentence(verdict.message),
             "pending": pending,
         }
     )
@@ -249,21 +243,6 @@ def ran_for(status: TrainingJobStatus, now: float) -> float:
         if condition.type == "Running" and condition.status == "True":
             return max(0.0, now - (unix_seconds(condition.last_transition_time) or now))
     return 0.0
-
-
-def excluded(status: TrainingJobStatus, nodes: Mapping[str, str], until: float, now: float) -> tuple[ExcludedNode, ...]:
-    """The nodes that the job avoids, with those added that just failed it (node → why)."""
-    kept = [one for one in status.excluded_nodes if one.until.timestamp() > now and one.node not in nodes]
-    return (*kept, *(ExcludedNode(node=node, until=until, reason=why) for node, why in sorted(nodes.items())))
-
-
-def sentence(text: str) -> str:
-    """As a status has it, wherever it was quoted from: plain, and short enough for six conditions to repeat it."""
-    return plain_text(text, MESSAGE_CHARS_MAX, lines=True)
-
-
-def one_word(text: str) -> str:
-    return plain_text(text, REASON_CHARS_MAX)
 
 
 def moment(now: float) -> datetime:

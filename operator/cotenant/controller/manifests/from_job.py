@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from cotenant import contract, names
+from cotenant.api.resources.checkpoints import Checkpoint
 from cotenant.api.resources.env_vars import EnvVar
 from cotenant.api.resources.runtime import Runtime
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.api.resources.trainingjobs import Checkpoint, TrainingJob
+from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.resources.volumes import ClaimSource, Code, Volume
 from cotenant.api.scalars.quantities import mib_up
 from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program, ServerRequest

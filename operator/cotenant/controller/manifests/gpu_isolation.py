@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from cotenant.api.resources.trainingjob_status import Isolation
+from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.client.kube import Document
 from cotenant.core.model.objects import NodePlacement
 

@@ -55,6 +55,7 @@ class ProgressPoller:
         is_leader: Callable[[], bool],
         every_s: float,
         ask: Ask = ask_pod,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._cache = cache
         self._memories = memories
@@ -63,6 +64,8 @@ class ProgressPoller:
         self._is_leader = is_leader
         self._every_s = every_s
         self._ask = ask
+        self._clock = clock
+        """Unix seconds."""
 
     async def run(self) -> None:
         """Poll round after round while this replica leads, with a pause that keeps the rate."""
@@ -129,7 +132,7 @@ class ProgressPoller:
         if known is not None and summary(known.progress) == summary(answer):
             return
         same = known is not None and (known.progress.step, known.progress.state) == (answer.step, answer.state)
-        changed_at = known.step_changed_at if known is not None and same else time.time()
+        changed_at = known.step_changed_at if known is not None and same else self._clock()
         memory.progress = ProgressSample(attempt, answer, changed_at)
         self._cache.mark_changed([record.id])
 

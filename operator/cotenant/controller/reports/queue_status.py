@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cotenant.api.resources.queues import PastBorrowing, Queue, QueueStatus, QuotaUsage
+from cotenant.api.resources.queue_status import PastBorrowing, QueueStatus, QuotaUsage
+from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.quantities import show_mib
 from cotenant.controller.cluster.budgets import Budgets

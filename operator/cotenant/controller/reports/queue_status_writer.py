@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from cotenant.api.resources.queues import Queue
@@ -36,12 +36,15 @@ class QueueStatusWriter:
         budgets: Budgets,
         metrics: Metrics,
         every_s: float,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._kube = kube
         self._cache = cache
         self._budgets = budgets
         self._metrics = metrics
         self._every_s = every_s
+        self._clock = clock
+        """Unix seconds."""
         self._snapshot: Snapshot | None = None
         self._verdicts: Mapping[JobKey, Verdict] = {}
 
@@ -59,7 +62,7 @@ class QueueStatusWriter:
             snapshot, verdicts = self._snapshot, self._verdicts
             if snapshot is None:
                 continue
-            now = time.time()
+            now = self._clock()
             account = await asyncio.to_thread(QueueAccounts.of, snapshot)
             held = account.held()
             self._budgets.charge(self._cache.queues, held, now)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.api.resources.queues import NamespaceSelector
+from cotenant.api.resources.namespace_selectors import NamespaceSelector
 
 
 @pytest.mark.parametrize(

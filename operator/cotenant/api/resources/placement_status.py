@@ -1,0 +1,58 @@
+"""The committed placement of a TrainingJob: GPUs by node and rank, with what is enforced on them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from cotenant.api.resources.parameter_servers import MAX_SERVERS
+from cotenant.api.scalars.fields import Timestamp
+from cotenant.api.scalars.status_fields import at_most_by_admission
+from cotenant.api.validation.rules import StatusModel
+
+MAX_RANKS = 2048
+"""Of one job. Its placement names each with its GPUs, a fifth of a KiB where each has a node of its own, and has to fit
+into an object of etcd (1.5 MiB) beside the largest spec and its metadata."""
+MAX_GPUS_PER_RANK = 64
+
+
+class Isolation(StrEnum):
+    """What is really enforced on the GPUs, from nothing to a hard limit."""
+
+    NONE = "None"
+    COOPERATIVE = "Cooperative"
+    WATCHED = "Watched"
+    HARD = "Hard"
+
+
+class GrantStatus(StatusModel):
+    uuid: Annotated[str, Field(min_length=1, json_schema_extra={"maxLength": 64})]
+    memory_mib: int = Field(alias="memoryMiB", ge=0)
+    compute_milli: int = Field(ge=0, le=1000)
+
+
+class RankStatus(StatusModel):
+    rank: int = Field(ge=0)
+    gpus: Annotated[tuple[GrantStatus, ...], Field(min_length=1), at_most_by_admission(MAX_GPUS_PER_RANK)]
+
+
+class NodeStatus(StatusModel):
+    node: Annotated[str, Field(min_length=1, json_schema_extra={"maxLength": 253})]
+    ranks: Annotated[tuple[RankStatus, ...], Field(min_length=1), at_most_by_admission(MAX_RANKS)]
+
+
+class PlacementStatus(StatusModel):
+    """Node → ranks → GPUs. Pod i of the running attempt is `nodes[i]`; rank 0 is the first rank of the first node."""
+
+    nodes: Annotated[tuple[NodeStatus, ...], Field(min_length=1), at_most_by_admission(MAX_RANKS)]
+    admitted_at: Timestamp
+    """When the job got its GPUs."""
+    backfilled_until: Timestamp | None = None
+    """When it said that it would have ended, where it started on GPUs that are kept for another job."""
+    workers: int = Field(ge=1)
+    """Ranks in all."""
+    isolation: Isolation = Isolation.NONE
+    servers: int | None = Field(default=None, ge=0, le=MAX_SERVERS)
+    """Pods of parameter servers beside those of the nodes: the kube-scheduler places them, and they hold no GPU."""

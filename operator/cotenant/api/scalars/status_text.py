@@ -1,0 +1,22 @@
+"""Text of any origin as a status may hold it: plain, and bounded. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cotenant.decoding.plain_text import plain_text
+
+MESSAGE_CHARS_MAX: Final = 4000
+"""Short enough for six conditions to repeat it."""
+REASON_CHARS_MAX: Final = 128
+"""What an Event of Kubernetes takes."""
+
+
+def plain_sentence(text: str) -> str:
+    """A message, wherever it was quoted from; its lines stay lines."""
+    return plain_text(text, MESSAGE_CHARS_MAX, lines=True)
+
+
+def plain_word(text: str) -> str:
+    """A reason or a kind."""
+    return plain_text(text, REASON_CHARS_MAX)

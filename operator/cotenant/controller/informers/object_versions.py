@@ -1,0 +1,58 @@
+"""Which version of each object was seen last, and which uids are gone: what is old news in whatever order it comes.
+
+Watch events, lists and the answers to our own writes overtake each other. The newest version of an object wins, and a
+uid that was deleted never comes back.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Set
+
+from cotenant.controller.client.kube import Resource
+
+TOMBSTONES_MAX = 20_000
+"""Deleted uids that are remembered: enough for everything that may still be on its way."""
+
+
+class ObjectVersions:
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], tuple[str, int]] = {}
+        """(plural, namespace/name) → (uid, version)."""
+        self._tombstones: OrderedDict[str, None] = OrderedDict()
+
+    def is_gone(self, uid: str) -> bool:
+        """An object with this uid was deleted."""
+        return uid in self._tombstones
+
+    def is_known(self, resource: Resource, key: str, uid: str) -> bool:
+        """The object was seen, and is the one that has this name now."""
+        known = self._seen.get((resource.plural, key))
+        return known is not None and known[0] == uid
+
+    def note(self, resource: Resource, key: str, uid: str, version: int) -> bool:
+        """Returns whether that is news: an object not seen so far, or a newer version of it."""
+        known = self._seen.get((resource.plural, key))
+        if known is not None and known[0] == uid and version <= known[1]:
+            return False
+        self._seen[resource.plural, key] = (uid, version)
+        return True
+
+    def note_gone(self, resource: Resource, key: str, uid: str) -> bool:
+        """Returns whether the name is free by this: False where another object has it already."""
+        self._tombstones[uid] = None
+        if len(self._tombstones) > TOMBSTONES_MAX:
+            self._tombstones.popitem(last=False)
+        known = self._seen.get((resource.plural, key))
+        if known is not None and known[0] != uid:
+            return False
+        self._seen.pop((resource.plural, key), None)
+        return True
+
+    def missing_from(self, resource: Resource, uids: Set[str], version: int) -> list[tuple[str, str]]:
+        """Key and uid of the objects that a list at this version lacks, and that are not newer than it."""
+        return [
+            (key, uid)
+            for (plural, key), (uid, seen) in self._seen.items()
+            if plural == resource.plural and uid not in uids and seen <= version
+        ]

@@ -1,0 +1,76 @@
+"""What is news of an object, and what is not."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotenant.controller.client.kube import PODS, QUEUES
+from cotenant.controller.informers import object_versions
+from cotenant.controller.informers.object_versions import ObjectVersions
+
+
+def test_a_newer_version_and_another_object_of_the_name_are_news() -> None:
+    versions = ObjectVersions()
+    seen = [("a", 5), ("a", 5), ("a", 4), ("a", 6), ("b", 2), ("b", 2)]
+    assert [versions.note(PODS, "red/p", uid, version) for uid, version in seen] == [
+        True, False, False, True, True, False,
+    ]  # fmt: skip
+    assert versions.note(QUEUES, "red/p", "a", 1), "a resource has names of its own"
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations([5, 6, 7])))
+def test_the_last_version_that_was_news_is_the_newest_in_every_order(order: tuple[int, ...]) -> None:
+    versions = ObjectVersions()
+    assert [version for version in order if versions.note(PODS, "red/p", "a", version)][-1] == 7
+
+
+def test_a_uid_that_is_gone_stays_gone_and_frees_the_name_only_where_it_is_its_own() -> None:
+    versions = ObjectVersions()
+    versions.note(PODS, "red/p", "a", 5)
+    versions.note(PODS, "red/p", "b", 6)
+    assert not versions.note_gone(PODS, "red/p", "a"), "the name is another object's already"
+    assert (versions.is_gone("a"), versions.is_gone("b")) == (True, False)
+    assert (versions.is_known(PODS, "red/p", "a"), versions.is_known(PODS, "red/p", "b")) == (False, True)
+    assert versions.note_gone(PODS, "red/p", "b")
+    assert not versions.is_known(PODS, "red/p", "b")
+    assert versions.note_gone(PODS, "red/p", "c"), "of an object that was never seen there is nothing to keep"
+
+
+def test_a_list_lacks_what_is_not_newer_than_itself() -> None:
+    versions = ObjectVersions()
+    for key, uid, version in [("red/a", "a", 5), ("red/b", "b", 9), ("red/c", "c", 10), ("red/d", "d", 11)]:
+        versions.note(PODS, key, uid, version)
+    versions.note(QUEUES, "red/q", "q", 1)
+    assert versions.missing_from(PODS, {"a"}, 10) == [("red/b", "b"), ("red/c", "c")]
+
+
+def test_of_too_many_that_are_gone_the_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_versions, "TOMBSTONES_MAX", 2)
+    versions = ObjectVersions()
+    for uid in "abc":
+        versions.note_gone(PODS, f"red/{uid}", uid)
+    assert [versions.is_gone(uid) for uid in "abc"] == [False, True, True]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from("abc"), st.integers(1, 4), st.booleans()), max_size=12)
+)
+def test_news_of_an_object_comes_in_the_order_of_its_versions(story: list[tuple[str, str, int, bool]]) -> None:
+    versions, last = ObjectVersions(), dict[str, tuple[str, int]]()
+    for key, uid, version, gone in story:
+        if versions.is_gone(uid):
+            continue
+        if gone:
+            if versions.note_gone(PODS, key, uid):
+                last.pop(key, None)
+        elif versions.note(PODS, key, uid, version):
+            before = last.get(key)
+            assert before is None or before[0] != uid or before[1] < version
+            last[key] = (uid, version)
+    assert {key: uid for key, (uid, _) in last.items()} == {
+        key: uid for key in "xy" for uid in "abc" if versions.is_known(PODS, key, uid)
+    }
