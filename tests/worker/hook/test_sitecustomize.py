@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -39,3 +40,14 @@ def test_a_rank_has_the_shim_and_every_program_the_sitecustomize_of_its_image(
         "image": str(tmp_path / "sitecustomize.py") if image else None,
     }
     assert done.stderr == ""
+
+
+def test_every_line_that_a_rank_prints_is_one_write(tmp_path: Path) -> None:
+    # A packet socket keeps writes apart.
+    reading, writing = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    env = {"PYTHONPATH": str(layout.HOOK_DIR), "PYTHONUNBUFFERED": "1", layout.ENV_STATE: str(tmp_path)}
+    program = "import sys\nprint('loss', 1)\nprint('acc', 2, file=sys.stderr)\nprint('no end', end='')"
+    with reading, writing:
+        subprocess.run([sys.executable, "-c", program], env=env, stdout=writing, stderr=writing, check=True)
+        writing.close()
+        assert list(iter(lambda: reading.recv(4096), b"")) == [b"loss 1\n", b"acc 2\n", b"no end"]

@@ -23,6 +23,8 @@ async def child() -> ChildProcess:
     [
         pytest.param([b"one", b"", b"  ", b"two"], ["one", "two"], id="empty lines are no lines"),
         pytest.param([b"10 %\r50 %\r100 %\r"], ["100 %"], id="a progress bar: what stands there in the end"),
+        pytest.param([b"bad value: 'a\rb'\r"], ["bad value: 'a\\rb'"], id="a carriage return in a message"),
+        pytest.param([b"\r100 %\r"], ["100 %"], id="a bar that was drawn once"),
         pytest.param([b"\xff text"], ["\N{REPLACEMENT CHARACTER} text"], id="no UTF-8"),
         pytest.param([b"x" * 600], ["x" * 500], id="a long line"),
         pytest.param([b"%d" % n for n in range(300)], [str(n) for n in range(200, 300)], id="a flood"),

@@ -145,6 +145,26 @@ async def test_the_end_of_a_rank_is_recorded_with_its_last_lines(
     assert (pod.ranks.running, child.signals) == ({}, [(signal.SIGKILL, True)])
 
 
+@pytest.mark.parametrize(
+    ("command", "status", "want"),
+    [
+        pytest.param(("bash", "run.sh"), 137, (None, signal.SIGKILL), id="what a shell ran was killed"),
+        pytest.param(("./run.sh",), 139, (None, signal.SIGSEGV), id="what a script ran crashed"),
+        pytest.param(("bash", "run.sh"), 128, (128, None), id="no signal has the number 0"),
+        pytest.param(("bash", "run.sh"), 255, (255, None), id="a code beyond all signals"),
+        pytest.param(("python", "train.py"), 137, (137, None), id="a code that Python was given"),
+    ],
+)
+async def test_a_shell_passes_on_the_signal_that_ended_what_it_ran(
+    command: tuple[str, ...], status: int, want: tuple[int | None, int | None]
+) -> None:
+    pod = Pod(job_of((1,), *command))
+    [child] = await pod.start()
+    child.exit.set_result(status)
+    [ended] = await pod.ended()
+    assert (ended.code, ended.signal) == want
+
+
 async def test_collectives_that_a_rank_had_entered_are_part_of_its_end() -> None:
     pod = Pod(job_of())
     [child] = await pod.start()

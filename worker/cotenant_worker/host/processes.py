@@ -45,11 +45,19 @@ class ChildProcess:
     def record_output(self, lines: Sequence[bytes]) -> None:
         """Keep the last lines; of a progress bar what stands there in the end. A flood costs little."""
         last = [line for line in lines[-2 * _TAIL_LINES :] if line.strip()][-_TAIL_LINES:]
-        self.tail.extend(line.rstrip(b"\r").rsplit(b"\r", 1)[-1].decode(errors="replace")[:500] for line in last)
+        self.tail.extend(_shown(line).decode(errors="replace")[:500] for line in last)
 
     def signal(self, number: int, *, group: bool = False) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number) if group else os.kill(self.pid, number)
+
+
+def _shown(line: bytes) -> bytes:
+    """A line that was drawn again and again, as it stood in the end. With a single carriage return inside it is text
+    (an error that quotes a file of Windows, say), and nothing of it is cut.
+    """
+    drawn = [part for part in line.split(b"\r") if part.strip()]
+    return rb"\r".join(drawn) if len(drawn) <= 2 else drawn[-1]
 
 
 class ChildWatcher:

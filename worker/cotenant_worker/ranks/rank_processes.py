@@ -169,7 +169,7 @@ class LocalRanks:
         run.child.signal(signal.SIGKILL, group=True)
         if self.running.get(run.assignment.rank) is run:
             del self.running[run.assignment.rank]
-        code, number = (status, None) if status >= 0 else (None, -status)
+        code, number = _code_and_signal(status, self.program)
         ended = RankExit(
             rank=run.assignment.rank,
             generation=run.generation,
@@ -213,6 +213,15 @@ class LocalRanks:
     def set_stop_call(self, count: int) -> None:
         for run in self.running.values():
             run.counters.set("stop_at", max(1, count))
+
+
+def _code_and_signal(status: int, program: Program) -> tuple[int | None, int | None]:
+    """Exit code or signal of a rank's first process. A shell exits with 128 + n when what it ran was ended by signal n."""
+    if status < 0:
+        return None, -status
+    if program.kind == "exec" and not _is_python(program) and status - 128 in set(signal.Signals):
+        return None, status - 128
+    return status, None
 
 
 def _is_python(program: Program) -> bool:

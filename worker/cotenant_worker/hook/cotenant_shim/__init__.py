@@ -4,13 +4,14 @@ Stdlib only and self-contained, because it is loaded by path into whatever inter
 imports nothing of `cotenant_worker`, and only `reporting` and `all_reduce` come in from there. Every Python process of
 a rank pays for it, so what adapts a framework is loaded when that framework is imported, and `launcher_client` when
 there is something to send. It changes nothing else: a cap on the GPU memory pool, gloo where NCCL cannot work, JAX's
-missing arguments, a count of optimizer steps. It is cooperative: `python -S`, `-I` and `-E` go round it, and the
+missing arguments, a count of optimizer steps, output by whole lines. It is cooperative: `python -S`, `-I` and `-E` go round it, and the
 agent's watchdog is what catches those.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 
 from .error_file import install_hook, record
 from .imports import watch_imports
@@ -21,9 +22,19 @@ __all__ = ["announce", "install", "record"]
 
 def install():
     """Once per interpreter, before its program's first line."""
+    _write_whole_lines()
     watch_imports()
     install_hook()
     announce()
+
+
+def _write_whole_lines():
+    """Unbuffered output goes out line by line, not piece by piece: processes of one rank, such as spawned ones, share
+    its pipe, and what they print must not mix within a line.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "write_through", False):
+            stream.reconfigure(line_buffering=True, write_through=False)
 
 
 def announce():
