@@ -216,7 +216,7 @@ class LocalRanks:
 
 
 def _code_and_signal(status: int, program: Program) -> tuple[int | None, int | None]:
-    """Exit code or signal of a rank's first process. A shell exits with 128 + n when what it ran was ended by signal n."""
+    """Exit code or signal of a rank's first process. A shell exits with 128 + n when signal n ended what it ran."""
     if status < 0:
         return None, -status
     if program.kind == "exec" and not _is_python(program) and status - 128 in set(signal.Signals):

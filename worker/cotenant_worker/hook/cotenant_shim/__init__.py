@@ -4,8 +4,8 @@ Stdlib only and self-contained, because it is loaded by path into whatever inter
 imports nothing of `cotenant_worker`, and only `reporting` and `all_reduce` come in from there. Every Python process of
 a rank pays for it, so what adapts a framework is loaded when that framework is imported, and `launcher_client` when
 there is something to send. It changes nothing else: a cap on the GPU memory pool, gloo where NCCL cannot work, JAX's
-missing arguments, a count of optimizer steps, output by whole lines. It is cooperative: `python -S`, `-I` and `-E` go round it, and the
-agent's watchdog is what catches those.
+missing arguments, a count of optimizer steps, output by whole lines. It is cooperative:
+`python -S`, `-I` and `-E` go round it, and the agent's watchdog is what catches those.
 """
 
 from __future__ import annotations
