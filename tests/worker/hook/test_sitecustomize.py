@@ -48,6 +48,8 @@ def test_every_line_that_a_rank_prints_is_one_write(tmp_path: Path) -> None:
     env = {"PYTHONPATH": str(layout.HOOK_DIR), "PYTHONUNBUFFERED": "1", layout.ENV_STATE: str(tmp_path)}
     program = "import sys\nprint('loss', 1)\nprint('acc', 2, file=sys.stderr)\nprint('no end', end='')"
     with reading, writing:
-        subprocess.run([sys.executable, "-c", program], env=env, stdout=writing, stderr=writing, check=True)
+        subprocess.run(
+            [sys.executable, "-c", program], env=env, stdout=writing.fileno(), stderr=writing.fileno(), check=True
+        )
         writing.close()
         assert list(iter(lambda: reading.recv(4096), b"")) == [b"loss 1\n", b"acc 2\n", b"no end"]
