@@ -42,14 +42,17 @@ def test_a_rank_has_the_shim_and_every_program_the_sitecustomize_of_its_image(
     assert done.stderr == ""
 
 
-def test_every_line_that_a_rank_prints_is_one_write(tmp_path: Path) -> None:
+def test_processes_that_a_rank_starts_write_whole_lines_and_its_own_loses_nothing(tmp_path: Path) -> None:
     # A packet socket keeps writes apart.
     reading, writing = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     env = {"PYTHONPATH": str(layout.HOOK_DIR), "PYTHONUNBUFFERED": "1", layout.ENV_STATE: str(tmp_path)}
-    program = "import sys\nprint('loss', 1)\nprint('acc', 2, file=sys.stderr)\nprint('no end', end='')"
+    env |= {"RANK": "0", "COTENANT_RESTART": "0"}
+    child = "import sys; print('loss', 1); print('acc', 2, file=sys.stderr); print('no end', end='')"
+    program = f"import os, subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}]); print('own', end='')"
     with reading, writing:
+        output = writing.fileno()
         subprocess.run(
-            [sys.executable, "-c", program], env=env, stdout=writing.fileno(), stderr=writing.fileno(), check=True
+            [sys.executable, "-c", f"{program}; os._exit(0)"], env=env, stdout=output, stderr=output, check=True
         )
         writing.close()
-        assert list(iter(lambda: reading.recv(4096), b"")) == [b"loss 1\n", b"acc 2\n", b"no end"]
+        assert list(iter(lambda: reading.recv(4096), b"")) == [b"loss 1\n", b"acc 2\n", b"no end", b"own"]

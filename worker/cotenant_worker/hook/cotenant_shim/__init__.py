@@ -4,7 +4,7 @@ Stdlib only and self-contained, because it is loaded by path into whatever inter
 imports nothing of `cotenant_worker`, and only `reporting` and `all_reduce` come in from there. Every Python process of
 a rank pays for it, so what adapts a framework is loaded when that framework is imported, and `launcher_client` when
 there is something to send. It changes nothing else: a cap on the GPU memory pool, gloo where NCCL cannot work, JAX's
-missing arguments, a count of optimizer steps, output by whole lines. It is cooperative:
+missing arguments, a count of optimizer steps, spawned processes' output by whole lines. It is cooperative:
 `python -S`, `-I` and `-E` go round it, and the agent's watchdog is what catches those.
 """
 
@@ -22,15 +22,17 @@ __all__ = ["announce", "install", "record"]
 
 def install():
     """Once per interpreter, before its program's first line."""
-    _write_whole_lines()
+    if "RANK" in os.environ and not is_main_process():
+        _write_whole_lines()
     watch_imports()
     install_hook()
     announce()
 
 
 def _write_whole_lines():
-    """Unbuffered output goes out line by line, not piece by piece: processes of one rank, such as spawned ones, share
-    its pipe, and what they print must not mix within a line.
+    """Send unbuffered output line by line, not piece by piece: the processes that a rank spawns share its pipe, and
+    what they print must not mix within a line. The rank's own process loses nothing, however it ends, and stays as
+    it is.
     """
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "write_through", False):
