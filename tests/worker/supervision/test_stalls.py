@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cotenant_worker.supervision.hangs import RankHeartbeat
@@ -60,6 +62,15 @@ def beat(rank: int, *, moved: float = 0.0, turned: float = 0.0, seen: float = 19
             "all 2 ranks have waited 40 s in collectives that do not fit together:"
             " rank 0 is in all_reduce at train.py:0 in main; rank 1 is in broadcast at train.py:1 in main",
             id="all wait in collectives: said earlier",
+        ),
+        pytest.param(
+            [replace(beat(rank, turned=160, waits="barrier"), location="train.py:37") for rank in (0, 1)],
+            {0, 1},
+            "all 2 ranks have waited 40 s in collectives that do not fit together:"
+            " rank 0 is in barrier at train.py:37; rank 1 is in barrier at train.py:37. All are at the same place, so"
+            " it is what came before: tensors of different sizes, or a second thread of a rank (a save in the"
+            " background) in the same process group; give it one of its own, torch.distributed.new_group()",
+            id="all wait at the same place",
         ),
         pytest.param(
             [beat(0, turned=160, waits="all_reduce"), beat(1, turned=159)], {0, 1}, None, id="one does not wait"

@@ -17,6 +17,10 @@ from cotenant_worker.supervision.hangs import WARN_AFTER_S, RankHeartbeat
 FIRST_WARNING_S = 120.0
 """The first warning of a stall; then one each time that it has lasted twice as long."""
 _SILENT_S = 10.0
+_SAME_PLACE_HINT = (
+    ". All are at the same place, so it is what came before: tensors of different sizes, or a second thread of a rank"
+    " (a save in the background) in the same process group; give it one of its own, torch.distributed.new_group()"
+)
 _UNCOUNTED_HINT = ". Steps of a plain loop in JAX are not seen: if it made some, let it report() them"
 
 
@@ -64,7 +68,9 @@ def find_stall(
     more = f" and {len(live) - 4} more" if len(live) > 4 else ""
     standstill = _describe_mismatch(live, for_s) if waiting else _describe_standstill(live, known, for_s)
     unseen = _UNCOUNTED_HINT if any(heartbeat.uncounted for heartbeat in known.values()) else ""
-    return Stall((silent or live)[0], for_s, not silent, waiting, f"{standstill}: {places}{more}{unseen}")
+    same = waiting and len(live) > 1 and len({(known[rank].collective, known[rank].location) for rank in live}) == 1
+    hint = _SAME_PLACE_HINT if same else unseen
+    return Stall((silent or live)[0], for_s, not silent, waiting, f"{standstill}: {places}{more}{hint}")
 
 
 def _describe_mismatch(live: Sequence[int], for_s: float) -> str:
