@@ -10,9 +10,13 @@ import pytest
 from cotenant_worker.host import procfs
 
 
-def process(root: Path, pid: int, parent: int, *, name: str = "python", state: str = "S") -> None:
+def process(
+    root: Path, pid: int, parent: int, *, name: str = "python", state: str = "S", session: int = 1, rank: str = ""
+) -> None:
     (root / str(pid)).mkdir()
-    (root / str(pid) / "stat").write_text(f"{pid} ({name}) {state} {parent} 1 1 0 -1 4194560 0 0")
+    (root / str(pid) / "stat").write_text(f"{pid} ({name}) {state} {parent} 1 {session} 0 -1 4194560 0 0")
+    (root / str(pid) / "environ").write_text(f"A=1\0RANK={rank}\0")
+    (root / str(pid) / "cmdline").write_text(f"{name}\0-c\0pass\0" if name else "")
 
 
 @pytest.fixture
@@ -44,6 +48,18 @@ def test_descendants_come_after_their_parents_and_others_do_not(proc: Path) -> N
     (proc / "10").mkdir()
     assert procfs.descendants(2) == [5, 3, 6]
     assert procfs.descendants(6) == []
+
+
+def test_survivors_are_of_the_session_or_of_the_environment_and_have_not_ended(proc: Path) -> None:
+    process(proc, 1, 0, rank="0")
+    process(proc, 2, 1, name="", session=2)
+    process(proc, 3, 1, name="daemon", rank="0")
+    process(proc, 4, 1, name="of another rank", rank="1")
+    process(proc, 5, 1, name="a prefix", rank="01")
+    process(proc, 6, 2, name="zombie", session=2, state="Z")
+    process(proc, 7, 0, name="elsewhere", session=2, rank="0")
+    assert procfs.survivors(1, 2, "RANK=0") == ["process 2", "daemon -c pass"]
+    assert procfs.survivors(3, 9, "RANK=0") == []
 
 
 def test_this_process_is_there() -> None:

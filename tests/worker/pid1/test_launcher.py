@@ -242,6 +242,13 @@ def test_nothing_of_a_pod_survives_its_launcher(tmp_path: Path) -> None:
     ] == []
 
 
+def test_what_a_program_leaves_running_is_named_and_ended(tmp_path: Path) -> None:
+    with launched(tmp_path, behave("background").to_json()) as pod:
+        code, log, _ = pod.finish()
+    assert code == 0, log
+    assert "rank 0 ended and left running: sleep 600. They were ended with it" in log
+
+
 def environment_of(process: Path) -> bytes:
     try:
         return (process / "environ").read_bytes()

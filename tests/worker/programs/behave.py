@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -79,6 +80,8 @@ if __name__ == "__main__":
                 sys.stdout.write(f"\r{step} of 200" + " " * 10_000)
             sys.stdout.write("\rdone")
             sys.exit(3)
+        case "background":
+            subprocess.Popen(["sleep", "600"])
         case "orphan":
             if os.fork() == 0:
                 os.setsid()

@@ -165,6 +165,28 @@ async def test_a_shell_passes_on_the_signal_that_ended_what_it_ran(
     assert (ended.code, ended.signal) == want
 
 
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("status", "looks", "want"),
+    [
+        pytest.param(0, [["copy a b"], ["copy a b"]], ("copy a b",), id="a copy in the background"),
+        pytest.param(0, [["tracker"], []], (), id="one that ends by itself"),
+        pytest.param(0, [["x" * 300] * 9] * 2, ("x" * 100,) * 4, id="no more than fits"),
+        pytest.param(1, [], (), id="a failure is explained by itself"),
+    ],
+)
+async def test_processes_that_a_rank_leaves_behind_are_named(
+    monkeypatch: pytest.MonkeyPatch, status: int, looks: list[list[str]], want: tuple[str, ...]
+) -> None:
+    pod = Pod(job_of())
+    [child] = await pod.start()
+    found = iter(looks)
+    monkeypatch.setattr(rank_processes.procfs, "survivors", lambda *_: next(found))
+    child.exit.set_result(status)
+    [ended] = await pod.ended()
+    assert (ended.left_behind, child.signals) == (want, [(signal.SIGKILL, True)])
+
+
 async def test_collectives_that_a_rank_had_entered_are_part_of_its_end() -> None:
     pod = Pod(job_of())
     [child] = await pod.start()

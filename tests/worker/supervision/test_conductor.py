@@ -23,7 +23,7 @@ from cotenant_worker.supervision.messages import (
     StartRanks,
     StopAtCall,
 )
-from cotenant_worker.supervision.rank_reports import StepReport
+from cotenant_worker.supervision.rank_reports import ProgressWarning, StepReport
 from tests.support.pod_sandbox import contract
 
 
@@ -88,6 +88,19 @@ async def test_a_killed_rank_starts_again_and_the_head_shows_it() -> None:
     assert isinstance(command, StartRanks)
     assert (first, command.group.generation, command.group.restart_count) == (0, 1, 1)
     assert [type(message) for message in pods.to_head] == [Restarted]
+
+
+async def test_processes_that_a_rank_left_behind_are_a_warning_with_what_to_do() -> None:
+    pods = Pods()
+    conductor = await running(pods)
+    await conductor.handle(1, RankExited(RankExit(1, 0, 0, None, at=1.0, left_behind=("cp a b", "sync")), age_s=0.0))
+    assert pods.to_head == [
+        ProgressWarning(
+            "left-1",
+            "rank 1 ended and left running: cp a b; sync. They were ended with it: let the program wait for what it"
+            " starts in the background (in a shell: wait)",
+        )
+    ]
 
 
 async def test_the_time_of_an_end_is_told_by_its_age_as_clocks_of_pods_differ() -> None:

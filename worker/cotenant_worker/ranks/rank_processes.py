@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from cotenant.contract import Contract
-from cotenant_worker.host import layout
+from cotenant_worker.host import layout, procfs
 from cotenant_worker.host.container import available_cpus, oom_kills, pod_interface, user_name
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher, forward_output
 from cotenant_worker.host.workspace import working_directory
@@ -32,6 +33,9 @@ from cotenant_worker.ranks.program import Program, preloads, program_of, source_
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.messages import RankExited
 from cotenant_worker.supervision.worker_group import RankAssignment, WorkerGroup
+
+_LEFT_BEHIND_S: Final = 1.0
+"""For processes of a rank that end soon after it."""
 
 
 @dataclass(slots=True)
@@ -166,6 +170,7 @@ class LocalRanks:
         if run.child.output is not None:
             # Its children may hold the pipe open: the last lines are worth a moment, not more.
             await asyncio.wait([run.child.output], timeout=0.2)
+        left = () if status or run.stopped else await _left_behind(run)
         run.child.signal(signal.SIGKILL, group=True)
         if self.running.get(run.assignment.rank) is run:
             del self.running[run.assignment.rank]
@@ -182,6 +187,7 @@ class LocalRanks:
             tail=tuple(run.child.tail),
             home=self._code_directories,
             error=error_of(run.assignment.rank, run.generation, run.child.pid) if status else None,
+            left_behind=left,
         )
         self._emit_exit(ended)
 
@@ -213,6 +219,14 @@ class LocalRanks:
     def set_stop_call(self, count: int) -> None:
         for run in self.running.values():
             run.counters.set("stop_at", max(1, count))
+
+
+async def _left_behind(run: RunningRank) -> tuple[str, ...]:
+    """Command lines of what a rank left running; what ends by itself at once, as Python's own trackers do, is not."""
+    rank, session = f"COTENANT_RANK={run.assignment.rank}", run.child.pid
+    if procfs.survivors(os.getpid(), session, rank):
+        await asyncio.sleep(_LEFT_BEHIND_S)
+    return tuple(command[:100] for command in procfs.survivors(os.getpid(), session, rank)[:4])
 
 
 def _code_and_signal(status: int, program: Program) -> tuple[int | None, int | None]:

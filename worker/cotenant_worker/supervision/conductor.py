@@ -19,6 +19,7 @@ from cotenant.contract import Contract
 from cotenant_worker.checkpoints import local_store
 from cotenant_worker.messaging.shared_counters import common_stop_call
 from cotenant_worker.supervision.commands import Command, Finish, Save, Start, Stop
+from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.hangs import RankHeartbeat
 from cotenant_worker.supervision.messages import (
     FinishAttempt,
@@ -95,6 +96,8 @@ class Conductor:
             case PodReady(ip):
                 await self._execute(supervisor.pod_ready(pod, ip, now))
             case RankExited(exit_, age_s):
+                if exit_.left_behind:
+                    self._warn(f"left-{exit_.rank}", _describe_left_behind(exit_))
                 await self._execute(supervisor.rank_exited(replace(exit_, at=now - age_s), now))
             case RankHeartbeat():
                 self.watchdog.record_heartbeat(event)
@@ -180,6 +183,13 @@ class Conductor:
         """Send to all pods at once; a pod that is gone is noticed by its own feed, not here."""
         sends: list[Awaitable[Any]] = [self.pods.send(pod, message) for pod in list(self.supervisor.addresses)]
         await asyncio.gather(*sends, return_exceptions=True)
+
+
+def _describe_left_behind(exit_: RankExit) -> str:
+    return (
+        f"rank {exit_.rank} ended and left running: {'; '.join(exit_.left_behind)}. They were ended with it: let the"
+        " program wait for what it starts in the background (in a shell: wait)"
+    )
 
 
 def free_ports(address: str, count: int) -> list[int]:

@@ -69,6 +69,8 @@ class RankExit:
     """Where the job's code lies in its pod."""
     error: RankError | None = None
     """The exception that one of its processes recorded."""
+    left_behind: tuple[str, ...] = ()
+    """Command lines of its processes that still ran when its first one had ended well; they are killed."""
 
     @property
     def failed(self) -> bool:
