@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cotenant.contract import Contract
-from cotenant_worker.host import layout
+from cotenant_worker.host import layout, procfs
 from cotenant_worker.host.processes import ChildProcess, ChildWatcher
 from cotenant_worker.ranks import rank_processes
 from cotenant_worker.ranks.rank_processes import LocalRanks
@@ -181,7 +181,7 @@ async def test_processes_that_a_rank_leaves_behind_are_named(
     pod = Pod(job_of())
     [child] = await pod.start()
     found = iter(looks)
-    monkeypatch.setattr(rank_processes.procfs, "survivors", lambda *_: next(found))
+    monkeypatch.setattr(procfs, "survivors", lambda *_: next(found))
     child.exit.set_result(status)
     [ended] = await pod.ended()
     assert (ended.left_behind, child.signals) == (want, [(signal.SIGKILL, True)])
