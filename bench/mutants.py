@@ -30,6 +30,7 @@ import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 
 from bench.mutant_sites import Mutant, mutants_of
@@ -42,6 +43,8 @@ PRELOADED = ("pytest", "hypothesis", "numpy", "yaml", "pydantic", "aiohttp", "pr
 """Imported once, before the forks: more than half of the time of a run of few tests."""
 BROKEN = 99
 """The exit code of a fork that did not come as far as pytest. Pytest's own: 1 to 4, whatever a mutant breaks."""
+NOTHING_RAN = 5
+"""Pytest's exit code where no test of its files is a plain one."""
 LEAST_LIMIT_S = 20.0
 """The shortest time limit of one mutant; else four times what all tests of the area take without a mutant."""
 
@@ -108,20 +111,24 @@ def copy_checkout(folder: Path) -> Path:
     return folder
 
 
-def test_files(copy: Path, area: Area, mutant: Mutant | None) -> list[str]:
-    """The test files of the area, those first that mirror the mutated module, then those of its folder."""
+def test_files(copy: Path, area: Area, mutant: Mutant | None) -> list[list[str]]:
+    """The test files of the area in the order in which they run: those first that mirror the mutated module, then
+    those of its folder, then the others. Each list is one run of pytest, which imports all its files before the first
+    test: most mutants die in the first run, of one file."""
     files = sorted(
         path.relative_to(copy).as_posix() for part in area.tests for path in (copy / part).rglob("test_*.py")
     )
     if mutant is None:
-        return files
+        return [files]
     source = Path(mutant.file)
 
     def distance(file: str) -> int:
         path = Path(file)
-        return 2 * (path.stem != f"test_{source.stem}") + (source.parent.name not in path.parts)
+        if path.stem == f"test_{source.stem}":
+            return 0
+        return 1 if source.parent.name in path.parts else 2
 
-    return sorted(files, key=distance)
+    return [list(group) for _, group in groupby(sorted(files, key=distance), distance)]
 
 
 def run_tests(trial: Trial) -> tuple[str, str, float]:
@@ -132,8 +139,14 @@ def run_tests(trial: Trial) -> tuple[str, str, float]:
         _write(source, trial.mutant.applied(original))
     log = trial.copy / "mutant.log"
     started = time.monotonic()
+    code: int | None = 0
     try:
-        code = _in_fork(trial, test_files(trial.copy, trial.area, trial.mutant), log)
+        for files in test_files(trial.copy, trial.area, trial.mutant):
+            code = _in_fork(trial, files, log, started + trial.limit_s)
+            if code == NOTHING_RAN:
+                code = 0
+            if code != 0:
+                break
     finally:
         if trial.mutant is not None:
             _write(source, original)
@@ -153,8 +166,8 @@ def _write(source: Path, content: bytes) -> None:
     source.write_bytes(content)
 
 
-def _in_fork(trial: Trial, files: list[str], log: Path) -> int | None:
-    """Pytest's exit code, None past the limit. The fork has the heavy imports and nothing of the project."""
+def _in_fork(trial: Trial, files: list[str], log: Path, deadline: float) -> int | None:
+    """Pytest's exit code, None past the deadline. The fork has the heavy imports and nothing of the project."""
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -163,7 +176,6 @@ def _in_fork(trial: Trial, files: list[str], log: Path) -> int | None:
             code = _pytest(trial.copy, files, log)
         finally:
             os._exit(code)
-    deadline = time.monotonic() + trial.limit_s
     try:
         while time.monotonic() < deadline:
             ended, status = os.waitpid(child, os.WNOHANG)
