@@ -110,3 +110,54 @@ def test_servers_and_pods_that_were_never_bound_hold_no_gpu() -> None:
     for one in (server(nodes=1, node="n1"), replace(POD, node=""), replace(POD, worker=None)):
         departed.note_departure(one, T)
     assert departed.jobs() == set()
+
+
+def test_a_pod_is_gone_with_the_first_report_that_no_longer_names_it_though_it_was_named_late() -> None:
+    departed = DepartedPods()
+    departed.report("n1", [], T)
+    departed.note_departure(POD, T)
+    departed.report("n1", [holder()], T + 1)
+    assert held(departed) == [POD.uid]
+
+    assert departed.report("n1", [], T + 2) == {JOB_ID}
+
+    assert held(departed) == []
+
+
+def test_what_another_nodes_agent_says_ends_no_pod_and_brings_none_back() -> None:
+    departed = DepartedPods()
+    departed.report("n1", [holder(), holder(podUID="b")], T)
+    departed.note_departure(ENDED, T)
+    departed.note_departure(replace(POD, uid="b"), T)
+
+    departed.report("n2", [], T + HEARD_S)
+
+    assert held(departed) == ["b"]
+
+
+def test_the_kubelets_word_stands_while_an_agent_that_has_seen_less_repeats_itself() -> None:
+    departed = DepartedPods()
+    departed.report("n1", [holder()], T)
+    departed.note_departure(ENDED, T)
+    for at in (T + 1, T + 2):
+        departed.report("n1", [holder()], at)
+        assert held(departed) == []
+
+
+def test_a_job_keeps_what_one_node_reports_when_another_has_nothing_more() -> None:
+    departed = DepartedPods()
+    departed.report("n1", [holder()], T)
+    departed.report("n2", [holder(podUID="b")], T)
+    assert departed.report("n1", [], T + 1) == {JOB_ID}
+
+    assert (held(departed), departed.jobs()) == (["b"], {JOB_ID})
+
+
+def test_a_report_of_a_pod_that_was_over_before_any_report_named_it_is_believed() -> None:
+    """It is newer than the end that was seen: its agent knows of processes that the kubelet does not."""
+    departed = DepartedPods()
+    departed.report("n1", [], T)
+    departed.note_departure(ENDED, T)
+    departed.report("n1", [holder()], T + 1)
+
+    assert held(departed) == [POD.uid]

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from cotenant.core import schedule
+from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.failover import BorrowingRecord
 from cotenant.core.placement.shapes import Shape
 from cotenant.core.queueing.usage_history import UsageHistory
+from cotenant.core.quota.tree import QueueTree
+from cotenant.core.quota.usage import Charge, Usage
 from cotenant.core.snapshot.snapshot import DecayedBorrowing
 from cotenant.core.state.facts import QueueGone, QueueObserved
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue
@@ -31,7 +38,7 @@ def test_who_borrowed_long_goes_after_who_did_not_and_the_memory_fades() -> None
     assert toy.jobs["red/again"].placement is None
     toy.now += 86_400.0
     faded = remembered_of(toy)["red"]
-    assert 0.49 * remembered < faded < 0.51 * remembered
+    assert faded == pytest.approx(remembered * 0.5 ** (86_401 / 86_400), rel=1e-9)
 
 
 def two_trees_that_borrowed_alike(red_half_life_s: int | None) -> ToyCluster:
@@ -131,3 +138,78 @@ def test_a_history_continues_from_what_another_one_had_come_to() -> None:
         DecayedBorrowing(queue="red", milli_seconds=4_000.0, half_life_s=86_400.0),
     )
     assert history.demand() == ((Shape(count=1), 2.5), (Shape(count=2), 1.0))
+
+
+def usage_of_red(milli: int) -> Usage:
+    """A queue without a guarantee that holds so much: all of it is borrowed."""
+    usage = Usage(QueueTree.of([make_queue("red", guaranteed=0)], Inventory.of([make_node("n1")])))
+    usage.add(Charge(0, "", ((("H100", ""), milli, 0),)))
+    return usage
+
+
+def held_in(history: UsageHistory) -> dict[str, float]:
+    return {past.queue: past.milli_seconds for past in history.borrowing()}
+
+
+def test_what_was_remembered_decays_and_what_is_borrowed_meanwhile_adds_up() -> None:
+    """One GPU for a half-life of 100 s has come to 1000 · 100 / ln 2 / 2; a clock that goes back changes nothing."""
+    history, once = UsageHistory(100.0), 1_000 * 100 / math.log(2) / 2
+    seen = []
+    for now, milli in ((0.0, 1_000), (100.0, 1_000), (200.0, 1_000), (150.0, 1_000), (250.0, 0)):
+        history.advance(now, usage_of_red(milli))
+        seen.append(held_in(history).get("red", 0.0))
+
+    assert seen == pytest.approx([0.0, once, 1.5 * once, 1.5 * once, 0.75 * once])
+
+
+def test_less_than_a_milli_gpu_for_a_second_is_forgotten() -> None:
+    history = UsageHistory(100.0)
+    history.restore([BorrowingRecord(queue="red", milli_seconds=2, rate_milli=0, at=0.0)], [], 0.0)
+    history.advance(100.0, usage_of_red(0))
+    assert held_in(history) == {"red": 1.0}
+
+    history.advance(101.0, usage_of_red(0))
+
+    assert held_in(history) == {}
+
+
+@pytest.mark.parametrize(("after_s", "left"), [(0.0, 5_000.0), (100.0, 2_500.0 - 30_000.0)])
+def test_a_penalty_is_given_back_as_it_was_charged_and_no_debt_turns_into_a_credit(after_s: float, left: float) -> None:
+    history = UsageHistory(100.0)
+    history.restore([BorrowingRecord(queue="red", milli_seconds=5_000, rate_milli=0, at=0.0)], [], 0.0)
+    history.charge_penalty(make_job("a"), 1_000, usage_of_red(1_000))
+    assert held_in(history) == {"red": 65_000.0}
+
+    history.advance(after_s, usage_of_red(0))
+    history.refund_penalty("red/a")
+
+    assert sum(held_in(history).values()) == max(0.0, left)
+
+
+def test_of_many_shapes_the_lightest_is_forgotten_first() -> None:
+    """Room for 256: the one that ran once goes, those that ran on two workers stay."""
+    history = UsageHistory(100.0)
+    for cpu in range(257):
+        history.job_left(make_job("past", cpu_milli=cpu, workers=1 if cpu == 100 else 2))
+
+    assert {shape.cpu_milli for shape, _ in history.demand()} == set(range(257)) - {100}
+
+
+@pytest.mark.parametrize(("after_s", "weights"), [(600.0, [1 / 64]), (700.0, [])])
+def test_a_shape_that_does_not_come_again_is_forgotten_after_seven_half_lives(
+    after_s: float, weights: list[float]
+) -> None:
+    history = UsageHistory(100.0)
+    history.advance(0.0, usage_of_red(0))
+    history.job_left(make_job("past"))
+    history.advance(after_s, usage_of_red(0))
+
+    assert [weight for _, weight in history.demand()] == weights
+
+
+def test_a_history_continues_with_what_was_held_while_nobody_led() -> None:
+    """One GPU held for a half-life of 100 s since the record was written, on top of the half of it that is left."""
+    history = UsageHistory(100.0)
+    history.restore([BorrowingRecord(queue="red", milli_seconds=5_000, rate_milli=1_000, at=0.0)], [], 100.0)
+
+    assert held_in(history) == {"red": pytest.approx(2_500 + 1_000 * 100 / math.log(2) / 2)}

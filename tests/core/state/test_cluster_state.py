@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from cotenant.core import ClusterState, schedule
+from cotenant.core.model.failover import FailoverState
 from cotenant.core.model.objects import Job
-from cotenant.core.state.facts import JobGone, JobObserved, NodeGone, NodeObserved, QueueObserved
+from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Plan, Resize
+from cotenant.core.state.facts import (
+    ClusterFact,
+    JobGone,
+    JobObserved,
+    NodeGone,
+    NodeObserved,
+    QueueGone,
+    QueueObserved,
+)
 from cotenant.testing import make_job, make_node, make_placement, make_queue
 
 JOB = make_job("a")
@@ -34,14 +46,15 @@ def test_a_stale_fact_does_not_free_what_was_just_handed_out() -> None:
     assert schedule(state.snapshot(2.0)).actions == ()
 
 
-def test_a_fact_that_is_newer_than_our_write_wins() -> None:
+@pytest.mark.parametrize("version", [7, 8], ids=["the document that we wrote", "a later one"])
+def test_a_fact_that_is_not_older_than_our_write_wins(version: int) -> None:
     state = cluster()
     plan = schedule(state.snapshot(1.0))
     state.assume(plan, 1.0)
     state.confirm(plan.actions[0], version=7)
     state.observe(JobObserved(JOB, version=6))
     before = state.job("red/a")
-    state.observe(JobObserved(JOB, version=8))
+    state.observe(JobObserved(JOB, version=version))
 
     assert before is not None
     assert before.placement == PLACED
@@ -119,3 +132,95 @@ def test_the_run_time_of_a_job_that_came_to_its_end_is_remembered_once_and_that_
         state.observe(JobGone(job.key, ran_s))
         state.observe(JobGone(job.key, ran_s))
     assert state.snapshot(0.0).runtimes.runs_like(make_job("train-2")) == (60, 60, 70, 80, 90, 100)
+
+
+def test_a_fact_is_news_once_and_so_is_that_something_is_gone() -> None:
+    """News asks for a decision: a repetition must not, and nothing new may be missed."""
+    state = ClusterState()
+    node, queue = make_node("n1", gpus=1), make_queue("red", guaranteed=1)
+    facts: list[ClusterFact] = [
+        NodeObserved(node),
+        NodeObserved(replace(node, ready=False)),
+        NodeGone("n1"),
+        QueueObserved(queue),
+        QueueObserved(make_queue("red", guaranteed=2)),
+        QueueGone("red"),
+        JobObserved(JOB),
+        JobObserved(replace(JOB, priority=1)),
+        JobGone("red/a"),
+    ]
+
+    assert [(state.observe(fact), state.observe(fact)) for fact in facts] == [(True, False)] * len(facts)
+    assert (dict(state.nodes), dict(state.queues), dict(state.jobs)) == ({}, {}, {})
+
+
+RUNNING = replace(JOB, placement=PLACED, admitted_at=0.0)
+LEAVE = Evict(job="red/a", kind=EvictionKind.PREEMPTED, in_favour_of=None, message="")
+ADMIT = Admit(job="red/a", placement=PLACED)
+GROW = Resize(job="red/a", placement=make_placement(("n1", [[0], [0]])), message="")
+
+
+@pytest.mark.parametrize(
+    ("before", "action", "shown", "after"),
+    [
+        pytest.param(RUNNING, LEAVE, replace(RUNNING, evicting=True), RUNNING, id="an eviction, by the mark"),
+        pytest.param(RUNNING, LEAVE, JOB, RUNNING, id="an eviction, by the place that is free"),
+        pytest.param(JOB, ADMIT, RUNNING, JOB, id="an admission"),
+        pytest.param(RUNNING, GROW, replace(RUNNING, placement=GROW.placement), RUNNING, id="a resize"),
+    ],
+)
+def test_once_a_fact_shows_the_decision_the_facts_after_it_count_as_they_are(
+    before: Job, action: Action, shown: Job, after: Job
+) -> None:
+    state = cluster(before)
+    state.assume(Plan(actions=(action,)), 1.0)
+    state.observe(JobObserved(before))
+    assert state.job("red/a") != before
+
+    state.observe(JobObserved(shown))
+    assert state.job("red/a") == shown
+
+    state.observe(JobObserved(after))
+    assert state.job("red/a") == after
+
+
+def test_what_became_of_an_earlier_decision_says_nothing_of_the_present_one() -> None:
+    """A late answer to a write that another decision has replaced, and an answer of a job without any."""
+    state = cluster(RUNNING)
+    state.confirm(LEAVE, version=7)
+    state.forget(LEAVE)
+    assert state.job("red/a") == RUNNING
+
+    state.assume(Plan(actions=(LEAVE,)), 1.0)
+    state.confirm(GROW, version=7)
+    state.forget(GROW)
+    state.observe(JobObserved(RUNNING, version=8))
+
+    assert state.job("red/a") == replace(RUNNING, evicting=True)
+
+
+@pytest.mark.parametrize("earlier", [None, make_placement(("n2", [[0]]))], ids=["that rests", "that is moving already"])
+def test_a_resize_is_under_way_from_the_place_where_the_pods_of_a_job_are(earlier: object) -> None:
+    job = replace(RUNNING, resizing_from=earlier)
+    state = cluster(job)
+    state.assume(Plan(actions=(GROW,)), 1.0)
+
+    assert state.job("red/a") == replace(job, placement=GROW.placement, resizing_from=earlier or PLACED)
+
+
+def test_a_job_that_waits_has_nothing_to_leave() -> None:
+    state = cluster()
+    state.assume(Plan(actions=(LEAVE,)), 1.0)
+
+    assert state.job("red/a") == JOB
+
+
+def test_a_place_is_kept_for_jobs_that_are_still_there() -> None:
+    state = cluster()
+    state.assume(Plan(nominations={"red/a": PLACED, "red/gone": PLACED}), 1.0)
+    assert state.snapshot(1.0).nominations == (("red/a", PLACED),)
+
+    state.restore(FailoverState(nominated=("red/gone", "red/a")), 2.0)
+    kept = state.snapshot(2.0)
+
+    assert (kept.nominations, kept.nominated_earlier) == ((), ("red/a",))

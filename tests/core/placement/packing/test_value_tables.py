@@ -92,3 +92,25 @@ def test_without_gpus_there_is_nothing_to_look_up_and_no_error() -> None:
     found = ValueTables(WorkloadMix.of([], nothing), nothing, PRICES)
 
     assert found.at(np.array(0), np.array(1_000), np.array(1_000)).tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("memory_mib", "alike"), [(32_768, True), (32_769, True), (32_851, False)])
+@pytest.mark.parametrize("jobs", [1e6, 0.001], ids=["the common shape", "a shape too rare to be priced"])
+def test_dimensions_are_alike_that_differ_by_rounding_only(jobs: float, memory_mib: int, alike: bool) -> None:
+    """400 of the compute of a GPU with 81,920 MiB, and 400, 401 or 402 of its memory, each rounded up."""
+    found, _ = tables([(HALF, 1e3), (Shape(whole=False, memory_mib=memory_mib, compute_milli=400), jobs)])
+
+    assert found.even == alike
+
+
+def test_dimensions_differ_though_shapes_that_were_merged_are_alike_on_average() -> None:
+    """28 shapes are kept; the two after them lean to either side and become one of 400 and 400."""
+    heavy = [(Shape(cpu_milli=cpu), 1e3) for cpu in range(28)]
+    leaning = [
+        (Shape(whole=False, memory_milli=memory, compute_milli=compute), 500.0)
+        for memory, compute in ((300, 500), (500, 300))
+    ]
+    found, mix = tables([*heavy, *leaning])
+
+    assert (mix.memory == mix.compute).all()
+    assert not found.even
