@@ -12,9 +12,14 @@ from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.contract import Progress
 from cotenant.controller.informers.job_memory import Activity, JobMemory, ProgressSample
 from cotenant.controller.informers.job_record import JobRecord, read_job
+from cotenant.controller.lifecycle import idle_timeout
 from cotenant.controller.lifecycle.idle_timeout import activity_of
-from cotenant.core.model.lifecycle import Phase
-from tests.controller.builders import T0, admitted, job_document
+from cotenant.controller.lifecycle.termination import Finish
+from cotenant.controller.settings import Settings
+from cotenant.core.model.lifecycle import LifecycleEvent, Phase
+from tests.controller.builders import T0, admitted, job_document, observed
+
+SETTINGS = Settings()
 
 
 def running(**spec: Any) -> JobRecord:
@@ -60,3 +65,28 @@ def test_a_job_without_an_idle_timeout_and_one_that_does_not_run_have_no_activit
     forever = running(idleTimeout=None)
     memory = JobMemory(record.id, activity=Activity(1, T0))
     assert [activity_of(one, memory, {}, T0 + 100) for one in (starting, forever)] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("phase", "spec", "idle_since"),
+    [
+        pytest.param(Phase.STARTING, {"idleTimeout": "5m"}, T0, id="a job that does not run yet"),
+        pytest.param(Phase.RUNNING, {}, T0, id="a job without an idle timeout"),
+        pytest.param(Phase.RUNNING, {"idleTimeout": "5m"}, None, id="a job whose activity nobody has looked at"),
+    ],
+)
+def test_there_is_no_deadline_for(phase: Phase, spec: dict[str, Any], idle_since: float | None) -> None:
+    o = observed(admitted(phase, ("n1", 1)), now=T0 + 9999, spec=spec, idle_since=idle_since)
+    assert (idle_timeout.deadline(o, SETTINGS), idle_timeout.ending(o, SETTINGS)) == (None, None)
+
+
+@pytest.mark.parametrize(("now", "ends"), [(T0 + 359, False), (T0 + 360, True), (T0 + 361, True)])
+def test_an_idle_job_ends_at_the_second_of_its_deadline(now: float, ends: bool) -> None:
+    o = observed(admitted(Phase.RUNNING, ("n1", 1)), now=now, spec={"idleTimeout": "5m"}, idle_since=T0 + 60)
+    finish = Finish(
+        event=LifecycleEvent.DEADLINE,
+        reason="IdleTimeout",
+        message="no step was made and no GPU was busy for 300 s (spec.idleTimeout)",
+    )
+    assert idle_timeout.deadline(o, SETTINGS) == T0 + 360
+    assert idle_timeout.ending(o, SETTINGS) == (finish if ends else None)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from cotenant.core import schedule
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.objects import Quota, Topology, TopologyMode
+from cotenant.core.model.objects import Quota, TenantQueue, Topology, TopologyMode
 from cotenant.core.model.plan import Admit, Evict, Reason
 from cotenant.core.quota.tree import QueueTree
-from cotenant.core.quota.usage import BindingLimit, Charge, Usage
+from cotenant.core.quota.usage import UNLIMITED, BindingLimit, Charge, Usage
 from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
 
 
@@ -162,6 +163,18 @@ def test_a_limit_is_reached_and_not_passed(extra: int, fits: bool) -> None:
     assert usage.within_limits(Charge(0, "bob", ((("H100", ""), 1_500, 60 + extra),))) == fits
 
 
+@pytest.mark.parametrize(
+    ("user", "milli", "fits"),
+    [("ann", 1_500, True), ("ann", 1_501, False), ("bob", 2_000, True), ("bob", 2_001, False)],
+)
+def test_a_user_is_limited_though_his_queue_is_not(user: str, milli: int, fits: bool) -> None:
+    tree = QueueTree.of([make_queue("red", guaranteed=0, user_limit=2_000)], Inventory.of([make_node("n1")]))
+    usage = Usage(tree)
+    usage.add(Charge(0, "ann", ((("H100", ""), 500, 40),)))
+
+    assert usage.within_limits(Charge(0, user, ((("H100", ""), milli, 60),))) == fits
+
+
 def changed(part: str) -> Usage:
     """Usage of one job, with one of its parts other than it was counted."""
     tree = QueueTree.of([make_queue("red", guaranteed=2, user_limit=9_000)], Inventory.of([make_node("n1")]))
@@ -194,3 +207,231 @@ def test_usages_are_not_the_same_that_differ_in(part: str) -> None:
 def test_usages_are_the_same_that_differ_in(part: str) -> None:
     assert changed(part).same(changed("nothing"))
     assert changed("nothing").same(changed(part))
+
+
+def tree_of(*queues: TenantQueue) -> QueueTree:
+    return QueueTree.of(
+        queues, Inventory.of([make_node("h", gpus=20, zone="east"), make_node("a", gpus=20, gpu_class="A100")])
+    )
+
+
+H100, A100 = ("H100", "east"), ("A100", "")
+
+
+def test_a_charge_counts_for_the_whole_path_and_is_taken_back_without_a_trace() -> None:
+    lines = (Quota(), Quota(gpu_class="A100"))
+    tree = tree_of(
+        replace(make_queue("top", user_limit=9_000), quotas=lines), replace(make_queue("x", parent="top"), quotas=lines)
+    )
+    usage, charge = Usage(tree), Charge(1, "ann", ((H100, 2_000, 700), (A100, 500, 40)))
+
+    usage.add(charge)
+    usage.add(Charge(0, "ann", ((A100, 100, 1),)))
+
+    assert usage.quota_milli == [2_600, 600, 2_500, 500]
+    assert usage.quota_mib == [741, 41, 740, 40]
+    assert usage.class_milli == [{"H100": 2_000, "A100": 600}, {"H100": 2_000, "A100": 500}]
+    assert usage.user_milli == {(0, "ann"): 2_600}
+    assert (usage.held_milli(0), usage.held_milli(1), charge.milli) == (2_600, 2_500, 2_500)
+
+    usage.add(charge, -1)
+    usage.add(Charge(0, "ann", ((A100, 100, 1),)), -1)
+
+    assert usage.same(Usage(tree))
+
+
+def test_what_belongs_to_no_queue_is_counted_nowhere_and_allowed_nothing() -> None:
+    usage = Usage(tree_of(replace(make_queue("red"), quotas=(Quota(),))))
+    lost = Charge(-1, "", ((H100, 1_000, 1),))
+
+    usage.add(lost)
+
+    assert usage.quota_milli == [0]
+    assert not usage.within_limits(lost)
+    assert usage.within_limits(replace(lost, queue=0))
+
+
+@pytest.mark.parametrize(
+    ("amounts", "fits"),
+    [
+        pytest.param(((H100, 600, 60), (A100, 400, 40)), True, id="as much as the line allows in all"),
+        pytest.param(((H100, 600, 60), (A100, 401, 40)), False, id="a thousandth more in all"),
+        pytest.param(((H100, 600, 60), (A100, 400, 41)), False, id="a MiB more in all"),
+        pytest.param(((("T4", ""), 1, 1),), False, id="a class that no line grants"),
+    ],
+)
+def test_a_line_limits_the_sum_over_all_that_it_covers(
+    amounts: tuple[tuple[tuple[str, str], int, int], ...], fits: bool
+) -> None:
+    both = Quota(limit=1_000, memory_limit_mib=100)
+    top = replace(make_queue("top"), quotas=(both,))
+    red = replace(make_queue("red", parent="top"), quotas=(Quota(gpu_class="H100"), Quota(gpu_class="A100")))
+    tree = tree_of(top, red)
+
+    assert Usage(tree).within_limits(Charge(tree.index["red"], "", amounts)) == fits
+
+
+@pytest.mark.parametrize(("used", "available"), [(3, 2), (5, 0), (6, 0)])
+def test_nothing_is_available_where_more_is_used_than_the_limit(used: int, available: int) -> None:
+    assert BindingLimit("GPU", "somewhere", 5, used).available == available
+
+
+def limited(**line: Any) -> TenantQueue:
+    return replace(make_queue("red"), quotas=(Quota(**line),))
+
+
+@pytest.mark.parametrize(
+    ("queue", "milli", "mib", "want"),
+    [
+        pytest.param(
+            limited(limit=5_000), 1_500, 10, (2, BindingLimit("GPU", "queue red, class any, zone any", 5_000, 1_000)),
+            id="GPUs",
+        ),
+        pytest.param(
+            limited(limit=5_000), 1, 10, (4_000, BindingLimit("GPU", "queue red, class any, zone any", 5_000, 1_000)),
+            id="the smallest share",
+        ),
+        pytest.param(
+            limited(limit=5_000), 0, 0, (4_000, BindingLimit("GPU", "queue red, class any, zone any", 5_000, 1_000)),
+            id="workers without GPUs: more than any gang has",
+        ),
+        pytest.param(
+            replace(limited(), user_limit=4_500), 0, 0,
+            (3_500, BindingLimit("GPU per user", "user ann in queue red", 4_500, 1_000)), id="the same for a user",
+        ),
+        pytest.param(
+            limited(limit=500), 1, 10, (0, BindingLimit("GPU", "queue red, class any, zone any", 500, 1_000)),
+            id="a limit that was lowered below what is held",
+        ),
+        pytest.param(
+            limited(memory_limit_mib=300), 1_000, 90,
+            (2, BindingLimit("GPU memory", "queue red, class any, zone any", 300, 100)), id="GPU memory",
+        ),
+        pytest.param(
+            limited(memory_limit_mib=300), 1_000, 1,
+            (200, BindingLimit("GPU memory", "queue red, class any, zone any", 300, 100)), id="memory, a MiB each",
+        ),
+        pytest.param(
+            replace(limited(), user_limit=4_500), 1_000, 90,
+            (3, BindingLimit("GPU per user", "user ann in queue red", 4_500, 1_000)), id="GPUs of a user",
+        ),
+        pytest.param(
+            replace(limited(), user_limit=4_500), 1, 0,
+            (3_500, BindingLimit("GPU per user", "user ann in queue red", 4_500, 1_000)), id="a user's smallest shares",
+        ),
+        pytest.param(
+            limited(gpu_class="H100", limit=5_000), 4_000, 0,
+            (1, BindingLimit("GPU", "queue red, class H100, zone any", 5_000, 1_000)), id="a line of the class",
+        ),
+        pytest.param(limited(gpu_class="A100", limit=0), 1, 0, (UNLIMITED, None), id="a line of another class"),
+        pytest.param(limited(guaranteed=1), 1, 1, (UNLIMITED, None), id="no limit at all"),
+    ],
+)  # fmt: skip
+def test_as_many_workers_fit_as_the_limit_leaves_room_for(
+    queue: TenantQueue, milli: int, mib: int, want: tuple[int, BindingLimit | None]
+) -> None:
+    """One GPU and 100 MiB are held by the same user."""
+    usage = Usage(tree_of(queue))
+    usage.add(Charge(0, "ann", ((H100, 1_000, 100),)))
+
+    found = usage.headroom(0, "ann", "H100", milli=milli, mib=mib)
+
+    assert (found.workers, found.binding, found.zone_workers) == (*want, {})
+
+
+def test_the_user_without_a_name_is_named_so() -> None:
+    usage = Usage(tree_of(replace(limited(), user_limit=0)))
+
+    found = usage.headroom(0, "", "H100", milli=1, mib=1)
+
+    assert found.binding == BindingLimit("GPU per user", "user (none) in queue red", 0, 0)
+
+
+def test_of_rules_that_leave_the_same_room_the_one_nearest_to_the_job_is_named() -> None:
+    tree = tree_of(make_queue("top", limit=2), make_queue("red", limit=2, parent="top"))
+
+    found = Usage(tree).headroom(tree.index["red"], "", "H100", milli=1_000, mib=1)
+
+    assert (found.workers, found.binding) == (2, BindingLimit("GPU", "queue red, class any, zone any", 2_000, 0))
+
+
+def test_a_line_of_a_zone_leaves_the_other_zones_open() -> None:
+    lines = (Quota(zone="east", limit=3_000), Quota(zone="east", limit=2_000), Quota(zone="west", limit=9_000))
+    tree = tree_of(
+        replace(
+            make_queue("top"),
+            quotas=(Quota(zone="east", limit=2_000, memory_limit_mib=1), Quota(zone="west", limit=9_000)),
+        ),
+        replace(make_queue("red", parent="top"), quotas=lines),
+    )
+
+    found = Usage(tree).headroom(tree.index["red"], "", "H100", milli=1_000, mib=0)
+
+    assert (found.workers, found.binding) == (UNLIMITED, None)
+    assert found.zone_workers == {"east": 1, "west": 9}
+    assert found.zone_binding == {
+        "east": BindingLimit("GPU memory", "queue top, class any, zone east", 1, 0),
+        "west": BindingLimit("GPU", "queue red, class any, zone west", 9_000, 0),
+    }
+
+
+def lender(name: str, *lines: Quota, parent: str | None = None) -> TenantQueue:
+    return replace(make_queue(name, parent=parent), quotas=lines)
+
+
+ALL, OF_H100, OF_A100 = (
+    Quota(gpu_class=gpu_class, guaranteed=6_000, lendable=2_000) for gpu_class in (None, "H100", "A100")
+)
+
+UNEVEN = (replace(OF_H100, lendable=5_000), replace(OF_A100, guaranteed=9_000), ALL)
+LENDS_ALL = replace(OF_H100, lendable=9_000)
+
+
+@pytest.mark.parametrize(
+    ("lenders", "borrows"),
+    [
+        pytest.param([lender("b", ALL)], 6_000, id="guaranteed less lent"),
+        pytest.param([lender("b", replace(ALL, lendable=9_000))], None, id="more is lent than guaranteed"),
+        pytest.param([lender("b", ALL), lender("c", ALL)], 2_000, id="two queues withhold the sum"),
+        pytest.param([lender("b", ALL, replace(ALL, lendable=1_000))], 5_000, id="of two lines alike the stricter one"),
+        pytest.param([lender("b", ALL, OF_H100, OF_A100)], 1_000, id="lines of single classes add up below one of all"),
+        pytest.param([lender("b", *UNEVEN)], 2_000, id="and bind for all though there is room in the class asked for"),
+        pytest.param(
+            [lender("b", LENDS_ALL, UNEVEN[1], ALL)], 3_000, id="one that lends more than it has makes up for none"
+        ),
+        pytest.param([lender("b", ALL, Quota(guaranteed=5_000))], 6_000, id="a line that lends all withholds nothing"),
+        pytest.param([lender("b"), lender("c", ALL, parent="b")], 6_000, id="below a queue that only groups"),
+        pytest.param([lender("b", ALL), lender("c", ALL, parent="b")], 6_000, id="what is withheld below is not twice"),
+        pytest.param([lender("b", OF_H100)], 1_000, id="a line of the class asked for"),
+        pytest.param([lender("b", OF_A100)], None, id="a line of another class"),
+    ],
+)
+def test_a_borrower_finds_what_is_idle_less_what_no_queue_beside_it_lends(
+    lenders: list[TenantQueue], borrows: int | None
+) -> None:
+    """5 H100 and 5 A100 are idle; what a rule leaves of them, or None where no rule binds."""
+    tree = tree_of(make_queue("a", guaranteed=0), *lenders)
+    usage, idle = Usage(tree), {H100: 5_000, A100: 5_000}
+
+    found = usage.headroom(0, "", "H100", milli=1, mib=0, idle=idle)
+
+    assert found.workers == (UNLIMITED if borrows is None else borrows)
+    room = 5_000 if borrows is None else borrows
+    fits = [usage.within_lending_limits(Charge(0, "", ((H100, milli, 0),)), idle) for milli in (room, room + 1)]
+    assert fits == [True, borrows is None]
+
+
+def test_what_a_zone_does_not_lend_binds_there_alone() -> None:
+    queues = [make_queue("a", guaranteed=0), lender("b", Quota(zone="east", guaranteed=6_000, lendable=2_000))]
+    usage, idle = Usage(tree_of(*queues)), {H100: 7_000, ("H100", "west"): 50_000}
+
+    found = usage.headroom(0, "", "H100", milli=1_000, mib=0, idle=idle)
+
+    assert (found.workers, found.zone_workers) == (UNLIMITED, {"east": 3})
+    assert found.zone_binding == {"east": BindingLimit("GPU", "what other queues lend, class any, zone east", 3_000, 0)}
+    assert usage.headroom(0, "", "H100", milli=0, mib=0, idle=idle).zone_workers == {"east": 3_000}
+    taken = {("H100", "west"): 1_000}
+    assert usage.within_lending_limits(Charge(0, "", ((("H100", "west"), 1_000, 0),)), taken)
+    charges = [((H100, 3_000, 0), (("H100", "west"), 40_000, 0)), ((H100, 3_001, 0),), ((("H100", "west"), 50_000, 0),)]
+    fits = [usage.within_lending_limits(Charge(0, "", amounts), idle) for amounts in charges]
+    assert fits == [True, False, True]

@@ -224,3 +224,10 @@ def test_a_place_is_kept_for_jobs_that_are_still_there() -> None:
     kept = state.snapshot(2.0)
 
     assert (kept.nominations, kept.nominated_earlier) == ((), ("red/a",))
+
+
+def test_a_job_that_is_admitted_while_it_is_still_shown_as_leaving_is_not_leaving() -> None:
+    state = cluster(replace(JOB, evicting=True))
+    state.assume(Plan(actions=(replace(ADMIT, backfilled_until=60.0),)), 1.0)
+
+    assert state.job("red/a") == replace(JOB, placement=PLACED, admitted_at=1.0, backfilled_until=60.0)
