@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -147,7 +148,7 @@ def test_a_whole_tree_has_the_half_life_of_its_root() -> None:
     ],
 )
 def test_a_queue_has_limits_where_something_can_bind_before_the_gpus_do(
-    top: Quota, team: dict[str, int], binds: bool
+    top: Quota, team: dict[str, Any], binds: bool
 ) -> None:
     open_line = (Quota(),)
     queues = [

@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.core import ClusterState, schedule
 from cotenant.core.model.failover import FailoverState
-from cotenant.core.model.objects import Job
+from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Plan, Resize
 from cotenant.core.state.facts import (
     ClusterFact,
@@ -200,7 +200,7 @@ def test_what_became_of_an_earlier_decision_says_nothing_of_the_present_one() ->
 
 
 @pytest.mark.parametrize("earlier", [None, make_placement(("n2", [[0]]))], ids=["that rests", "that is moving already"])
-def test_a_resize_is_under_way_from_the_place_where_the_pods_of_a_job_are(earlier: object) -> None:
+def test_a_resize_is_under_way_from_the_place_where_the_pods_of_a_job_are(earlier: Placement | None) -> None:
     job = replace(RUNNING, resizing_from=earlier)
     state = cluster(job)
     state.assume(Plan(actions=(GROW,)), 1.0)

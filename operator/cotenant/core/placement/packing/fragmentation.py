@@ -114,8 +114,7 @@ class PackingScorer:
         every = np.arange(len(held))
         gpu = np.zeros(fit.shape, dtype=np.int64)
         if shape.whole and self._plain:
-            first = fit.argmax(axis=1) if fit.shape[1] else every
-            left = held - shape.count * features[every, first] if shape.count else held
+            left = held - shape.count * features[every, fit.argmax(axis=1)]
             return Scores(node=self._gains(held, left, every, state, shape), gpu=gpu)
         row, column = np.nonzero(fit)
         loss = features[row, column] - self._left(ledger, shape, state, row, column)
@@ -123,7 +122,7 @@ class PackingScorer:
             gpu[:] = _NEVER
             gpu[row, column] = self._gains(held, held[row] - loss, row, state, shape)
             return Scores(node=gpu.max(axis=1), gpu=gpu)
-        preference = np.where(fit, 0, float(_NEVER))
+        preference = np.full(fit.shape, float(_NEVER))
         preference[row, column] = -loss[:, 0]
         inside = _first(preference, shape.count)[row, column]
         left = held.copy()
