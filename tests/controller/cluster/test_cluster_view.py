@@ -13,15 +13,19 @@ from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus, UsageStatus
 from cotenant.controller.client.kube import GPU_NODES, NODES, PODS, PRIORITY_CLASSES, QUEUES, TRAINING_JOBS
 from cotenant.controller.cluster import cluster_view, core_jobs
+from cotenant.controller.informers.job_record import JobId
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import Job, NodePlacement, TenantQueue
+from cotenant.core.model.plan import Admit, Plan
 from tests.controller.builders import (
+    JOB_ID,
     T0,
     UID,
     ObservedCluster,
     admitted,
     job_document,
     new_cluster,
+    placement_on,
     pod_document,
     terminated,
 )
@@ -99,6 +103,67 @@ def test_the_pods_of_a_finished_job_hold_their_gpus_until_they_have_ended() -> N
     cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
     assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
     cluster.cache.put(PODS, pod_document(0, version=99, status=terminated(1)))
+    assert held_gpus(cluster) == {}
+
+
+def test_the_pods_of_a_job_that_runs_without_a_placement_hold_what_they_were_given() -> None:
+    cluster = new_cluster()
+    put_job(cluster, TrainingJobStatus(phase=Phase.RUNNING, attempts=1))
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
+
+
+@pytest.mark.parametrize(
+    ("written", "observed", "held"),
+    [
+        pytest.param(None, 5, {}, id="it was refused"),
+        pytest.param(7, 6, {"red/train": ["GPU-n1-0"]}, id="it was written, and what is seen is older"),
+        pytest.param(7, 7, {}, id="it was written, and what is seen is no older"),
+    ],
+)
+def test_a_decision_counts_until_it_is_refused_or_something_newer_is_seen(
+    written: int | None, observed: int, held: dict[str, list[str]]
+) -> None:
+    cluster = new_cluster()
+    put_job(cluster)
+    cluster.sync(T0)
+    action = Admit(job="red/train", placement=placement_on(("n1", 1)))
+    cluster.view.assume(Plan(actions=(action,)), T0)
+    cluster.view.resolve_assumption(JobId("red", "train", "of a namesake"), action, None)
+    assert held_gpus(cluster) == {"red/train": ["GPU-n1-0"]}
+
+    cluster.view.resolve_assumption(JOB_ID, action, written)
+    put_job(cluster, version=observed)
+
+    assert cluster.sync(T0).decisions_may_change is (written is None)
+    assert held_gpus(cluster) == held
+
+
+@pytest.mark.parametrize(
+    ("label", "queue"),
+    [("", "blue"), ("red", "red"), ("green", "blue"), ("missing", "blue")],
+    ids=["no label", "a label", "the label of a queue that serves others", "the label of no queue"],
+)
+def test_gpus_of_a_job_that_is_gone_are_counted_in_a_queue_that_serves_its_namespace(label: str, queue: str) -> None:
+    cluster = new_cluster()
+    for name, namespaces in (("red", ["red"]), ("green", ["green"]), ("blue", ["blue", "red"]), ("all", ["blue"])):
+        spec = {"namespaces": namespaces, "quotas": [{"guaranteed": 1}]}
+        metadata = {"name": name, "uid": f"q-{name}", "resourceVersion": "1"}
+        cluster.cache.put(
+            QUEUES, {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": metadata, "spec": spec}
+        )
+    document = pod_document(0, status={"phase": "Running"})
+    document["metadata"]["labels"][names.LABEL_QUEUE] = label
+    cluster.cache.put(PODS, document)
+    cluster.sync(T0)
+    (job,) = cluster.snapshot(T0).jobs
+    assert job.queue == queue
+
+
+def test_a_contract_of_no_attempt_books_nothing() -> None:
+    cluster = new_cluster()
+    serve(cluster, "red")
+    cluster.cache.put(PODS, pod_document(0, attempt=0, status={"phase": "Running"}))
     assert held_gpus(cluster) == {}
 
 
@@ -336,6 +401,13 @@ def test_gpus_of_a_pod_that_is_deleted_by_force_are_held_until_its_node_says_tha
     assert held_gpus(cluster) == {"red/train#uid-1": ["GPU-n1-0"]}
     report(cluster, 3)
     assert held_gpus(cluster) == {}
+
+
+def test_a_pod_of_an_earlier_attempt_without_an_object_holds_beside_the_next_one_on_the_same_gpus() -> None:
+    cluster = new_cluster()
+    report(cluster, 1, "Processes")
+    put_job(cluster, admitted(Phase.STARTING, ("n1", 1), attempts=2))
+    assert held_gpus(cluster) == {"red/train": ["GPU-n1-0"], "red/train#uid-1": ["GPU-n1-0"]}
 
 
 def test_a_new_operator_counts_what_agents_report_though_there_is_neither_pod_nor_job() -> None:

@@ -78,3 +78,25 @@ def test_a_job_that_holds_is_one_even_where_it_is_to_be_suspended_or_cannot_be_r
         job = core_job(held, **spec)
         assert job is not None
         assert job.placement is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "given_back", "holds"),
+    [
+        pytest.param(admitted(Phase.RUNNING, ("n1", 1)), None, True, id="it runs"),
+        pytest.param(admitted(Phase.RUNNING, ("n1", 1)), 1, False, id="nothing of this attempt runs any more"),
+        pytest.param(admitted(Phase.RUNNING, ("n1", 1), attempts=2), 1, True, id="nothing of an earlier attempt runs"),
+        pytest.param(TrainingJobStatus(phase=Phase.FAILED), None, False, id="it is over"),
+        pytest.param(TrainingJobStatus(phase=Phase.RUNNING), None, False, id="it has no placement"),
+    ],
+)
+def test_a_job_that_cannot_be_worked_with_holds_what_its_status_says_while_it_may_run(
+    status: TrainingJobStatus, given_back: int | None, holds: bool
+) -> None:
+    cache, memories = ObjectCache(), JobMemories()
+    cache.put(TRAINING_JOBS, job_document(status=status.to_document()))
+    record = cache.jobs["red/train"]
+    memories[record.id].given_back = given_back
+    core_jobs = CoreJobs(cache, memories, Settings())
+    held = core_jobs.as_it_holds(record)
+    assert (held is not None and held.placement == record.placement) is holds

@@ -19,7 +19,7 @@ from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GrantedGpu, Node, NodePlacement, Placement, RankPlacement
 from cotenant.core.scheduler import schedule
-from tests.controller.builders import T0, admitted, job_document, new_cluster
+from tests.controller.builders import T0, admitted, job_document, new_cluster, placement_on
 
 Gpus = dict[str, tuple[bool, float | None]]
 HEALTHY = (True, None)
@@ -232,3 +232,16 @@ def test_a_heartbeat_in_the_future_does_not_keep_a_node_ready_without_an_agent()
         cluster.gpus(now)
         ready.append([node.ready for node in cluster.observed.snapshot(now).nodes])
     assert ready == [[True], [True], [False]]
+
+
+def test_a_share_costs_its_larger_dimension_and_on_a_gpu_that_nobody_knows_its_compute() -> None:
+    """60 % of the memory of a GPU with 80 GiB, and 40 % of its compute."""
+    cluster, placement = Cluster(), placement_on(("n1", 2), ("n2", 1), memory_mib=49_152)
+    seen = cluster.observed.view.nodes
+    assert seen.held_milli(placement) == 3 * 400
+
+    cluster.node("n1")
+    cluster.agent("n1", "GPU-n1-0", "GPU-n1-1")
+    cluster.observed.sync(T0)
+
+    assert seen.held_milli(placement) == 2 * 600 + 400

@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS
-from cotenant.controller.cluster.placement_validation import pod_contradiction, server_count_error, shape_error
+from cotenant.controller.cluster.placement_validation import covers, pod_contradiction, server_count_error, shape_error
 from cotenant.controller.informers.job_record import read_job
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GpuRequest, Job, NodePlacement, Placement, Sharing
@@ -152,3 +152,47 @@ def test_gpus_are_looked_for_as_long_as_pods_have_to_be_made(phase: Phase, pods:
     ]
     error = error_of(world_with(admitted(phase, ("n1", 1), ("n2", 1)), *made))
     assert error == ("there is no node n1 with GPUs" if checked else None)
+
+
+GIVEN = placement_on(("n1", 1)).nodes[0]
+"""What the first pod of the builders holds: 32,768 MiB and 400 of the compute of one GPU."""
+
+
+def two_shares(memory_mib: int) -> NodePlacement:
+    """The same GPU in two ranks: half of the compute, and so much memory, each."""
+    (grant,) = GIVEN.ranks[0].gpus
+    half = replace(grant, memory_mib=memory_mib, compute_milli=200)
+    return replace(GIVEN, ranks=tuple(replace(GIVEN.ranks[0], rank=rank, gpus=(half,)) for rank in range(2)))
+
+
+@pytest.mark.parametrize(
+    ("placement", "covered"),
+    [
+        pytest.param(Placement(nodes=(GIVEN,)), True, id="just that"),
+        pytest.param(WHOLE, True, id="more of the same GPU"),
+        pytest.param(placement_on(("n1", 2)), True, id="another GPU besides"),
+        pytest.param(Placement(nodes=(two_shares(16_384),)), True, id="the same in two shares"),
+        pytest.param(Placement(nodes=(two_shares(16_383),)), False, id="two shares that come to less"),
+        pytest.param(placement_on(("n1", 1), memory_mib=32_767), False, id="less memory"),
+        pytest.param(placement_on(("n1", 1), compute_milli=399), False, id="less compute"),
+        pytest.param(placement_on(("n2", 1)), False, id="a GPU of another node"),
+        pytest.param(Placement(nodes=(replace(GIVEN, node="n2"),)), False, id="a GPU of that name on another node"),
+        pytest.param(Placement(nodes=()), False, id="no node of this rank"),
+        pytest.param(placement_on(("n2", 1), ("n1", 1)), False, id="the node of another rank"),
+    ],
+)
+def test_a_placement_covers_a_pod_where_it_counts_at_least_what_the_pod_holds(
+    placement: Placement, covered: bool
+) -> None:
+    assert covers(placement, pod(0)) is covered
+
+
+def test_a_pod_of_a_later_rank_is_looked_for_on_the_node_of_its_rank() -> None:
+    placement = placement_on(("n2", 1), ("n1", 1))
+    assert covers(placement, pod(1)) is True
+    assert covers(placement, pod(2)) is False
+
+
+def test_a_server_and_a_pod_of_others_are_covered_by_nothing() -> None:
+    placement = placement_on(("n1", 1))
+    assert [covers(placement, one) for one in (server(nodes=1, node="n1"), replace(pod(0), worker=None))] == [False] * 2

@@ -104,13 +104,24 @@ def test_dimensions_are_alike_that_differ_by_rounding_only(jobs: float, memory_m
 
 
 def test_dimensions_differ_though_shapes_that_were_merged_are_alike_on_average() -> None:
-    """28 shapes are kept; the two after them lean to either side and become one of 400 and 400."""
+    """28 shapes are kept; the two after them lean to either side and become one of 401 and 401."""
     heavy = [(Shape(cpu_milli=cpu), 1e3) for cpu in range(28)]
     leaning = [
         (Shape(whole=False, memory_milli=memory, compute_milli=compute), 500.0)
-        for memory, compute in ((300, 500), (500, 300))
+        for memory, compute in ((400, 402), (402, 400))
     ]
     found, mix = tables([*heavy, *leaning])
 
     assert (mix.memory == mix.compute).all()
     assert not found.even
+
+
+def test_tables_that_later_cycles_look_up_cannot_be_written() -> None:
+    found, mix = tables(HEAVY)
+    everything = np.array([1_000])
+    before = found.at(np.array([0]), everything, everything)
+    before[:] = -1
+
+    assert (ValueTables(mix, inventory(), PRICES).at(np.array([0]), everything, everything) >= 0).all()
+    with pytest.raises(ValueError, match="read-only"):
+        found.at(np.array(0), np.array(1_000), np.array(1_000))[:] = -1

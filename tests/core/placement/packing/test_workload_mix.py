@@ -107,3 +107,69 @@ def test_the_prior_weighs_as_much_as_six_jobs() -> None:
     mix = WorkloadMix.of([(Shape(count=2), 6.0)], INVENTORY)
 
     assert weight_of(mix, Shape(count=2)) == PARTS // 2
+
+
+def test_a_kind_that_may_not_serve_a_shape_has_no_size_of_it() -> None:
+    shape = Shape(whole=False, memory_mib=8192, compute_milli=300, classes=("T4",))
+    memory, compute, allowed = sizes((shape,), INVENTORY)
+    assert (memory.tolist(), compute.tolist(), allowed.tolist()) == ([[0], [500]], [[0], [300]], [[False], [True]])
+
+
+@pytest.mark.parametrize(
+    ("jobs", "weight"),
+    [(0.0, None), (0.0001, 166), (0.001, 166), (6.0, PARTS // 2)],
+    ids=["none", "a trace", "a thousandth", "six"],
+)
+def test_a_shape_is_seen_as_soon_as_anything_of_it_is_left(jobs: float, weight: int | None) -> None:
+    """In thousandths of a job beside the six jobs of the prior, rounded up to one."""
+    shape = Shape(count=2)
+    mix = WorkloadMix.of([(shape, jobs)], INVENTORY)
+
+    assert (shape in mix.shapes) is (weight is not None)
+    assert weight_of(mix, shape) == (weight or 0)
+
+
+def test_on_a_single_gpu_the_prior_has_half_of_all_cpu() -> None:
+    mix = WorkloadMix.of([], Inventory.of([make_node("n1", gpus=1, cpu_milli=10_000, host_mib=4_000)]))
+
+    assert [(shape.cpu_milli, shape.host_mib) for shape in mix.shapes if shape.whole] == [(5_000, 2_000)]
+
+
+@pytest.mark.parametrize(
+    ("last", "kept"), [(48.0, True), (49.0, False)], ids=["one in a thousand", "less than one in a thousand"]
+)
+def test_the_tail_counts_as_far_as_it_is_one_in_a_thousand(last: float, kept: bool) -> None:
+    """28 shapes are kept as they are: 27 of 35 jobs, and one of 48 or 49, with the prior 1,000 or 1,001 in all."""
+    heavy = [(Shape(cpu_milli=cpu), 35.0) for cpu in range(1, EXACT)] + [(Shape(cpu_milli=EXACT), last)]
+    rare = Shape(count=3)
+
+    assert (rare in WorkloadMix.of([*heavy, (rare, 1.0)], INVENTORY).shapes) is kept
+
+
+def test_of_the_tail_twenty_groups_are_kept_the_heaviest() -> None:
+    heavy = [(Shape(cpu_milli=cpu), 1_000.0) for cpu in range(EXACT)]
+    tail = [(Shape(count=count), 100.0 + count) for count in range(2, 27)]
+
+    mix = WorkloadMix.of([*heavy, *tail], INVENTORY)
+
+    assert [shape.count for shape in mix.shapes if shape.count > 1] == list(range(7, 27))
+
+
+def test_memory_in_mib_and_memory_in_parts_of_a_gpu_are_not_averaged() -> None:
+    heavy = [(Shape(cpu_milli=cpu), 1_000.0) for cpu in range(EXACT)]
+    tail = [
+        Shape(whole=False, memory_mib=8_192, compute_milli=100),
+        Shape(whole=False, memory_milli=400, compute_milli=100),
+        Shape(whole=False, memory_milli=400),
+    ]
+
+    mix = WorkloadMix.of([*heavy, *((shape, 500.0) for shape in tail)], INVENTORY)
+
+    assert set(tail) <= {replace(shape, cpu_milli=0, host_mib=0) for shape in mix.shapes if shape.compute_milli} | set(
+        tail[2:]
+    )
+
+
+def test_a_job_in_ten_thousand_does_not_say_what_a_gpu_can_still_take() -> None:
+    mix = WorkloadMix.of([(HALF, 10_000.0), (replace(HALF, cpu_milli=500), 1.0)], INVENTORY)
+    assert [part for part in mix.parts if part.memory_milli == 500] == [HALF]

@@ -140,7 +140,7 @@ def _shares_of_all(demands: list[tuple[Shape, int]]) -> dict[Shape, int]:
         bare = replace(shape, host_mib=0)
         weights[bare] = weights.get(bare, 0) + weight
         memory[bare] = memory.get(bare, 0) + weight * shape.host_mib
-    total = max(1, sum(weights.values()))
+    total = sum(weights.values())
     return {
         replace(shape, host_mib=memory[shape] // weight): weight * PARTS // total for shape, weight in weights.items()
     }
