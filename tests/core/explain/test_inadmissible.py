@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.model.objects import Job
+from cotenant.core.model.objects import GpuRequest, Job, Quota, TenantQueue
 from cotenant.core.model.plan import Reason
 from cotenant.testing import make_job, make_node, make_queue, make_snapshot
 
@@ -104,3 +104,43 @@ def test_a_queue_that_does_not_serve_the_namespace_is_refused_with_the_queues_th
     plan = schedule(make_snapshot(nodes=[make_node("n1")], queues=queues, jobs=[job]))
 
     assert plan.verdicts[job.key].message == message
+
+
+TWO_CLASSES = [
+    make_node("n1", gpus=8, zone="east"),
+    make_node("n2", gpus=8, zone="west"),
+    make_node("n3", gpus=8, zone="west", gpu_class="A100", memory_mib=40_960),
+]
+"""A share of 20 GiB is a quarter of the one class and a half of the other."""
+SHARE = GpuRequest(memory_mib=20_480, classes=("A100", "H100"))
+
+
+@pytest.mark.parametrize(
+    ("queue", "job", "message"),
+    [
+        pytest.param(
+            make_queue("red", limit=1), make_job("a", gpu=SHARE, workers=5),
+            "together 1.25 GPU; queue red, class any, zone any allows at most 1 GPU at any time.",
+            id="the class of which most fit",
+        ),
+        pytest.param(
+            make_queue("red", limit=1), make_job("a", gpu=GpuRequest(classes=("A100", "H100")), workers=2),
+            "together 2 GPU; queue red, class any, zone any allows at most 1 GPU at any time.", id="classes alike",
+        ),
+        pytest.param(
+            replace(make_queue("red"), quotas=(Quota(zone="east", limit=1_000), Quota(zone="west", limit=1_000))),
+            make_job("a", workers=3, classes=("H100",)),
+            "together 3 GPU; queue red, class any, zone east allows at most 1 GPU at any time.",
+            id="zones",
+        ),
+        pytest.param(
+            make_queue("red", guaranteed=1), make_job("a", gpu=SHARE, workers=5, preemptible=False),
+            "together 1.25 GPU, and may not be evicted; such jobs run only inside a guarantee, and queue red is "
+            "guaranteed less.", id="a guarantee, of which the cheaper class takes least",
+        ),
+    ],
+)  # fmt: skip
+def test_a_gang_above_every_limit_is_told_the_one_that_is_nearest(queue: TenantQueue, job: Job, message: str) -> None:
+    verdict = schedule(make_snapshot(nodes=TWO_CLASSES, queues=[queue], jobs=[job])).verdicts["red/a"]
+
+    assert (verdict.reason, verdict.message[verdict.message.index("together") :]) == (Reason.EXCEEDS_LIMIT, message)

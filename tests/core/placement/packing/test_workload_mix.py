@@ -143,7 +143,10 @@ def test_the_tail_counts_as_far_as_it_is_one_in_a_thousand(last: float, kept: bo
     heavy = [(Shape(cpu_milli=cpu), 35.0) for cpu in range(1, EXACT)] + [(Shape(cpu_milli=EXACT), last)]
     rare = Shape(count=3)
 
-    assert (rare in WorkloadMix.of([*heavy, (rare, 1.0)], INVENTORY).shapes) is kept
+    mix = WorkloadMix.of([*heavy, (rare, 1.0)], INVENTORY)
+
+    assert (rare in mix.shapes) is kept
+    assert weight_of(mix, rare) == (PARTS // 1000 if kept else 0)
 
 
 def test_of_the_tail_twenty_groups_are_kept_the_heaviest() -> None:
@@ -173,3 +176,38 @@ def test_memory_in_mib_and_memory_in_parts_of_a_gpu_are_not_averaged() -> None:
 def test_a_job_in_ten_thousand_does_not_say_what_a_gpu_can_still_take() -> None:
     mix = WorkloadMix.of([(HALF, 10_000.0), (replace(HALF, cpu_milli=500), 1.0)], INVENTORY)
     assert [part for part in mix.parts if part.memory_milli == 500] == [HALF]
+
+
+@pytest.mark.parametrize(
+    ("heavy", "cpu_milli"), [(993.0, 500), (994.0, 4_000)], ids=["one in a thousand", "less than one in a thousand"]
+)
+def test_the_least_cpu_is_that_of_a_shape_that_is_one_in_a_thousand(heavy: float, cpu_milli: int) -> None:
+    mix = WorkloadMix.of([(HALF, heavy), (replace(HALF, cpu_milli=500), 1.0)], INVENTORY)
+
+    assert [part.cpu_milli for part in mix.parts if part.memory_milli == 500] == [min(cpu_milli, 3_200)]
+
+
+def test_parts_are_single_gpus_with_their_part_of_the_cpu_and_weigh_by_the_gpu() -> None:
+    """Four jobs of two GPUs beside the six of the prior: 400,000 twice, and 150,000 for each of four sizes."""
+    mix = WorkloadMix.of([(Shape(count=2, cpu_milli=8_000), 4.0)], INVENTORY)
+
+    assert dict(zip(mix.parts, mix.part_weight, strict=True)) == {
+        Shape(cpu_milli=4_000): 950_000,
+        Shape(whole=False, memory_milli=500, cpu_milli=3_200): 150_000,
+        Shape(whole=False, memory_milli=333, cpu_milli=2_131): 150_000,
+        Shape(whole=False, memory_milli=250, cpu_milli=1_600): 150_000,
+    }
+
+
+def test_the_host_memory_of_what_has_nearly_faded_is_its_own() -> None:
+    shape = Shape(count=2, host_mib=100)
+
+    assert shape in WorkloadMix.of([(shape, 0.001)], INVENTORY).shapes
+
+
+def test_a_tail_that_has_nearly_faded_is_left_out() -> None:
+    heavy = [(Shape(cpu_milli=cpu), 1e6) for cpu in range(EXACT)]
+
+    mix = WorkloadMix.of([*heavy, (Shape(count=3), 0.001)], INVENTORY)
+
+    assert set(mix.shapes) == {shape for shape, _ in heavy}
