@@ -80,20 +80,11 @@ def test_a_name_leaves_room_for_the_names_of_its_pods(name: str, fits: bool) -> 
 
 
 def test_what_a_job_runs_on_is_fixed_while_it_holds_gpus() -> None:
-    assert [rule.field for rule in TrainingJob.TRANSITIONS] == [
-        f"spec.{name}"
-        for name in (
-            "queue",
-            "workers",
-            "gpu",
-            "resources",
-            "runtime",
-            "gracePeriod",
-            "minWorkers",
-            "topology",
-            "checkpoint",
-        )
-    ]
+    (rule,) = TrainingJob.TRANSITIONS
+    names = ("queue", "workers", "gpu", "resources", "runtime", "gracePeriod", "minWorkers", "topology", "checkpoint")
+    compared = [f"self.spec.?{name} == oldSelf.spec.?{name}" for name in names]
+    assert (rule.field, rule.cel.endswith(f"({' && '.join(compared)})")) == ("spec", True)
+    assert [f"'spec.{name}'" in rule.message_cel for name in names] == [True] * len(names)
 
 
 def test_a_share_is_by_memory_or_by_fraction() -> None:

@@ -51,8 +51,9 @@ def test_a_status_ignores_what_a_newer_writer_added_and_takes_both_spellings() -
         (Pair.RULES[0], {"rule": "self.firstOne < 10", "message": "is not below 10", "fieldPath": ".firstOne"}),
         (Pair.RULES[1], {"rule": "self.firstOne <= self.second", "message": "first is more than second"}),
         (TransitionRule("spec.a", "x", "m"), {"rule": "x", "message": "m", "fieldPath": ".spec.a"}),
+        (TransitionRule("", "x", "m", "'m' + n"), {"rule": "x", "message": "m", "messageExpression": "'m' + n"}),
     ],
-    ids=["of a field", "of the object", "of an edit"],
+    ids=["of a field", "of the object", "of an edit", "of an edit in its own words"],
 )
 def test_a_rule_becomes_an_entry_of_the_crd(rule: Rule | TransitionRule, want: dict[str, str]) -> None:
     assert validation(rule) == want

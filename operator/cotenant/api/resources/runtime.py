@@ -157,9 +157,10 @@ class Runtime(Model):
         ),
         Rule(
             "command",
-            "!has(self.command) || self.command.size() == 0 || self.command[0].size() > 0",
+            "self.size() == 0 || self[0].size() > 0",
             "the first word of command is the program to run; it must not be empty",
             lambda it: not it.command or it.command[0] != "",
+            about_field=True,
         ),
         Rule(
             "args",
@@ -205,8 +206,9 @@ class Runtime(Model):
         ),
         Rule(
             "volumes",
-            "!has(self.volumes) || self.volumes.all(a, self.volumes.exists_one(b, b.mountPath == a.mountPath))",
+            "self.all(a, self.exists_one(b, b.mountPath == a.mountPath))",
             "two volumes have the same mountPath; give each a folder of its own, such as /data and /models",
             lambda it: len({volume.mount_path for volume in it.volumes}) == len(it.volumes),
+            about_field=True,
         ),
     )

@@ -54,9 +54,10 @@ class GpuSpec(Model):
         ),
         Rule(
             "count",
-            f"!has(self.count) || self.count <= {MAX_GPUS_PER_WORKER}",
+            f"self <= {MAX_GPUS_PER_WORKER}",
             f"count is per worker, and a worker is on one node: at most {MAX_GPUS_PER_WORKER}; for more add workers",
             lambda it: it.count is None or it.count <= MAX_GPUS_PER_WORKER,
+            about_field=True,
         ),
         Rule(
             "computeFraction",
@@ -66,15 +67,17 @@ class GpuSpec(Model):
         ),
         Rule(
             "classes",
-            "!has(self.classes) || self.classes.all(a, self.classes.exists_one(b, a == b))",
+            "self.all(a, self.exists_one(b, a == b))",
             "a class appears twice; leave one of the two out",
             lambda it: len(set(it.classes)) == len(it.classes),
+            about_field=True,
         ),
         Rule(
             "zones",
-            "!has(self.zones) || self.zones.all(a, self.zones.exists_one(b, a == b))",
+            "self.all(a, self.exists_one(b, a == b))",
             "a zone appears twice; leave one of the two out",
             lambda it: len(set(it.zones)) == len(it.zones),
+            about_field=True,
         ),
     )
 
@@ -136,15 +139,14 @@ class TrainingJobSpec(Model):
         ),
         Rule(
             "workers",
-            f"!has(self.gpu) || !has(self.gpu.count) || self.workers * self.gpu.count <= {MAX_GPUS}",
+            f"self.workers <= {MAX_GPUS // MAX_GPUS_PER_WORKER} || self.workers * self.?gpu.?count.orValue(1) <= {MAX_GPUS}",
             f"workers × gpu.count is more than {MAX_GPUS}, the most GPUs of one job: its status has to name each of"
             " them; make several jobs",
             lambda it: it.gpu.count is None or it.workers * it.gpu.count <= MAX_GPUS,
         ),
         Rule(
             "runtime.tracking.tensorBoard",
-            "!has(self.runtime) || !has(self.runtime.tracking) || !has(self.runtime.tracking.tensorBoard)"
-            " || (has(self.checkpoint) && has(self.checkpoint.volume))",
+            "!self.?runtime.?tracking.?tensorBoard.hasValue() || self.?checkpoint.?volume.hasValue()",
             "event files are kept in the checkpoint volume, else they go with the pod; write for example"
             " `spec.checkpoint.volume: {persistentVolumeClaim: {claimName: checkpoints}}`",
             lambda it: (
@@ -171,26 +173,21 @@ class TrainingJobSpec(Model):
         return value
 
 
-_HOLDS = (
-    "has(oldSelf.status) && (has(oldSelf.status.placement)"
-    " || (has(oldSelf.status.phase) && oldSelf.status.phase in ['Succeeded', 'Failed']))"
+FIXED_FIELDS = ("queue", "workers", "gpu", "resources", "runtime", "gracePeriod", "minWorkers", "topology", "checkpoint")
+"""Fields of a spec that stay as they are while its job holds GPUs, and after it has finished."""
+
+_STATUS_WRITTEN = " || ".join(
+    f"self.?status.{field} != oldSelf.?status.{field}" for field in ("?phase", "?message", "?progress.?summary")
 )
-_FILLED_IN = ("workers", "resources", "gracePeriod")
-"""Fields that have a default, and are therefore always there when a rule looks."""
-_FIXED = ("queue", "workers", "gpu", "resources", "runtime", "gracePeriod", "minWorkers", "topology", "checkpoint")
-
-
-def _fixed(field: str, *, optional: bool) -> TransitionRule:
-    same = f"self.spec.{field} == oldSelf.spec.{field}"
-    if optional:
-        present = f"has(self.spec.{field}) == has(oldSelf.spec.{field})"
-        same = f"({present} && (!has(self.spec.{field}) || {same}))"
-    return TransitionRule(
-        f"spec.{field}",
-        f"!({_HOLDS}) || {same}",
-        f"{field} cannot change while the job holds GPUs, nor after it has finished: set suspend: true, wait until its"
-        " phase is Suspended, change it, and resume; or make a new job",
-    )
+"""True of nearly every write of a status, and of no other. Such a write leaves the spec as it is, which need not be
+compared then: that costs the API server as much as all its other work on the object."""
+_HOLDS = "oldSelf.?status.?placement.hasValue() || oldSelf.?status.?phase.orValue('') in ['Succeeded', 'Failed']"
+_SAME = {field: f"self.spec.?{field} == oldSelf.spec.?{field}" for field in FIXED_FIELDS}
+_NAMES = ", ".join(f"{same} ? '' : 'spec.{field}'" for field, same in _SAME.items())
+_STAYS = (
+    " cannot change while the job holds GPUs, nor after it has finished: set suspend: true, wait until its phase is"
+    " Suspended, change it, and resume; or make a new job"
+)
 
 
 class TrainingJob(Model):
@@ -212,7 +209,12 @@ class TrainingJob(Model):
         ),
     )
     TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = (
-        *(_fixed(field, optional=field not in _FILLED_IN) for field in _FIXED),
+        TransitionRule(
+            "spec",
+            f"{_STATUS_WRITTEN} || !({_HOLDS}) || ({' && '.join(_SAME.values())})",
+            f"what pods were made of{_STAYS}",
+            f"[{_NAMES}].filter(name, name != '').join(', ') + '{_STAYS}'",
+        ),
     )
 
     @property

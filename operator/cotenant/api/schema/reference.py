@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cotenant.api.resources import reserved_env
-from cotenant.api.resources.trainingjobs import TrainingJob
+from cotenant.api.resources.trainingjobs import FIXED_FIELDS, TrainingJob
 from cotenant.api.schema import crds
 from cotenant.api.schema.answered_names import NO_FIELD
 
@@ -77,7 +77,7 @@ def _refused_names(root: dict[str, Any]) -> str:
 
 
 def _job_notes() -> str:
-    fixed = ", ".join(f"`{rule.field.removeprefix('spec.')}`" for rule in TrainingJob.TRANSITIONS)
+    fixed = ", ".join(f"`{field}`" for field in FIXED_FIELDS)
     rows = "\n".join(f"| {_names(row.names)} | {row.why} |" for row in reserved_env.DENIED)
     return JOB_NOTES.format(fixed=fixed, rows=rows)
 
@@ -148,20 +148,28 @@ def _type(node: dict[str, Any]) -> str:
 def _meaning(node: dict[str, Any]) -> str:
     parts = [node.get("description", "")]
     if node.get("type") != "object":
-        parts += [f"It {rule['message']}." for rule in node.get("x-kubernetes-validations", ())]
+        parts += [f"It {text}." for text in _messages(node) if text.startswith(OF_A_VALUE)]
     return " ".join(part for part in parts if part).replace("|", "\\|")
 
 
+OF_A_VALUE = "must be "
+"""How the message of a rule begins that is about one value and nothing else: it stands beside its field."""
+
+
+def _messages(node: dict[str, Any]) -> list[str]:
+    return [rule["message"] for rule in node.get("x-kubernetes-validations", ())]
+
+
 def _rules(root: dict[str, Any]) -> str:
-    """Rules over several fields of one object, as a list."""
+    """Rules over several fields of one object, or entries of one list, as a list."""
     nodes = [("metadata", root)]
     for path, node, _ in _fields(root):
         nodes += [(path, node), *([(f"{path}[]", node["items"])] if "items" in node else [])]
     rules = [
-        (path, rule["message"])
+        (path, text)
         for path, node in nodes
-        if node.get("type") == "object"
-        for rule in node.get("x-kubernetes-validations", ())
+        for text in _messages(node)
+        if node.get("type") == "object" or not text.startswith(OF_A_VALUE)
     ]
     elsewhere = ("cannot change while", "not for the job to set", "is not a field", "is required")
     return "".join(f"- `{path}`: {text}.\n" for path, text in rules if not any(part in text for part in elsewhere))

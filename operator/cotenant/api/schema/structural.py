@@ -101,8 +101,6 @@ class _Reader:
             node["x-kubernetes-validations"] = [*required, *node.get("x-kubernetes-validations", ())]
         if model in REFUSED and "properties" in node and issubclass(self.kind, Model):
             node["properties"] |= answered_names.properties(model, self.kind)
-            rules = answered_names.rules(model, self.kind)
-            node["x-kubernetes-validations"] = [*node.get("x-kubernetes-validations", ()), *rules]
 
 
 def _resolved(raw: Schema, definitions: Schema, where: str) -> Schema:

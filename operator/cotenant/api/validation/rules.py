@@ -26,8 +26,16 @@ class Rule:
 
     field: str
     cel: str
+    """Speaks of the object, or, with `about_field`, of the field."""
     message: str
     check: Callable[[Any], bool]
+    """Of the object, always."""
+    about_field: bool = False
+    """The rule looks at nothing but `field`, which has no other rule, and stands at its schema.
+
+    While the field is absent the API server does nothing then. A rule of the object is evaluated at every write, also
+    of a status, and each look at a field costs it a copy of the list of all fields that the object may have.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +45,16 @@ class TransitionRule:
     field: str
     cel: str
     message: str
+    message_cel: str = ""
+    """Message as an expression of the two objects, where it depends on them."""
 
 
 def validation(rule: Rule | TransitionRule) -> dict[str, str]:
     """Entry of `x-kubernetes-validations`."""
-    place = {"fieldPath": f".{rule.field}"} if rule.field else {}
-    return {"rule": rule.cel, "message": rule.message, **place}
+    made = {"rule": rule.cel, "message": rule.message}
+    if isinstance(rule, TransitionRule) and rule.message_cel:
+        made["messageExpression"] = rule.message_cel
+    return made | ({"fieldPath": f".{rule.field}"} if rule.field else {})
 
 
 def violated(faults: list[tuple[str, str]]) -> PydanticCustomError:
@@ -91,8 +103,12 @@ class Model(BaseModel):
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """Schema with the class's rules, wherever the class is used."""
         schema = handler.resolve_ref_schema(handler(core))
-        if cls.RULES:
-            schema["x-kubernetes-validations"] = [validation(rule) for rule in cls.RULES]
+        if rules := [validation(rule) for rule in cls.RULES if not rule.about_field]:
+            schema["x-kubernetes-validations"] = rules
+        for rule in cls.RULES:
+            if rule.about_field:
+                here = {"rule": rule.cel, "message": rule.message}
+                schema["properties"][rule.field]["x-kubernetes-validations"] = [here]
         return schema
 
     @classmethod
