@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import schedule
+from cotenant.core.model.plan import Plan
+from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.simulator import scenario
-from cotenant.simulator.engine import Costs, simulate
+from cotenant.simulator.engine import Pace, simulate
+from cotenant.simulator.job_run import Costs
 from tests.simulator.worlds import NOTHING_LOST, ends, gpu_node, job, played, queue
 
 
@@ -54,5 +57,51 @@ def test_an_eviction_costs_a_start_and_what_was_done_since_the_last_checkpoint(
 
 def test_a_simulation_that_may_not_go_on_ends_where_it_is() -> None:
     read = scenario.read([gpu_node("n", 1), queue("a", "1"), job("one", gpus=1, runs="100s")])
-    history = simulate(read, schedule, costs=NOTHING_LOST, max_events=1)
+    history = simulate(read, schedule, costs=NOTHING_LOST, pace=Pace(max_events=1))
     assert (ends(history), history.end) == ({"a/one": None}, history.start)
+
+
+def test_what_a_job_declares_is_not_how_long_it_runs() -> None:
+    read = scenario.read([gpu_node("n", 1), queue("a", "1"), job("one", gpus=1, runs="100s")])
+    liar = tuple(replace(one, train_s=700.0) for one in read.arrivals)
+    assert ends(simulate(replace(read, arrivals=liar), schedule, costs=NOTHING_LOST)) == {"a/one": 700}
+
+
+def test_the_decision_learns_how_long_jobs_ran_that_have_ended() -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def spying(snapshot: Snapshot) -> Plan:
+        seen.append(snapshot.runtimes.groups.get("queue|a", ()))
+        return schedule(snapshot)
+
+    jobs = [job(f"j-{number}", gpus=1, runs="100s") for number in range(3)]
+    simulate(scenario.read([gpu_node("n", 1), queue("a", "1"), *jobs]), spying, costs=Costs(start_s=5))
+    assert seen[-1] == (105, 105)
+
+
+def test_while_a_job_waits_a_decision_is_made_at_least_every_tick() -> None:
+    moments: list[float] = []
+
+    def spying(snapshot: Snapshot) -> Plan:
+        moments.append(snapshot.now)
+        return schedule(snapshot)
+
+    read = scenario.read([gpu_node("n", 1), queue("a", "1"), *[job(name, gpus=1, runs="100s") for name in "ab"]])
+    simulate(read, spying, costs=NOTHING_LOST, pace=Pace(tick_s=30))
+    assert [at - read.start for at in moments] == [0, 30, 60, 90, 100]
+
+
+def test_progress_is_told_the_time_and_how_many_have_ended() -> None:
+    told: list[tuple[float, int]] = []
+    read = scenario.read([gpu_node("n", 1), queue("a", "1"), job("one", gpus=1, runs="100s")])
+    simulate(read, schedule, costs=NOTHING_LOST, pace=Pace(progress=lambda now, ended: told.append((now, ended))))
+    assert told == [(read.start, 0)]
+
+
+def test_an_elastic_job_trains_at_the_width_that_it_had() -> None:
+    """One worker of two for 100 s, then both: half of 100 s is done when it grows, and 150 s are left."""
+    wide = job("wide", gpus=2, runs="200s")
+    wide["spec"]["minWorkers"] = 1
+    first = job("first", gpus=1, runs="100s", priority=5)
+    _, history = played(gpu_node("n", 2), queue("a", "2"), first, wide)
+    assert ends(history) == {"a/first": 100, "a/wide": 250}

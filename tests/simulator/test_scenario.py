@@ -53,3 +53,39 @@ def test_a_job_that_has_ended_or_is_held_back_does_not_arrive(phase: str) -> Non
 def test_a_node_that_is_not_among_the_documents_is_ready_and_large() -> None:
     (node,) = scenario.read([*WORLD, job("one", gpus=1, runs="1s")]).nodes
     assert (node.name, node.ready, node.memory_mib, len(node.gpus)) == ("n", True, scenario.UNKNOWN_MIB, 1)
+
+
+def test_a_replay_lets_jobs_come_when_they_came_and_those_that_are_over_run_as_long_as_they_ran() -> None:
+    over = job("over", gpus=1, runs="1s", second=10)
+    over["status"] = {"phase": "Succeeded", "usage": {"runSeconds": 77}}
+    lost = job("lost", gpus=1, runs="1s", second=15) | {"status": {"phase": "Failed"}}
+    running = job("running", gpus=1, runs="60s", second=30)
+    read = scenario.read([*WORLD, over, lost, running], replay=True)
+    assert [(one.job.key, one.at - read.start, one.train_s, one.job.placement) for one in read.arrivals] == [
+        ("a/over", 0, 77.0, None),
+        ("a/running", 20, 60.0, None),
+    ]
+    assert read.notes == (
+        "1 of 3 jobs are over or held back, and are not played",
+        "1 of 2 jobs run exactly as long as their expectedRuntime says",
+    )
+
+
+def test_what_is_taken_for_granted_of_the_documents_is_said() -> None:
+    silent = job("silent", gpus=1, runs="1s", second=5)
+    del silent["spec"]["expectedRuntime"]
+    over = job("over", gpus=1, runs="1s") | {"status": {"phase": "Succeeded"}}
+    assert scenario.read([*WORLD, silent, over, job("new", gpus=1, runs="9s", second=30)]).notes == (
+        "1 of 3 jobs are over or held back, and are not played",
+        "1 of 2 jobs were created before the moment of the documents and are there from the start; --replay lets each"
+        " come when it was created",
+        "1 of 2 jobs run exactly as long as their expectedRuntime says",
+        "1 of 2 jobs declare no expectedRuntime; they run for maxRuntime, or an hour",
+    )
+
+
+def test_a_cluster_without_jobs_can_be_read_alone() -> None:
+    nodes, queues = scenario.read_cluster(WORLD)
+    assert ([node.name for node in nodes], [queue.name for queue in queues]) == (["n"], ["a"])
+    with pytest.raises(scenario.ScenarioError, match="no GPUNode"):
+        scenario.read_cluster([queue("a", "1")])

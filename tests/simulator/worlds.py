@@ -4,7 +4,8 @@ from typing import Any
 
 from cotenant.core import schedule
 from cotenant.simulator import scenario
-from cotenant.simulator.engine import Costs, SimulationResult, simulate
+from cotenant.simulator.engine import SimulationResult, simulate
+from cotenant.simulator.job_run import Costs
 
 NOTHING_LOST = Costs(start_s=0, checkpoint_s=1)
 

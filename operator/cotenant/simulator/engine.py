@@ -2,7 +2,10 @@
 
 The world is as simple as the question allows: a job trains for `train_s` on any placement, an evicted job loses what it
 did since its last checkpoint (`checkpoint_s` apart), starting costs `start_s`, an elastic job trains in proportion to
-its width.
+its width. What a job declares reaches the decision; how long it really trains does not, before it has ended.
+
+Cost: one cycle for each moment at which something happens while a job waits or could grow. Where a decision may also
+change with time alone (protection from evictions, patience), one more each `tick_s` in which nothing happens.
 """
 
 from __future__ import annotations
@@ -12,40 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.model.plan import Admit, Evict, Plan, Resize, Verdict
+from cotenant.core.model.plan import Admit, Evict, Plan, Resize
 from cotenant.core.queueing.usage_history import HALF_LIFE_S
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.cluster_state import ClusterState
 from cotenant.core.state.facts import JobGone, JobObserved, NodeObserved, QueueObserved
-from cotenant.simulator.scenario import Arrival, Scenario
+from cotenant.simulator.job_run import Costs, JobRun
+from cotenant.simulator.scenario import Scenario
 
 Schedule = Callable[[Snapshot], Plan]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
-    start_s: float = 10.0
-    """From admission to the first step."""
-    checkpoint_s: float = 600.0
-    """Between two checkpoints: what an eviction loses at most."""
-
-
-@dataclass(slots=True)
-class JobRun:
-    """One job on its way through the simulation."""
-
-    arrival: Arrival
-    trained_s: float = 0.0
-    training_since: float | None = None
-    """Since when the present attempt trains."""
-    placements: int = 0
-    """Counts placements: an end that was foreseen for an earlier one is void."""
-    first_start: float | None = None
-    end: float | None = None
-    evictions: int = 0
-    held_milli_s: float = 0.0
-    verdict: Verdict | None = None
-    """The last reason for which it waited."""
 
 
 @dataclass(slots=True)
@@ -58,17 +36,32 @@ class SimulationResult:
     log: list[tuple[float, str]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How the clock runs, and for how long."""
+
+    tick_s: float | None = None
+    """The longest pause between two decisions while a job waits. None: decisions follow events alone."""
+    max_events: int = 1_000_000
+    progress: Callable[[float, int], None] | None = None
+    """Called now and then with the virtual time and the number of jobs that have ended."""
+
+
+USUAL = Costs()
+EVENTS = Pace()
+
+
 def simulate(
     scenario: Scenario,
     schedule: Schedule,
     *,
-    costs: Costs = Costs(),
+    costs: Costs = USUAL,
     half_life_s: int = HALF_LIFE_S,
-    max_events: int = 1_000_000,
+    pace: Pace = EVENTS,
 ) -> SimulationResult:
     """Until every job has ended or nothing can happen any more. Same scenario, same history. `half_life_s`: of past
     borrowing, in trees of queues that set none."""
-    return _Simulation(scenario, schedule, costs, half_life_s).run(max_events)
+    return _Simulation(scenario, schedule, costs, half_life_s).run(pace)
 
 
 class _Simulation:
@@ -87,16 +80,26 @@ class _Simulation:
         ]
         self.order = len(self.agenda)
         self.arrivals = {arrival.job.key: arrival for arrival in scenario.arrivals}
+        self.elastic = any(one.job.workers_max > one.job.workers_min for one in scenario.arrivals)
+        self.waiting: set[JobKey] = set()
+        self.ended = 0
         heapq.heapify(self.agenda)
 
-    def run(self, max_events: int) -> SimulationResult:
-        for _ in range(max_events):
+    def run(self, pace: Pace) -> SimulationResult:
+        for count in range(pace.max_events):
             if not self.agenda:
                 break
-            self.now = self.agenda[0][0]
+            following = self.agenda[0][0]
+            if pace.tick_s is not None and self.waiting and following > self.now + pace.tick_s:
+                self.now += pace.tick_s
+            else:
+                self.now = following
             while self.agenda and self.agenda[0][0] == self.now:
                 self.process(*heapq.heappop(self.agenda)[2:])
-            self.decide()
+            if self.waiting or self.elastic:
+                self.decide()
+            if pace.progress is not None and count % 100 == 0:
+                pace.progress(self.now, self.ended)
         self.history.end = self.now
         return self.history
 
@@ -104,13 +107,16 @@ class _Simulation:
         run = self.history.runs.get(key)
         if run is None:
             self.history.runs[key] = JobRun(self.arrivals[key])
+            self.waiting.add(key)
             self.state.observe(JobObserved(self.arrivals[key].job))
             if self.arrivals[key].job.placement is not None:
                 self.admitted(key)
         elif run.placements == placements and run.end is None:
-            self.credit(key)
+            run.credit(self.now)
             run.end = self.now
-            self.state.observe(JobGone(key))
+            self.ended += 1
+            self.state.advance(self.now)
+            self.state.observe(JobGone(key, round(run.ran_s)))
             self.log(f"{key} ended")
 
     def decide(self) -> None:
@@ -129,48 +135,34 @@ class _Simulation:
                         self.evicted(action)
                     case Admit() | Resize():
                         self.placed(action)
+            if all(isinstance(action, Admit) for action in plan.actions) and not self.elastic:
+                return  # nothing became free, so the others had their turn
 
     def placed(self, action: Admit | Resize) -> None:
-        job = self.current(action.job)
         if isinstance(action, Resize):
-            self.credit(action.job)
-        self.state.observe(JobObserved(replace(job, placement=action.placement, admitted_at=self.now)))
+            self.history.runs[action.job].credit(self.now)
+        placed = replace(self.current(action.job), placement=action.placement, admitted_at=self.now, resizing_from=None)
+        self.state.observe(JobObserved(placed))
         self.admitted(action.job)
         nodes = ", ".join(node.node for node in action.placement.nodes)
         self.log(f"{action.job} {'admitted to' if isinstance(action, Admit) else 'resized on'} {nodes}")
 
     def admitted(self, key: JobKey) -> None:
-        run, job = self.history.runs[key], self.current(key)
-        run.placements += 1
-        run.training_since = self.now + self.costs.start_s
-        if run.first_start is None:
-            run.first_start = self.now
-        left = max(0.0, run.arrival.train_s - run.trained_s) / speed(job)
+        run = self.history.runs[key]
+        self.waiting.discard(key)
+        ends_at = run.place(self.current(key), self.now, self.costs)
         self.order += 1
-        heapq.heappush(self.agenda, (run.training_since + left, self.order, key, run.placements))
+        heapq.heappush(self.agenda, (ends_at, self.order, key, run.placements))
 
     def evicted(self, action: Evict) -> None:
         run, job = self.history.runs[action.job], self.current(action.job)
-        before = run.trained_s
-        self.credit(action.job)
-        lost = (run.trained_s - before) % self.costs.checkpoint_s
-        run.trained_s -= lost
-        run.evictions += 1
-        run.placements += 1
-        waits = replace(job, placement=None, admitted_at=None, backfilled_until=None, evicting=False)
+        run.evict(self.now, self.costs)
+        self.waiting.add(action.job)
+        waits = replace(
+            job, placement=None, admitted_at=None, backfilled_until=None, evicting=False, ran_s=round(run.ran_s)
+        )
         self.state.observe(JobObserved(waits))
         self.log(f"{action.job} {action.kind.value.lower()} in favour of {action.in_favour_of}")
-
-    def credit(self, key: JobKey) -> None:
-        """Credit the running attempt up to now."""
-        run, job = self.history.runs[key], self.current(key)
-        if run.training_since is None or job.placement is None:
-            return
-        trained = max(0.0, self.now - run.training_since) * speed(job)
-        run.trained_s = min(run.arrival.train_s, run.trained_s + trained)
-        milli = sum(gpu.compute_milli for node in job.placement.nodes for rank in node.ranks for gpu in rank.gpus)
-        run.held_milli_s += milli * max(0.0, self.now - (run.training_since - self.costs.start_s))
-        run.training_since = None
 
     def current(self, key: JobKey) -> Job:
         job = self.state.job(key)
@@ -179,8 +171,3 @@ class _Simulation:
 
     def log(self, line: str) -> None:
         self.history.log.append((self.now, line))
-
-
-def speed(job: Job) -> float:
-    """Speed relative to the job's full width."""
-    return 1.0 if job.placement is None else job.placement.workers / max(1, job.workers_max)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.core.model.objects import WHOLE
-from cotenant.simulator.engine import JobRun, SimulationResult
+from cotenant.simulator.engine import SimulationResult
+from cotenant.simulator.job_run import JobRun
 from cotenant.simulator.scenario import Scenario
 
 

@@ -41,28 +41,84 @@ class Scenario:
     nodes: tuple[Node, ...]
     queues: tuple[TenantQueue, ...]
     arrivals: tuple[Arrival, ...]
+    notes: tuple[str, ...] = ()
+    """What of the documents is taken for something else, in sentences."""
 
 
-def read(documents: Iterable[Document]) -> Scenario:
-    """Raises ScenarioError when there are no GPUs or no jobs, DocumentError for a bad document."""
+def read(documents: Iterable[Document], *, replay: bool = False) -> Scenario:
+    """Raises ScenarioError when there are no GPUs or no jobs, DocumentError for a bad document.
+
+    `replay`: jobs come when they were created, also those that are over, which run as long as they ran. Otherwise jobs
+    that still have to run are all there at the moment of the documents.
+    """
+    by_kind = by_kind_of(documents)
+    gpu_nodes = gpu_nodes_of(by_kind)
+    jobs = [parse_job(document) for document in by_kind.get("TrainingJob", ())]
+    created = [unix_seconds(job.metadata.creation_timestamp) or 0.0 for job in jobs]
+    start = min(created, default=0.0) if replay else start_of(gpu_nodes, jobs)
+    kept = [job for job in jobs if (ran_s(job) if replay else 0) or job.status.phase not in TERMINAL_OR_HELD]
+    arrivals = tuple(arrival(job, start, replay=replay) for job in kept)
+    if not arrivals:
+        raise ScenarioError("there is no TrainingJob among the documents that still has to run")
+    return Scenario(
+        start=start,
+        nodes=nodes(gpu_nodes, by_kind.get("Node", ()), start_of(gpu_nodes, jobs)),
+        queues=queues_of(by_kind),
+        arrivals=arrivals,
+        notes=notes_of(jobs, kept, start, replay=replay),
+    )
+
+
+def read_cluster(documents: Iterable[Document]) -> tuple[tuple[Node, ...], tuple[TenantQueue, ...]]:
+    """Nodes and queues alone. Raises as `read` does, but not for want of jobs."""
+    by_kind = by_kind_of(documents)
+    gpu_nodes = gpu_nodes_of(by_kind)
+    return nodes(gpu_nodes, by_kind.get("Node", ()), start_of(gpu_nodes, ())), queues_of(by_kind)
+
+
+def by_kind_of(documents: Iterable[Document]) -> dict[str, list[Document]]:
     by_kind: dict[str, list[Document]] = {}
     for document in flatten(documents):
         by_kind.setdefault(str(document.get("kind")), []).append(document)
-    gpu_nodes = [parse_gpunode(document) for document in by_kind.get("GPUNode", ())]
-    if not gpu_nodes:
+    return by_kind
+
+
+def gpu_nodes_of(by_kind: Mapping[str, list[Document]]) -> list[GPUNode]:
+    found = [parse_gpunode(document) for document in by_kind.get("GPUNode", ())]
+    if not found:
         raise ScenarioError("there is no GPUNode among the documents, so there are no GPUs to place jobs on")
-    jobs = [parse_job(document) for document in by_kind.get("TrainingJob", ())]
-    start = start_of(gpu_nodes, jobs)
-    arrivals = tuple(arrival(job, start) for job in jobs if job.status.phase not in TERMINAL_OR_HELD)
-    if not arrivals:
-        raise ScenarioError("there is no TrainingJob among the documents that still has to run")
+    return found
+
+
+def queues_of(by_kind: Mapping[str, list[Document]]) -> tuple[TenantQueue, ...]:
     labels = {item["metadata"]["name"]: item["metadata"].get("labels") or {} for item in by_kind.get("Namespace", ())}
-    return Scenario(
-        start=start,
-        nodes=nodes(gpu_nodes, by_kind.get("Node", ()), start),
-        queues=tuple(to_queue(parse_queue(item), namespaces=labels) for item in by_kind.get("Queue", ())),
-        arrivals=arrivals,
-    )
+    return tuple(to_queue(parse_queue(item), namespaces=labels) for item in by_kind.get("Queue", ()))
+
+
+def notes_of(jobs: list[TrainingJob], kept: list[TrainingJob], start: float, *, replay: bool) -> tuple[str, ...]:
+    """What a person would otherwise take for granted of what is played."""
+    notes = []
+    if (over := len(jobs) - len(kept)) > 0:
+        notes.append(f"{over} of {len(jobs)} jobs are over or held back, and are not played")
+    earlier = sum((unix_seconds(job.metadata.creation_timestamp) or start) < start for job in kept)
+    if earlier:
+        notes.append(
+            f"{earlier} of {len(kept)} jobs were created before the moment of the documents and are there from the"
+            " start; --replay lets each come when it was created"
+        )
+    guessed = sum(not (ran_s(job) if replay else 0) and not job.spec.expected_runtime for job in kept)
+    told = sum(not (ran_s(job) if replay else 0) and bool(job.spec.expected_runtime) for job in kept)
+    if told:
+        notes.append(f"{told} of {len(kept)} jobs run exactly as long as their expectedRuntime says")
+    if guessed:
+        notes.append(f"{guessed} of {len(kept)} jobs declare no expectedRuntime; they run for maxRuntime, or an hour")
+    return tuple(notes)
+
+
+def ran_s(job: TrainingJob) -> int:
+    """How long a job ran that is over; 0 where it is not, or where that is not written down."""
+    over = job.status.phase in {phase.value for phase in TERMINAL}
+    return job.status.usage.run_seconds if over and job.status.usage is not None else 0
 
 
 TERMINAL_OR_HELD = frozenset({phase.value for phase in TERMINAL} | {Phase.SUSPENDED.value, Phase.INVALID.value})
@@ -98,11 +154,14 @@ def nodes(gpu_nodes: Iterable[GPUNode], documents: Iterable[Document], now: floa
     return tuple(sorted(found, key=lambda node: node.name))
 
 
-def arrival(job: TrainingJob, start: float) -> Arrival:
+def arrival(job: TrainingJob, start: float, *, replay: bool = False) -> Arrival:
     try:
         core = to_job(job)
     except DocumentError as error:
         raise ScenarioError(f"TrainingJob {job.key}: {error}") from error
-    train_s = float(job.spec.expected_runtime or job.spec.max_runtime or DEFAULT_RUNTIME_S)
+    expected = job.spec.expected_runtime or job.spec.max_runtime or DEFAULT_RUNTIME_S
+    train_s = float((ran_s(job) if replay else 0) or expected)
     submitted = core.submitted_at or start
+    if replay:
+        core = replace(core, placement=None, admitted_at=None, backfilled_until=None, evicting=False, ran_s=0)
     return Arrival(at=max(start, submitted), job=replace(core, submitted_at=submitted), train_s=train_s)
