@@ -1,4 +1,4 @@
-"""`cluster_job_log` of the Philly traces (Jeon et al., ATC 2019): a JSON list of jobs with their attempts.
+"""The job log of the Philly traces (Jeon et al., ATC 2019): a JSON list of jobs with their attempts.
 
 A job ran for the sum of its attempts, on as many GPUs as the last of them held, in the queue of its virtual cluster.
 Attempts without a start or an end (the log lost it) do not count; a job without any other attempt is left out.
