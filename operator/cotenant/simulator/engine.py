@@ -1,7 +1,8 @@
 """Plays a scenario: time jumps from event to event, every decision is made by the same `schedule` as in the operator.
 
 The world is as simple as the question allows: a job trains for its time on any placement, an evicted job loses what it
-did since its last checkpoint, starting takes a while (`Costs`), an elastic job trains in proportion to its width. What a job declares reaches the decision; how long it really trains does not, before it has ended.
+did since its last checkpoint, starting takes a while (`Costs`), an elastic job trains in proportion to its width. What
+a job declares reaches the decision; how long it really trains does not, before it has ended.
 
 Cost: one cycle for each moment at which something happens while a job waits or could grow. Where a decision may also
 change with time alone (protection from evictions, patience), one more each `tick_s` in which nothing happens.
