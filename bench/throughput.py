@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from bench.parts.used_cluster import changed, pending_jobs, used_cluster
 from cotenant.core import ClusterState, schedule
 from cotenant.core.model.objects import Job, Node, Quota, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, Plan, Resize
@@ -246,6 +247,46 @@ def absurd_gangs(dice: random.Random, scale: float) -> Row:
     return replace(row, measured=ratio, unit="×", met=ratio <= 2.0)
 
 
+def used_nodes(dice: random.Random, scale: float) -> Row:
+    """Nodes that all differ, 28 queues in three levels, 20 shapes: no two nodes can be judged at once."""
+    cluster = used_cluster(dice, int(5_000 * scale))
+    jobs = pending_jobs(dice, cluster.leaves, int(5_000 * scale))
+    state = ClusterState()
+    feed(state, cluster.nodes, cluster.queues, [*cluster.running, *jobs])
+    snapshot = snapshot_at(state, 1e6)
+    spent, plan = timed(lambda: schedule(snapshot))
+    note = f"{len(cluster.running)} run, {admitted(plan)} placed"
+    return rate("5,000 jobs, 5,000 different nodes", len(jobs), "decisions/s", 2_000, spent=spent, note=note)
+
+
+def steady_state(dice: random.Random, scale: float) -> Row:
+    """The cycle after one in a hundred of the different nodes has changed, where what could start has started."""
+    state, nodes_, _ = settled(dice, scale)
+    for node in dice.sample(nodes_, max(1, len(nodes_) // 100)):
+        state.observe(NodeObserved(changed(dice, node)))
+    spent, plan = timed(lambda: schedule(snapshot_at(state, 1e6 + 60)))
+    note = f"{admitted(plan)} placed, {len(plan.verdicts)} wait"
+    return duration("cycle, 1 % of 5,000 different nodes changed", 0.05, spent=spent, note=note)
+
+
+def unchanged(dice: random.Random, scale: float) -> Row:
+    state, _, jobs = settled(dice, scale)
+    spent, plan = timed(lambda: schedule(snapshot_at(state, 1e6 + 60)))
+    note = f"{jobs} jobs, {len(plan.verdicts)} wait"
+    return duration("cycle, nothing changed", 0.005, spent=spent, note=note)
+
+
+def settled(dice: random.Random, scale: float) -> tuple[ClusterState, list[Node], int]:
+    """A cluster with more jobs than fit, after the cycles in which those that fit have started."""
+    cluster = used_cluster(dice, int(5_000 * scale))
+    jobs = [*cluster.running, *pending_jobs(dice, cluster.leaves, int(5_000 * scale))]
+    state = ClusterState()
+    feed(state, cluster.nodes, cluster.queues, jobs)
+    for second in range(3):
+        state.assume(schedule(snapshot_at(state, 1e6 + second)), 1e6 + second)
+    return state, cluster.nodes, len(jobs)
+
+
 SCENARIOS: dict[str, Callable[[random.Random, float], Row]] = {
     "jobs": one_gpu_jobs,
     "gangs": gangs_of_four,
@@ -255,6 +296,9 @@ SCENARIOS: dict[str, Callable[[random.Random, float], Row]] = {
     "impossible": impossible,
     "cycle": running_cluster,
     "absurd": absurd_gangs,
+    "used": used_nodes,
+    "steady": steady_state,
+    "unchanged": unchanged,
 }
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
+from cotenant.core.model.objects import Node, Sharing
+from cotenant.core.placement import Packing
 from cotenant.core.placement.bestfit import BestFit
-from cotenant.core.placement.fit_cache import LOWEST, FitCache, ShapeFit
-from cotenant.core.placement.fitting import Tenancy
-from cotenant.core.placement.scoring import Scores
+from cotenant.core.placement.fit_cache import LOWEST, AnyFit, FitCache
+from cotenant.core.placement.fitting import Tenancy, capacity, fit
+from cotenant.core.placement.scoring import Placer, Scorer, Scores
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
 
@@ -41,7 +46,7 @@ def cache(nodes: int = 4) -> tuple[FitCache, CountingScorer]:
     return FitCache(Ledger.of([make_node(f"n{number}") for number in range(nodes)]), scorer), scorer
 
 
-def answers(fit: ShapeFit) -> tuple[object, ...]:
+def answers(fit: AnyFit) -> tuple[object, ...]:
     rows = range(len(fit.capacity))
     return (
         fit.capacity.tolist(),
@@ -57,19 +62,30 @@ def test_of_equal_nodes_one_is_scored_once() -> None:
     first = fit_cache.shape_fit(HALF, US)
 
     assert fit_cache.shape_fit(HALF, US) is first
-    assert scorer.scored == [[0]]
     assert first.capacity.tolist() == [2, 2, 2, 2]
+    assert len(set(first.node_scores.tolist())) == 1
+    assert scorer.scored == [[0]]
+
+
+def test_nothing_is_scored_before_a_score_is_asked_for_and_never_a_row_that_takes_none() -> None:
+    fit_cache, scorer = cache(2)
+    fit_cache.ledger.allocate(replace(GPU, columns=(0, 1), memory_mib=(81_920,) * 2, compute_milli=(1_000,) * 2))
+    fit = fit_cache.shape_fit(HALF, US)
+    before = fit.capacity.tolist(), list(scorer.scored)
+
+    assert fit.node_scores[1] == LOWEST
+    assert (*before, scorer.scored) == ([2, 0], [], [[0]])
 
 
 def test_after_a_change_the_one_new_state_is_scored_and_a_roll_back_costs_nothing() -> None:
     fit_cache, scorer = cache()
-    fit_cache.shape_fit(HALF, US)
+    _ = fit_cache.shape_fit(HALF, US).node_scores
     fit_cache.ledger.allocate(SHARE)
-    fit_cache.shape_fit(HALF, US)
+    _ = fit_cache.shape_fit(HALF, US).node_scores
     fit_cache.ledger.release(SHARE)
-    fit_cache.shape_fit(HALF, US)
+    _ = fit_cache.shape_fit(HALF, US).node_scores
     fit_cache.ledger.allocate(replace(SHARE, row=3))
-    fit_cache.shape_fit(HALF, US)
+    _ = fit_cache.shape_fit(HALF, US).node_scores
 
     assert scorer.scored == [[0], [1]]
 
@@ -141,3 +157,115 @@ def test_no_nodes_make_empty_answers() -> None:
 
     assert (fit.capacity.shape, fit.node_scores.shape, fit.all_fits().shape) == ((0,), (0,), (0, 0))
     assert np.iinfo(np.int64).min == LOWEST
+
+
+CLASSES = (("A100", 40_960), ("H100", 81_920), ("T4", 15_360))
+QUESTIONS = st.tuples(
+    st.sampled_from(
+        [
+            Shape(),
+            Shape(count=2, cpu_milli=2_000),
+            Shape(classes=("A100", "T4")),
+            Shape(only_class="H100", cpu_milli=7_000),
+            Shape(count=0, cpu_milli=1_000),
+            HALF,
+            Shape(whole=False, memory_mib=9_000, host_mib=9_000),
+            Shape(whole=False, memory_milli=300, cpu_milli=3_000, classes=("H100", "T4"), only_class="T4"),
+            Shape(whole=False, compute_milli=400, only_class="A100"),
+            HALF.times(2),
+        ]
+    ),
+    st.builds(Tenancy, st.integers(0, 2), st.sampled_from(Sharing)),
+    st.booleans(),
+)
+
+
+@st.composite
+def used_nodes(draw: st.DrawFn) -> list[Node]:
+    """Nodes of their own kind each, or of several; some are not ready, some shared by queues."""
+    mixed = draw(st.booleans())
+    nodes = []
+    for number in range(draw(st.integers(1, 5))):
+        gpu_class, memory = draw(st.sampled_from(CLASSES))
+        node = make_node(
+            f"n{number}",
+            gpus=draw(st.integers(0, 3)),
+            gpu_class=gpu_class,
+            memory_mib=memory,
+            cpu_milli=draw(st.sampled_from((0, 2_500, 9_000, 64_000))),
+            host_mib=draw(st.sampled_from((8_000, 40_000))),
+            ready=draw(st.integers(0, 9)) > 0,
+            shared_by_queues=draw(st.booleans()),
+        )
+        if mixed and node.gpus:
+            node = replace(node, gpus=(replace(node.gpus[0], gpu_class="T4", memory_mib=15_360), *node.gpus[1:]))
+        nodes.append(node)
+    return nodes
+
+
+def lay(draw: Callable[..., Any], ledger: Ledger, held: list[NodeAllocation]) -> None:
+    """Give back something that is held, or take something that is free."""
+    if held and draw(st.integers(0, 2)) == 0:
+        ledger.release(held.pop(draw(st.integers(0, len(held) - 1))))
+        return
+    row = draw(st.integers(0, len(ledger.packed) - 1))
+    columns = np.flatnonzero(ledger.free_compute[row] > 0).tolist()
+    if not columns:
+        return
+    column = draw(st.sampled_from(columns))
+    milli = min(draw(st.sampled_from((300, 500, 1_000))), int(ledger.free_compute[row, column]))
+    memory = int(ledger.free_memory[row, column]) * milli // 1_000
+    sharing = draw(st.sampled_from(Sharing))
+    cpu = draw(st.sampled_from((500, 80_000)))  # a place that is nominated may be counted twice
+    taken = NodeAllocation(row, (column,), (memory,), (milli,), cpu, 100, draw(st.integers(0, 2)), sharing)
+    ledger.allocate(taken)
+    held.append(taken)
+
+
+def plainly(
+    ledger: Ledger, scorer: Scorer, question: tuple[Shape, Tenancy, bool]
+) -> tuple[tuple[object, ...], BoolArray, list[list[int]]]:
+    """Capacity, scores and fits; where GPUs are to be chosen, and in which order: every row judged for this question
+    alone."""
+    shape, tenancy, distinct = question
+    rows = np.arange(len(ledger.packed))
+    fits = fit(ledger, shape, rows, tenancy)
+    takes = capacity(ledger, shape, rows, fits, distinct=distinct)
+    scores = scorer.score(ledger, shape, rows, fits)
+    chosen = fits & (takes[:, None] > 0) & (shape.count > 0)
+    plain = takes.tolist(), np.where(takes > 0, scores.node, LOWEST).tolist(), fits.tolist()
+    return plain, chosen, order_of(chosen, scores.gpu)
+
+
+def order_of(fits: BoolArray, scores: IntArray) -> list[list[int]]:
+    """Per row, the columns that fit in order of their scores."""
+    return [
+        sorted(np.flatnonzero(good).tolist(), key=lambda column: (-score[column], column))
+        for good, score in zip(fits, scores, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("placer", [BestFit(), Packing()])
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_kept_and_shared_answers_are_those_of_every_row_judged_for_the_question_alone(
+    placer: Placer, data: st.DataObject
+) -> None:
+    ledger = Ledger.of(data.draw(used_nodes()))
+    held: list[NodeAllocation] = []
+    for _ in range(data.draw(st.integers(0, 4))):
+        lay(data.draw, ledger, held)
+    scorer = placer.prepare(ledger, [(Shape(cpu_milli=4_000), 3.0), (replace(HALF, classes=("T4",)), 5.0)])
+    fit_cache = FitCache(ledger, scorer)
+    questions = data.draw(st.lists(QUESTIONS, min_size=1, max_size=4))
+    for _ in range(data.draw(st.integers(1, 5))):
+        for question in data.draw(st.lists(st.sampled_from(questions), max_size=3)):
+            shape, tenancy, distinct = question
+            found = fit_cache.shape_fit(shape, tenancy, distinct=distinct)
+            scored = np.array([found.gpu_scores(row) for row in range(len(ledger.packed))])
+            given_back = found.capacity.tolist(), found.node_scores.tolist(), found.all_fits().tolist()
+            plain, fits, best = plainly(ledger, scorer, question)
+            assert given_back == plain
+            assert order_of(fits, scored) == best
+        for _ in range(data.draw(st.integers(0, 3))):
+            lay(data.draw, ledger, held)

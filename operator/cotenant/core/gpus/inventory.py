@@ -62,6 +62,8 @@ class Inventory:
     """[N] equal numbers for nodes that differ in nothing but their name and place."""
     cpu_milli: IntArray
     host_mib: IntArray
+    mixed: bool
+    """Some node has GPUs of several kinds."""
 
     @classmethod
     def of(cls, nodes: Iterable[Node]) -> Inventory:
@@ -105,7 +107,17 @@ class Inventory:
             equivalence=_equivalence(np.hstack([kind, usable, peers, ready[:, None], shared[:, None]])),
             cpu_milli=np.array([node.cpu_milli for node in ordered], dtype=np.int64),
             host_mib=np.array([node.memory_mib for node in ordered], dtype=np.int64),
+            mixed=not ((kind == kind[:, :1]) | (kind < 0)).all(),
         )
+
+    def rows_of_classes(self, classes: tuple[str, ...], only_class: str) -> BoolArray:
+        """[N] rows with a GPU of one of the classes, if there are any, and of the only class, if it is given."""
+        serves = [
+            (not classes or kind.gpu_class in classes) and only_class in ("", kind.gpu_class) for kind in self.kinds
+        ]
+        numbers = [number for number, serve in enumerate(serves) if serve]
+        found: BoolArray = np.asarray(np.isin(self.kind, numbers).any(axis=1))
+        return found
 
     def patched(self, nodes: Iterable[Node]) -> Inventory:
         """The same GPUs with other free amounts, health, readiness or sharing."""

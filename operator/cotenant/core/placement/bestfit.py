@@ -13,7 +13,7 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.placement.scoring import Scorer, Scores
+from cotenant.core.placement.scoring import Scorer, Scores, ScoreScope
 from cotenant.core.placement.shapes import Demand, Shape
 
 _STEP = 1_000_000
@@ -24,6 +24,9 @@ class BestFit:
 
     def prepare(self, ledger: Ledger, demands: Sequence[Demand]) -> Scorer:
         return self
+
+    def scope(self, shape: Shape) -> ScoreScope:
+        return ScoreScope.NODE if shape.whole else ScoreScope.FIT
 
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         free = ledger.free_compute[rows]

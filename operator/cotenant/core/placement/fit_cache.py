@@ -1,164 +1,194 @@
 """Cache of fits and scores of a ledger: per shape, where it fits, how often, and how good each place is.
 
-Two nodes in the same state get the same answer, so nodes are first mapped to *states* and only states are scored, each
-once per shape. A decision changes one node; the fits of all shapes then look one state up. In a cluster of equal nodes
-a few dozen states are scored, whatever the number of nodes, and a trial that is rolled back costs no scoring at all.
-Made once per ledger and cycle.
+Kept per row and brought up to date for the rows that were written since (`Ledger.changed_rows`). Fits are worked out
+per shape and tenant, a few integer operations on a row; where no node mixes kinds of GPUs, a class is a set of rows,
+and all class options of a request share the fits of the shape without classes. Scores are asked for only where
+something is to be chosen, and come from a `ScoreBook`, which copies of the ledger share.
+Bounded: of questions beyond `_ROWS` rows together the one that was not asked for longest is forgotten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Sharing
 from cotenant.core.placement.fitting import Tenancy, capacity, fit
-from cotenant.core.placement.scoring import Scorer, Scores
-from cotenant.core.placement.shapes import Shape
+from cotenant.core.placement.score_book import ScoreBook
+from cotenant.core.placement.scoring import Scorer
+from cotenant.core.placement.shapes import Shape, without_classes
 
 LOWEST = np.iinfo(np.int64).min
-_UNKNOWN = -1
-_Number = TypeVar("_Number", np.int64, np.bool_)
 _ANY_TENANT = Tenancy(-1, Sharing.NEVER)
 """Whole GPUs must be empty, so they look the same to every tenant."""
+_Key: TypeAlias = tuple[Shape, Tenancy, bool]
+"""(shape, tenant, never two workers on one GPU)."""
+_ROWS = 4 << 20
+"""Rows that are kept over all questions, of some 24 bytes."""
+
+
+class FitCache:
+    def __init__(self, ledger: Ledger, scorer: Scorer, book: ScoreBook | None = None) -> None:
+        """`book`: of a ledger of which this one is a copy."""
+        self.ledger = ledger
+        self.scorer = scorer
+        self.book = ScoreBook(scorer) if book is None else book
+        self._shape_fits: dict[_Key, ShapeFit] = {}
+        """Last asked last."""
+        self._serving: dict[tuple[tuple[str, ...], str], BoolArray] = {}
+        """Classes of a shape → [N] rows with GPUs of them."""
+        self._most = max(64, _ROWS // max(1, len(ledger.packed)))
+        self._states: IntArray = np.zeros(0, dtype=np.int64)
+        """[N] state that each row was in when `_numbered` changes had been made."""
+        self._numbered = 0
+        self._generation = -1
+
+    def shape_fit(self, shape: Shape, tenancy: Tenancy, *, distinct: bool = True) -> AnyFit:
+        """Fits and scores of the shape for the tenant, up to date."""
+        inventory = self.ledger.inventory
+        tenancy = _ANY_TENANT if shape.whole else tenancy
+        if inventory.mixed or not shape.count or not (shape.classes or shape.only_class):
+            return self._shape_fit(shape, tenancy, distinct)
+        classes = (shape.classes, shape.only_class)
+        serves = self._serving.get(classes)
+        if serves is None:
+            serves = self._serving[classes] = inventory.rows_of_classes(*classes)
+        return ClassFit(self._shape_fit(without_classes(shape), tenancy, distinct), serves)
+
+    def _shape_fit(self, shape: Shape, tenancy: Tenancy, distinct: bool) -> ShapeFit:
+        key = (shape, tenancy, distinct)
+        known = self._shape_fits.pop(key, None)
+        if known is None:
+            while len(self._shape_fits) >= self._most:
+                del self._shape_fits[next(iter(self._shape_fits))]
+            known = ShapeFit(self, shape, tenancy, distinct=distinct)
+        self._shape_fits[key] = known
+        known.refresh()
+        return known
+
+    def states(self) -> IntArray:
+        """[N] numbers of the states that the rows are in now."""
+        changes = self.ledger.changed_rows
+        if self._numbered < len(changes) and self._generation == self.book.generation:
+            rows = changes[self._numbered :]
+            self._states[rows] = self.book.numbers(self.ledger, rows)
+        while self._generation != self.book.generation:
+            self._generation = self.book.generation
+            self._states = np.array(self.book.numbers(self.ledger, range(len(self.ledger.packed))), dtype=np.int64)
+        self._numbered = len(changes)
+        return self._states
 
 
 class ShapeFit:
     """One shape, for one tenant, over all rows. Arrays are read-only outside this module."""
 
-    __slots__ = (
-        "_answers",
-        "_known",
-        "_shape",
-        "_slots",
-        "_states",
-        "_tenancy",
-        "capacity",
-        "distinct",
-        "node_scores",
-        "seen",
-    )
+    __slots__ = ("_cache", "_distinct", "_fits", "_node_scores", "_scored", "_shape", "_tenancy", "capacity", "seen")
 
-    def __init__(self, shape: Shape, tenancy: Tenancy, *, distinct: bool, states: IntArray, width: int) -> None:
-        self._shape, self._tenancy, self.distinct = shape, tenancy, distinct
-        self._states = states
-        self._slots: IntArray = np.zeros(0, dtype=np.int64)
-        """State → its row in the answers."""
-        self._known = 0
-        self._answers = _Answers(width)
-        self.capacity: IntArray = np.zeros(len(states), dtype=np.int64)
+    def __init__(self, cache: FitCache, shape: Shape, tenancy: Tenancy, *, distinct: bool) -> None:
+        self._cache, self._shape, self._tenancy, self._distinct = cache, shape, tenancy, distinct
+        height, width = cache.ledger.inventory.kind.shape
+        self.capacity: IntArray = np.zeros(height, dtype=np.int64)
         """[N] workers of the shape that each row takes."""
-        self.node_scores: IntArray = np.full(len(states), LOWEST, dtype=np.int64)
-        """[N] score of each row that takes at least one, else LOWEST."""
-        self.seen = 0
+        self._fits: BoolArray = np.zeros((height, width), dtype=np.bool_)
+        self._node_scores: IntArray | None = None
+        self._scored = 0
+        """Changes of the ledger that the scores follow."""
+        self.seen = -1
+        """Changes of the ledger that fits and capacity follow."""
 
     def fits(self, row: int) -> BoolArray:
         """[G] the GPU may serve."""
-        found: BoolArray = self._answers.fits[self._slots[self._states[row]]]
-        return found
-
-    def gpu_scores(self, row: int) -> IntArray:
-        """[G] score of each GPU of the row."""
-        found: IntArray = self._answers.gpu[self._slots[self._states[row]]]
+        found: BoolArray = self._fits[row]
         return found
 
     def all_fits(self) -> BoolArray:
         """[N, G]."""
-        found: BoolArray = self._answers.fits[self._slots[self._states]]
+        return self._fits
+
+    def gpu_scores(self, row: int) -> IntArray:
+        """[G] score of each GPU of the row."""
+        _, gpu = self._answers(np.array([row]))
+        return np.zeros(self._fits.shape[1], dtype=np.int64) if gpu is None else gpu[0]
+
+    @property
+    def node_scores(self) -> IntArray:
+        """[N] score of each row that takes at least one, else LOWEST."""
+        changes = self._cache.ledger.changed_rows
+        if self._node_scores is None:
+            self._node_scores = np.full(len(self.capacity), LOWEST, dtype=np.int64)
+            self._score(self._node_scores, np.flatnonzero(self.capacity))
+        elif self._scored < len(changes):
+            self._score(self._node_scores, _distinct_rows(changes, self._scored))
+        self._scored = len(changes)
+        return self._node_scores
+
+    def refresh(self) -> None:
+        """Bring fits and capacity up to date."""
+        ledger = self._cache.ledger
+        changes = ledger.changed_rows
+        if self.seen == len(changes):
+            return
+        rows = slice(None) if self.seen < 0 else _distinct_rows(changes, self.seen)
+        fits = fit(ledger, self._shape, rows, self._tenancy)
+        self._fits[rows] = fits
+        self.capacity[rows] = capacity(ledger, self._shape, rows, fits, distinct=self._distinct)
+        self.seen = len(changes)
+
+    def _answers(self, rows: IntArray) -> tuple[IntArray | None, IntArray | None]:
+        states = self._cache.states()[rows]
+        return self._cache.book.answers(self._shape, self._tenancy).of(self._cache.ledger, rows, states)
+
+    def _score(self, scores: IntArray, rows: IntArray) -> None:
+        takes = self.capacity[rows] > 0
+        scores[rows[~takes]] = LOWEST
+        rows = rows[takes]
+        if not len(rows):
+            return
+        node, gpu = self._answers(rows)
+        if node is not None:
+            scores[rows] = node
+        elif gpu is not None:
+            scores[rows] = np.where(self._fits[rows], gpu, LOWEST).max(axis=1)
+
+
+class ClassFit:
+    """A shape that only some rows may serve, by the class of their GPUs. Elsewhere as the shape without classes."""
+
+    __slots__ = ("_fit", "_serves")
+
+    def __init__(self, fit: ShapeFit, serves: BoolArray) -> None:
+        self._fit, self._serves = fit, serves
+
+    @property
+    def capacity(self) -> IntArray:
+        return np.where(self._serves, self._fit.capacity, 0)
+
+    @property
+    def node_scores(self) -> IntArray:
+        return np.where(self._serves, self._fit.node_scores, LOWEST)
+
+    @property
+    def seen(self) -> int:
+        return self._fit.seen
+
+    def fits(self, row: int) -> BoolArray:
+        found: BoolArray = self._fit.fits(row) & self._serves[row]
         return found
 
-    def refresh(self, ledger: Ledger, scorer: Scorer, rows: IntArray, numbers: int) -> None:
-        """Bring the rows up to date; scores only states that were never seen. `numbers`: states there are."""
-        if numbers > len(self._slots):
-            self._slots = _longer(self._slots, 2 * numbers, _UNKNOWN)
-        states = self._states[rows]
-        slots = self._slots[states]
-        new = slots == _UNKNOWN
-        if new.any():
-            unknown, first = np.unique(states[new], return_index=True)
-            self._score_states(ledger, scorer, rows[new][first], unknown)
-            slots = self._slots[states]
-        self.capacity[rows] = self._answers.capacity[slots]
-        self.node_scores[rows] = self._answers.open[slots]
+    def all_fits(self) -> BoolArray:
+        return self._fit.all_fits() & self._serves[:, None]
 
-    def _score_states(self, ledger: Ledger, scorer: Scorer, rows: IntArray, states: IntArray) -> None:
-        fits = fit(ledger, self._shape, rows, self._tenancy)
-        workers = capacity(ledger, self._shape, rows, fits, distinct=self.distinct)
-        scores = scorer.score(ledger, self._shape, rows, fits)
-        self._answers.add(self._known, workers, fits, scores)
-        self._slots[states] = np.arange(self._known, self._known + len(rows))
-        self._known += len(rows)
+    def gpu_scores(self, row: int) -> IntArray:
+        return self._fit.gpu_scores(row)
 
 
-def _longer(array: npt.NDArray[_Number], height: int, value: int) -> npt.NDArray[_Number]:
-    bigger = np.full((height, *array.shape[1:]), value, dtype=array.dtype)
-    bigger[: len(array)] = array
-    return bigger
+AnyFit: TypeAlias = ShapeFit | ClassFit
 
 
-class _Answers:
-    """Fits and scores of each state, one row per state in the order of first use."""
-
-    __slots__ = ("capacity", "fits", "gpu", "open")
-
-    def __init__(self, width: int) -> None:
-        self.capacity: IntArray = np.zeros(0, dtype=np.int64)
-        self.open: IntArray = np.zeros(0, dtype=np.int64)
-        self.fits: BoolArray = np.zeros((0, width), dtype=np.bool_)
-        self.gpu: IntArray = np.zeros((0, width), dtype=np.int64)
-
-    def add(self, known: int, capacity: IntArray, fits: BoolArray, scores: Scores) -> None:
-        """`known`: rows that are in use."""
-        used = known + len(capacity)
-        if used > len(self.capacity):
-            self._grow(max(used, 2 * known))
-        self.capacity[known:used] = capacity
-        self.open[known:used] = np.where(capacity > 0, scores.node, LOWEST)
-        self.fits[known:used] = fits
-        self.gpu[known:used] = scores.gpu
-
-    def _grow(self, height: int) -> None:
-        for name in self.__slots__:
-            old = getattr(self, name)
-            setattr(self, name, _longer(old, height, 0))
-
-
-class FitCache:
-    def __init__(self, ledger: Ledger, scorer: Scorer) -> None:
-        self.ledger = ledger
-        self.scorer = scorer
-        self._shape_fits: dict[tuple[Shape, Tenancy, bool], ShapeFit] = {}
-        self._numbers: dict[bytes, int] = {}
-        self._states: IntArray = np.zeros(len(ledger.packed), dtype=np.int64)
-        """[N] state that each row is in."""
-        self._seen = len(ledger.changed_rows)
-        self._number_states(range(len(ledger.packed)))
-
-    def shape_fit(self, shape: Shape, tenancy: Tenancy, *, distinct: bool = True) -> ShapeFit:
-        """Fits and scores of the shape for the tenant, up to date."""
-        changes = self.ledger.changed_rows
-        if self._seen < len(changes):
-            self._number_states(changes[self._seen :])
-            self._seen = len(changes)
-        key = (shape, _ANY_TENANT if shape.whole else tenancy, distinct)
-        known = self._shape_fits.get(key)
-        if known is None:
-            width = self.ledger.inventory.kind.shape[1]
-            known = self._shape_fits[key] = ShapeFit(shape, key[1], distinct=distinct, states=self._states, width=width)
-            known.refresh(self.ledger, self.scorer, np.arange(len(self._states), dtype=np.int64), len(self._numbers))
-        elif known.seen < len(changes):
-            changed = changes[known.seen :]
-            rows = changed if len(changed) == 1 else sorted(set(changed))
-            known.refresh(self.ledger, self.scorer, np.array(rows, dtype=np.int64), len(self._numbers))
-        known.seen = len(changes)
-        return known
-
-    def _number_states(self, rows: Sequence[int]) -> None:
-        packed, numbers = self.ledger.packed, self._numbers
-        for row in rows:
-            self._states[row] = numbers.setdefault(packed[row].tobytes(), len(numbers))
+def _distinct_rows(changes: Sequence[int], since: int) -> IntArray:
+    changed = changes[since:]
+    return np.array(changed if len(changed) == 1 else sorted(set(changed)), dtype=np.int64)

@@ -9,6 +9,7 @@ queues and all of them have `Any`. A whole GPU must be empty.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import Sharing
 from cotenant.core.placement.shapes import Shape
 
+Rows: TypeAlias = IntArray | slice
+"""Rows of the ledger; a slice reads them where they are."""
 _MANY = np.int64(1 << 40)
 
 
@@ -28,23 +31,32 @@ class Tenancy:
     sharing: Sharing = Sharing.QUEUE
 
 
-def fit(ledger: Ledger, shape: Shape, rows: IntArray, tenancy: Tenancy) -> BoolArray:
+def fit(ledger: Ledger, shape: Shape, rows: Rows, tenancy: Tenancy) -> BoolArray:
     """[R, G] this GPU may serve one of the shape's GPUs now."""
+    roomy = room(ledger, shape, rows)
+    if shape.whole:
+        return roomy
+    return roomy & may_share(ledger, rows, tenancy)
+
+
+def room(ledger: Ledger, shape: Shape, rows: Rows) -> BoolArray:
+    """[R, G] the GPU has what one of the shape's GPUs takes, whoever holds the rest of it. A whole GPU is empty."""
     inventory = ledger.inventory
     if not inventory.kinds:
-        return np.zeros((len(rows), inventory.kind.shape[1]), dtype=np.bool_)
+        return np.zeros(ledger.holders[rows].shape, dtype=np.bool_)
     memory, compute, allowed = shape.per_kind(inventory)
     kind = inventory.kind[rows]
     good = inventory.usable[rows] & allowed[kind] & (kind >= 0)
-    holders = ledger.holders[rows]
     if shape.whole:
-        whole: BoolArray = good & (holders == 0) & (ledger.free_compute[rows] >= 1000)
+        whole: BoolArray = good & (ledger.holders[rows] == 0) & (ledger.free_compute[rows] >= 1000)
         return whole
     good &= (ledger.free_memory[rows] >= memory[kind]) & (ledger.free_compute[rows] >= compute[kind])
-    return good & _may_share(ledger, rows, holders, tenancy)
+    return good
 
 
-def _may_share(ledger: Ledger, rows: IntArray, holders: IntArray, tenancy: Tenancy) -> BoolArray:
+def may_share(ledger: Ledger, rows: Rows, tenancy: Tenancy) -> BoolArray:
+    """[R, G] the holders of the GPU, if there are any, and the newcomer may share it."""
+    holders = ledger.holders[rows]
     free: BoolArray = holders == 0
     if tenancy.sharing is Sharing.NEVER:
         return free
@@ -56,7 +68,7 @@ def _may_share(ledger: Ledger, rows: IntArray, holders: IntArray, tenancy: Tenan
     return shareable
 
 
-def capacity(ledger: Ledger, shape: Shape, rows: IntArray, fits: BoolArray, *, distinct: bool = True) -> IntArray:
+def capacity(ledger: Ledger, shape: Shape, rows: Rows, fits: BoolArray, *, distinct: bool = True) -> IntArray:
     """[R] workers of the shape that each row takes at once. `distinct`: never two on one GPU."""
     if shape.count == 0:
         workers = np.where(ledger.inventory.ready[rows], _MANY, 0)
@@ -87,7 +99,7 @@ def fits_exactly(ledger: Ledger, allocation: NodeAllocation, *, whole: bool) -> 
     if whole:
         return all(inventory.usable[row, column] and not ledger.holders[row, column] for column in wanted)
     rows = np.array([row])
-    shareable = _may_share(ledger, rows, ledger.holders[rows], Tenancy(allocation.tenant, allocation.sharing))[0]
+    shareable = may_share(ledger, rows, Tenancy(allocation.tenant, allocation.sharing))[0]
     for column, (memory, compute) in wanted.items():
         at = (row, column)
         if not inventory.usable[at] or not shareable[column]:
@@ -97,7 +109,7 @@ def fits_exactly(ledger: Ledger, allocation: NodeAllocation, *, whole: bool) -> 
     return True
 
 
-def shares_per_gpu(ledger: Ledger, shape: Shape, rows: IntArray) -> IntArray:
+def shares_per_gpu(ledger: Ledger, shape: Shape, rows: Rows) -> IntArray:
     """[R, G] shares of this size that each GPU still takes (sharing rules aside)."""
     memory, compute, _ = shape.per_kind(ledger.inventory)
     kind = ledger.inventory.kind[rows]

@@ -17,7 +17,7 @@ import numpy as np
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.model.objects import Topology, TopologyMode
-from cotenant.core.placement.fit_cache import LOWEST, FitCache, ShapeFit
+from cotenant.core.placement.fit_cache import LOWEST, AnyFit, FitCache
 from cotenant.core.placement.fitting import Tenancy, shares_per_gpu
 from cotenant.core.placement.shapes import Shape
 
@@ -148,7 +148,7 @@ def _best_single(fit_cache: FitCache, request: PlacementRequest, candidates: Boo
     return int(np.where(candidates, fit.node_scores, LOWEST).argmax())
 
 
-def _spread(fit: ShapeFit, capacity: IntArray, workers: int) -> list[tuple[int, int]]:
+def _spread(fit: AnyFit, capacity: IntArray, workers: int) -> list[tuple[int, int]]:
     rows = np.flatnonzero(capacity)
     order = rows[np.lexsort((rows, -fit.node_scores[rows], -capacity[rows]))]
     fit_cache = capacity[order]
@@ -178,7 +178,7 @@ def _assign(
 
 
 def _assign_node(
-    fit_cache: FitCache, request: PlacementRequest, fits: tuple[ShapeFit, ShapeFit], row: int, workers: int
+    fit_cache: FitCache, request: PlacementRequest, fits: tuple[AnyFit, AnyFit], row: int, workers: int
 ) -> NodeAssignment:
     """GPUs of one node for `workers` of the gang: NVLink peers together, then by the scorer's preference. `fits`: of
     one worker, and of so many."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 from cotenant.core.gpus.inventory import BoolArray, IntArray
@@ -27,7 +28,23 @@ class Scores:
     """[R, G] for each GPU that may serve; the best `count` of the chosen row are taken, ties to the lower column."""
 
 
+class ScoreScope(Enum):
+    """What of a fit the scores of a shape depend on: the less it is, the more requests share them."""
+
+    NODE = "Node"
+    """Nothing, as long as enough GPUs fit: the row's score is the same whichever they are, and so are its GPUs'."""
+    GPU = "GPU"
+    """A GPU's score depends on no other GPU that fits, and a row's score is the best of its GPUs that fit."""
+    FIT = "Fit"
+    """The set of GPUs that fit."""
+
+
 class Scorer(Protocol):
+    def scope(self, shape: Shape) -> ScoreScope:
+        """What of `fit` the answers of `score` depend on. NODE and GPU: whose GPUs they are, and of which classes the
+        request may have them, makes no difference, so the shape is judged once for all tenants and class options."""
+        ...
+
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         """Score `rows` ([R] node rows). `fit[r, g]`: GPU g of row r may serve one of the shape's GPUs. Rows where too
         few fit may be among them; their scores are ignored."""

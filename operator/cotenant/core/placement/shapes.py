@@ -75,6 +75,12 @@ class Shape:
 
 
 @lru_cache(maxsize=4096)
+def without_classes(shape: Shape) -> Shape:
+    """The same amounts, on GPUs of any class."""
+    return replace(shape, classes=(), only_class="")
+
+
+@lru_cache(maxsize=4096)
 def _per_kind(shape: Shape, kinds: tuple[GpuKind, ...]) -> tuple[IntArray, IntArray, BoolArray]:
     """Kept, because every scoring of every row needs it; read-only."""
     pairs = [shape.per_gpu(kind) for kind in kinds]

@@ -31,12 +31,14 @@ from cotenant.core.placement.packing.dual_prices import UNIT, FloatArray
 from cotenant.core.placement.packing.scarcity import slot_value
 from cotenant.core.placement.packing.value_tables import LEVELS, ValueTables
 from cotenant.core.placement.packing.workload_mix import WorkloadMix
-from cotenant.core.placement.scoring import Scorer, Scores
+from cotenant.core.placement.scoring import Scorer, Scores, ScoreScope
 from cotenant.core.placement.shapes import Demand, Shape
 
 CPU_PRICES = (0, 3, 9, 17, 34, 70, 140, 275, 700)
 """Prices of CPU (q above) that are tried, in percent of one GPU per CPU that a GPU has beside it on average."""
 _NEVER = np.iinfo(np.int64).min // 4
+_CHUNK = 256
+"""Rows that are scored in one go: what they need stays in the processor's cache."""
 _CPU_BITS, _GPU_BITS = 10, 14
 TIE_BITS = _CPU_BITS + _GPU_BITS
 """Low bits of a score: ties by what is left of the node."""
@@ -57,6 +59,13 @@ class _NodeStates:
 
     def rows(self, rows: IntArray) -> _NodeStates:
         return _NodeStates(self.kind[rows], self.memory[rows], self.compute[rows], self.cpu[rows], self.host[rows])
+
+    def first_alike(self, fit: BoolArray) -> IntArray:
+        """[R, G] the first column among those that fit whose GPU is in the same state: one score serves them all."""
+        state = (self.kind + self.memory) * LEVELS + self.compute
+        alike = (state[:, :, None] == state[:, None, :]) & fit[:, None, :]
+        first: IntArray = alike.argmax(axis=2)
+        return first
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +91,7 @@ class PackingScorer:
         per_gpu = max(1, int(ledger.inventory.cpu_milli.sum()) // gpus)
         self._cpu_prices = np.array([percent * UNIT // (100 * per_gpu) for percent in CPU_PRICES], dtype=np.float64)
         self._tables = ValueTables(mix, ledger.inventory, self._cpu_prices)
-        kind = ledger.inventory.kind
-        self._plain = bool(((kind == kind[:, :1]) | (kind < 0)).all())
+        self._plain = not ledger.inventory.mixed
         """No node mixes kinds, so any of its whole GPUs is as good as another."""
         self._count = mix.count.astype(np.float64)
         self._cpu = np.maximum(mix.cpu, 1).astype(np.float64)
@@ -95,16 +103,23 @@ class PackingScorer:
         free = int(np.minimum(state.memory, state.compute).sum())
         self._slot_value = slot_value(mix, slots.astype(np.int64), free).astype(np.float64)
 
+    def scope(self, shape: Shape) -> ScoreScope:
+        if shape.whole and self._plain:
+            return ScoreScope.NODE
+        return ScoreScope.GPU if shape.count == 1 else ScoreScope.FIT
+
     def score(self, ledger: Ledger, shape: Shape, rows: IntArray, fit: BoolArray) -> Scores:
         able = (fit.sum(axis=1) >= shape.count) & (ledger.free_cpu[rows] >= shape.cpu_milli)
         able &= ledger.free_host[rows] >= shape.host_mib
-        if able.all():
+        if len(rows) <= _CHUNK and able.all():
             return self._score_rows(ledger, shape, self._read(ledger, rows), fit)
         node = np.full(len(rows), _NEVER, dtype=np.int64)
-        gpu = np.zeros(fit.shape, dtype=np.int64)
-        if able.any():
-            scored = self._score_rows(ledger, shape, self._read(ledger, rows[able]), fit[able])
-            node[able], gpu[able] = scored.node, scored.gpu
+        gpu = np.full(fit.shape, _NEVER, dtype=np.int64)
+        places = np.flatnonzero(able)
+        for start in range(0, len(places), _CHUNK):
+            chunk = places[start : start + _CHUNK]
+            scored = self._score_rows(ledger, shape, self._read(ledger, rows[chunk]), fit[chunk])
+            node[chunk], gpu[chunk] = scored.node, scored.gpu
         return Scores(node=node, gpu=gpu)
 
     def _score_rows(self, ledger: Ledger, shape: Shape, state: _NodeStates, fit: BoolArray) -> Scores:
@@ -116,12 +131,15 @@ class PackingScorer:
         if shape.whole and self._plain:
             left = held - shape.count * features[every, fit.argmax(axis=1)]
             return Scores(node=self._gains(held, left, every, state, shape), gpu=gpu)
+        if shape.count == 1:
+            first = state.first_alike(fit)
+            row, column = np.nonzero(fit & (first == np.arange(fit.shape[1])))
+            left = held[row] - features[row, column] + self._left(ledger, shape, state, row, column)
+            gpu[row, column] = self._gains(held, left, row, state, shape)
+            gpu = np.where(fit, np.take_along_axis(gpu, first, axis=1), _NEVER)
+            return Scores(node=gpu.max(axis=1), gpu=gpu)
         row, column = np.nonzero(fit)
         loss = features[row, column] - self._left(ledger, shape, state, row, column)
-        if shape.count == 1:
-            gpu[:] = _NEVER
-            gpu[row, column] = self._gains(held, held[row] - loss, row, state, shape)
-            return Scores(node=gpu.max(axis=1), gpu=gpu)
         preference = np.full(fit.shape, float(_NEVER))
         preference[row, column] = -loss[:, 0]
         inside = _first(preference, shape.count)[row, column]
