@@ -246,7 +246,7 @@ def order_of(fits: BoolArray, scores: IntArray) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("placer", [BestFit(), Packing()])
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_kept_and_shared_answers_are_those_of_every_row_judged_for_the_question_alone(
     placer: Placer, data: st.DataObject

@@ -125,8 +125,8 @@ def _option(job: Job, queue: int, classes: Sequence[str], inventory: Inventory, 
 
 
 def _allowed(job: Job, zones: Sequence[str], inventory: Inventory) -> BoolArray:
-    numbers = [number for number, zone in enumerate(inventory.zones) if zone in zones]
-    allowed = np.isin(inventory.zone, numbers)
+    serves = np.array([zone in zones for zone in inventory.zones], dtype=np.bool_)
+    allowed: BoolArray = serves[inventory.zone]
     for name in job.excluded_nodes:
         row = inventory.row_of.get(name)
         if row is not None:

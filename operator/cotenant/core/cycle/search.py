@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation, allocation_of_assignments
 from cotenant.core.allocation.occupancy import Occupancy
@@ -18,6 +19,9 @@ from cotenant.core.placement.gang import NodeAssignment, PlacementRequest, max_w
 from cotenant.core.queueing.fair_share import charge_within_guarantee
 from cotenant.core.quota.tree import Bucket
 from cotenant.core.quota.usage import Headroom, Usage
+
+_Way: TypeAlias = tuple[tuple[int, int, int], Option, tuple[NodeAssignment, ...]]
+"""(rank: nodes, −score, place among the options; the option; its nodes and GPUs)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,20 +43,27 @@ def fits(occupancy: Occupancy, request: Request) -> bool:
 def find(occupancy: Occupancy, request: Request, workers: int) -> PlacementResult | None:
     """The best place for the gang. The tenant's order of classes decides; without one the fewest nodes do, then the
     scores."""
-    best: tuple[tuple[int, int, int], PlacementResult] | None = None
+    found: list[_Way] = []
     for index, (option, wanted) in enumerate(_allowed_options(occupancy, request, workers)):
-        if best is not None and not option.gpu_class:
-            break  # a mix of classes is the last way
+        if not option.gpu_class and (result := _best(occupancy, request, found)) is not None:
+            return result  # a mix of classes is the last way
         assignments = place_gang(occupancy.fit_cache, wanted, workers)
-        result = None if assignments is None else _result(occupancy, request, option, assignments)
-        if assignments is None or result is None:
+        if assignments is None:
             continue
         if request.ranked or len(request.options) == 1:
+            if (result := _result(occupancy, request, option, assignments)) is not None:
+                return result
+            continue
+        found.append(((len(assignments), -_score(occupancy, wanted, assignments), index), option, assignments))
+    return _best(occupancy, request, found)
+
+
+def _best(occupancy: Occupancy, request: Request, ways: list[_Way]) -> PlacementResult | None:
+    """The first of the ways, in order of their rank, that may be taken."""
+    for _, option, assignments in sorted(ways, key=lambda way: way[0]):
+        if (result := _result(occupancy, request, option, assignments)) is not None:
             return result
-        rank = (len(assignments), -_score(occupancy, wanted, assignments), index)
-        if best is None or rank < best[0]:
-            best = rank, result
-    return None if best is None else best[1]
+    return None
 
 
 def within_guarantees(occupancy: Occupancy, request: Request, allocation: Allocation) -> bool:
@@ -94,5 +105,5 @@ def _result(
 
 
 def _score(occupancy: Occupancy, wanted: PlacementRequest, assignments: tuple[NodeAssignment, ...]) -> int:
-    scores = occupancy.fit_cache.shape_fit(wanted.shape, wanted.tenancy, distinct=wanted.distinct).node_scores
-    return sum(int(scores[row]) for row, _ in assignments)
+    fit = occupancy.fit_cache.shape_fit(wanted.shape, wanted.tenancy, distinct=wanted.distinct)
+    return sum(fit.node_score(row) for row, _ in assignments)

@@ -13,7 +13,7 @@ from cotenant.core.explain.unsatisfiable import exceeds_cluster, no_such_gpus
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import describe_request, format_gpus, format_mib, join_or
-from cotenant.core.model.objects import Job
+from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import FitCache
@@ -26,20 +26,25 @@ from cotenant.core.quota.usage import UNLIMITED, BindingLimit, Usage
 class RequestResolver:
     """Resolves jobs once per kind of request: equal jobs share one `Request`, or one refusal."""
 
-    __slots__ = ("_empty", "_inventory", "_known", "_tree")
+    __slots__ = ("_empty", "_inventory", "_known", "_of_job", "_tree")
 
     def __init__(self, inventory: Inventory, tree: QueueTree) -> None:
         self._inventory = inventory
         self._tree = tree
         self._known: dict[RequestKey, Request | Refusal] = {}
+        self._of_job: dict[JobKey, tuple[Job, Request | Refusal]] = {}
+        """What was asked last under a name: a job is asked about several times in a cycle."""
         self._empty: FitCache | None = None
 
     def resolve(self, job: Job) -> Request | Refusal:
         """The request behind a job, or the reason why it can never start."""
-        key = request_key(job)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._resolve(job)
+        asked, known = self._of_job.get(job.key, (None, None))
+        if known is None or asked is not job:
+            key = request_key(job)
+            known = self._known.get(key)
+            if known is None:
+                known = self._known[key] = self._resolve(job)
+            self._of_job[job.key] = job, known
         return known
 
     def _resolve(self, job: Job) -> Request | Refusal:

@@ -12,7 +12,7 @@ from cotenant.core.model.formatting import counted, describe_request, describe_w
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
-from cotenant.core.placement.fit_cache import FitCache
+from cotenant.core.placement.fit_cache import ANY_TENANT, FitCache
 from cotenant.core.placement.gang import max_workers
 from cotenant.core.placement.shapes import worker_shape
 from cotenant.core.quota.tree import QueueTree
@@ -97,7 +97,9 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
 
 
 def _largest_gang(nodes: FitCache, request: Request) -> int:
-    return max((max_workers(nodes, option.placement_request) for option in request.options), default=0)
+    """`nodes`: nothing is held there, so all tenants share one answer."""
+    wanted = (replace(option.placement_request, tenancy=ANY_TENANT) for option in request.options)
+    return max((max_workers(nodes, one) for one in wanted), default=0)
 
 
 def _bottleneck(inventory: Inventory, job: Job) -> str:

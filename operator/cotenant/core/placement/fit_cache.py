@@ -19,12 +19,12 @@ from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Sharing
 from cotenant.core.placement.fitting import Tenancy, capacity, fit
 from cotenant.core.placement.score_book import ScoreBook
-from cotenant.core.placement.scoring import Scorer
+from cotenant.core.placement.scoring import Scorer, ScoreScope
 from cotenant.core.placement.shapes import Shape, without_classes
 
 LOWEST = np.iinfo(np.int64).min
-_ANY_TENANT = Tenancy(-1, Sharing.NEVER)
-"""Whole GPUs must be empty, so they look the same to every tenant."""
+ANY_TENANT = Tenancy(-1, Sharing.NEVER)
+"""Whole GPUs must be empty, so they look the same to every tenant; and so does every share where nothing is held."""
 _Key: TypeAlias = tuple[Shape, Tenancy, bool]
 """(shape, tenant, never two workers on one GPU)."""
 _ROWS = 4 << 20
@@ -50,7 +50,7 @@ class FitCache:
     def shape_fit(self, shape: Shape, tenancy: Tenancy, *, distinct: bool = True) -> AnyFit:
         """Fits and scores of the shape for the tenant, up to date."""
         inventory = self.ledger.inventory
-        tenancy = _ANY_TENANT if shape.whole else tenancy
+        tenancy = ANY_TENANT if shape.whole else tenancy
         if inventory.mixed or not shape.count or not (shape.classes or shape.only_class):
             return self._shape_fit(shape, tenancy, distinct)
         classes = (shape.classes, shape.only_class)
@@ -86,7 +86,18 @@ class FitCache:
 class ShapeFit:
     """One shape, for one tenant, over all rows. Arrays are read-only outside this module."""
 
-    __slots__ = ("_cache", "_distinct", "_fits", "_node_scores", "_scored", "_shape", "_tenancy", "capacity", "seen")
+    __slots__ = (
+        "_all_alike",
+        "_cache",
+        "_distinct",
+        "_fits",
+        "_node_scores",
+        "_scored",
+        "_shape",
+        "_tenancy",
+        "capacity",
+        "seen",
+    )
 
     def __init__(self, cache: FitCache, shape: Shape, tenancy: Tenancy, *, distinct: bool) -> None:
         self._cache, self._shape, self._tenancy, self._distinct = cache, shape, tenancy, distinct
@@ -94,6 +105,8 @@ class ShapeFit:
         self.capacity: IntArray = np.zeros(height, dtype=np.int64)
         """[N] workers of the shape that each row takes."""
         self._fits: BoolArray = np.zeros((height, width), dtype=np.bool_)
+        self._all_alike = cache.scorer.scope(shape) is ScoreScope.NODE
+        """Any GPU of a row is as good as another."""
         self._node_scores: IntArray | None = None
         self._scored = 0
         """Changes of the ledger that the scores follow."""
@@ -111,6 +124,8 @@ class ShapeFit:
 
     def gpu_scores(self, row: int) -> IntArray:
         """[G] score of each GPU of the row."""
+        if self._all_alike:
+            return np.zeros(self._fits.shape[1], dtype=np.int64)
         _, gpu = self._answers(np.array([row]))
         return np.zeros(self._fits.shape[1], dtype=np.int64) if gpu is None else gpu[0]
 
@@ -126,6 +141,9 @@ class ShapeFit:
         self._scored = len(changes)
         return self._node_scores
 
+    def node_score(self, row: int) -> int:
+        return int(self.node_scores[row])
+
     def refresh(self) -> None:
         """Bring fits and capacity up to date."""
         ledger = self._cache.ledger
@@ -140,7 +158,7 @@ class ShapeFit:
 
     def _answers(self, rows: IntArray) -> tuple[IntArray | None, IntArray | None]:
         states = self._cache.states()[rows]
-        return self._cache.book.answers(self._shape, self._tenancy).of(self._cache.ledger, rows, states)
+        return self._cache.book.answers(self._shape).of(self._cache.ledger, rows, states, self._fits[rows])
 
     def _score(self, scores: IntArray, rows: IntArray) -> None:
         takes = self.capacity[rows] > 0
@@ -184,6 +202,9 @@ class ClassFit:
 
     def gpu_scores(self, row: int) -> IntArray:
         return self._fit.gpu_scores(row)
+
+    def node_score(self, row: int) -> int:
+        return self._fit.node_score(row) if self._serves[row] else LOWEST
 
 
 AnyFit: TypeAlias = ShapeFit | ClassFit

@@ -1,35 +1,32 @@
-"""Scores of node states: each state is scored once per question, whatever ledger, row, tenant or class it is asked for.
+"""Scores of node states: each state is scored once per shape, whatever ledger, row, tenant or class it is asked for.
 
 Two nodes in the same state (equal rows of `Ledger.packed`) get the same answer, so rows are mapped to *states* and only
 states are scored. In a cluster of equal nodes that are a few dozen, whatever the number of nodes; where all nodes
 differ, what a decision changes is scored and nothing else. What the scores of a shape do not depend on
 (`ScoreScope`) is left out of the question, so tenants and class options share answers.
 
-Bounded: beyond `_STATES` the book starts anew, beyond `_ANSWERS` the question that was not asked for longest is
+Bounded: beyond `_STATES` the book starts anew, beyond `_ANSWERS` the shape that was not asked for longest is
 forgotten; both change what is worked out again and no answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.core.gpus.inventory import IntArray
+from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
-from cotenant.core.placement.fitting import Tenancy, fit, room
+from cotenant.core.placement.fitting import room
 from cotenant.core.placement.scoring import Scorer, ScoreScope
 from cotenant.core.placement.shapes import Shape, without_classes
-
-Question: TypeAlias = tuple[Shape, Tenancy | None]
-"""(shape, the tenant for whom its GPUs fit; None where it makes no difference)."""
 
 _STATES = 8_192
 """States that are known beyond two for each row."""
 _ANSWERS = 12 << 20
-"""Scores of GPUs that are kept over all questions; 8 bytes each."""
+"""Scores of GPUs that are kept over all shapes; 8 bytes each."""
 _UNKNOWN = -1
 _Number = TypeVar("_Number", np.int64, np.bool_)
 
@@ -44,7 +41,7 @@ class ScoreBook:
         self.generation = 0
         """States of another generation are numbered anew."""
         self._numbers: dict[bytes, int] = {}
-        self._answers: dict[Question, StateScores] = {}
+        self._answers: dict[Shape, StateScores] = {}
         """Last asked last."""
 
     def numbers(self, ledger: Ledger, rows: Sequence[int]) -> list[int]:
@@ -56,14 +53,13 @@ class ScoreBook:
             known = self._numbers = {}
         return [known.setdefault(packed[row].tobytes(), len(known)) for row in rows]
 
-    def answers(self, shape: Shape, tenancy: Tenancy) -> StateScores:
-        scope = self.scorer.scope(shape)
-        question = (shape, tenancy) if scope is ScoreScope.FIT else (without_classes(shape), None)
-        found = self._answers.pop(question, None)
+    def answers(self, shape: Shape) -> StateScores:
+        bare = without_classes(shape)
+        found = self._answers.pop(bare, None)
         if found is None:
             self._forget()
-            found = StateScores(self.scorer, question, scope)
-        self._answers[question] = found
+            found = StateScores(self.scorer, bare)
+        self._answers[bare] = found
         return found
 
     def _forget(self) -> None:
@@ -72,25 +68,37 @@ class ScoreBook:
 
 
 class StateScores:
-    """Answers to one question, one row per state in the order of first use."""
+    """Scores of one shape, one row per state in the order of first use."""
 
-    __slots__ = ("_gpu", "_known", "_node", "_question", "_scorer", "_slots", "scope")
+    __slots__ = ("_gpu", "_known", "_node", "_scorer", "_shape", "_slots", "_slots_of_fits", "scope")
 
-    def __init__(self, scorer: Scorer, question: Question, scope: ScoreScope) -> None:
-        self._scorer, self._question, self.scope = scorer, question, scope
+    def __init__(self, scorer: Scorer, shape: Shape) -> None:
+        self._scorer, self._shape, self.scope = scorer, shape, scorer.scope(shape)
         self._slots: IntArray = np.zeros(0, dtype=np.int64)
-        """State → its row in the answers."""
+        """State → its row in the answers, where fits make no difference."""
+        self._slots_of_fits: dict[tuple[int, bytes], int] = {}
+        """(state, GPUs that fit) → its row, where they do: most rows look the same to most tenants."""
         self._known = 0
         self._node: IntArray = np.zeros(0, dtype=np.int64)
         self._gpu: IntArray = np.zeros((0, 0), dtype=np.int64)
 
     @property
     def size(self) -> int:
-        return int(self._node.size + self._gpu.size + self._slots.size)
+        return int(self._node.size + self._gpu.size + self._slots.size + 32 * len(self._slots_of_fits))
 
-    def of(self, ledger: Ledger, rows: IntArray, states: IntArray) -> tuple[IntArray | None, IntArray | None]:
+    def of(
+        self, ledger: Ledger, rows: IntArray, states: IntArray, fits: BoolArray
+    ) -> tuple[IntArray | None, IntArray | None]:
         """([R] score of each row, [R, G] scores of its GPUs); None for what the scope leaves out: a row is as good as
-        its best GPU, or all its GPUs are as good."""
+        its best GPU, or all its GPUs are as good. `fits`: [R, G] GPUs that may serve whoever asks."""
+        if self.scope is ScoreScope.FIT:
+            slots = self._slots_by_fits(ledger, rows, states, fits)
+        else:
+            slots = self._slots_by_state(ledger, rows, states)
+        node = None if self.scope is ScoreScope.GPU else self._node[slots]
+        return node, None if self.scope is ScoreScope.NODE else self._gpu[slots]
+
+    def _slots_by_state(self, ledger: Ledger, rows: IntArray, states: IntArray) -> IntArray:
         most = int(states.max(initial=0))
         if most >= len(self._slots):
             self._slots = _longer(self._slots, 2 * most + 1, _UNKNOWN)
@@ -98,22 +106,32 @@ class StateScores:
         new = slots == _UNKNOWN
         if new.any():
             unknown, first = np.unique(states[new], return_index=True)
-            self._score(ledger, rows[new][first], unknown)
+            of = rows[new][first]
+            self._slots[unknown] = self._score(ledger, of, room(ledger, self._shape, of))
             slots = self._slots[states]
-        node = None if self.scope is ScoreScope.GPU else self._node[slots]
-        return node, None if self.scope is ScoreScope.NODE else self._gpu[slots]
+        return slots
 
-    def _score(self, ledger: Ledger, rows: IntArray, states: IntArray) -> None:
-        shape, tenancy = self._question
-        fits = room(ledger, shape, rows) if tenancy is None else fit(ledger, shape, rows, tenancy)
-        scores = self._scorer.score(ledger, shape, rows, fits)
-        used = self._known + len(rows)
+    def _slots_by_fits(self, ledger: Ledger, rows: IntArray, states: IntArray, fits: BoolArray) -> IntArray:
+        known = self._slots_of_fits
+        asked = list(zip(states.tolist(), map(bytes, np.packbits(fits, axis=1)), strict=True))
+        new: dict[tuple[int, bytes], int] = {}
+        for place, question in enumerate(asked):
+            if question not in known:
+                new.setdefault(question, place)
+        if new:
+            places = list(new.values())
+            known.update(zip(new, self._score(ledger, rows[places], fits[places]).tolist(), strict=True))
+        return np.array([known[question] for question in asked], dtype=np.int64)
+
+    def _score(self, ledger: Ledger, rows: IntArray, fits: BoolArray) -> IntArray:
+        """Their places in the answers."""
+        scores = self._scorer.score(ledger, self._shape, rows, fits)
+        before, self._known = self._known, self._known + len(rows)
         if self.scope is not ScoreScope.GPU:
-            self._node = _filled(self._node, self._known, scores.node)
+            self._node = _filled(self._node, before, scores.node)
         if self.scope is not ScoreScope.NODE:
-            self._gpu = _filled(self._gpu, self._known, scores.gpu)
-        self._slots[states] = np.arange(self._known, used)
-        self._known = used
+            self._gpu = _filled(self._gpu, before, scores.gpu)
+        return np.arange(before, self._known)
 
 
 def _filled(array: IntArray, known: int, more: IntArray) -> IntArray:
