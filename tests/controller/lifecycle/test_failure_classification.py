@@ -174,6 +174,8 @@ def test_who_took_a_pod_away_is_said_instead_of_its_exit_code() -> None:
 def test_the_first_exit_waits_a_moment_for_the_one_that_explains_it() -> None:
     noticed = {0: pod(0, end=exited(PEER_LOST, at=T0)), 1: pod(1, ready=True)}
     assert classify(noticed, 2, T0 + 1) == Undecided(T0 + SETTLE_S)
+    more = noticed | {2: pod(2, end=exited(PEER_LOST, at=T0 + 3))}
+    assert classify(more, 3, T0 + 4) == Undecided(T0 + SETTLE_S)
     late = classify(noticed, 2, T0 + SETTLE_S)
     assert isinstance(late, AttemptEnd)
     assert late.outcome is AttemptOutcome.PLATFORM_FAULT

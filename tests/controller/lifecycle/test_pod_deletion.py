@@ -69,7 +69,9 @@ def test_each_step_names_its_pods_their_nodes_and_what_was_asked_for() -> None:
         "pod train-1-0 on node n1, pod train-1-1 on node n1, pod train-1-2 on node n1 and 2 more was asked to end with"
         " a grace period of 100000000 s, and the most in this cluster is 10m: it has 30s"
     )
+    assert step.event.warning
     (step,) = pods_to_end([asked(30)], T0 + 60, TEN_MINUTES).forced
+    assert step.event.warning
     assert step.event.message == "pod train-1-0 on node n1 has not ended 30 s after its grace period, and is killed"
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cotenant.api.resources.trainingjob_status import CheckpointStatus
 from cotenant.contract import Progress, Termination
 from cotenant.controller.lifecycle.progress import coarse, final_progress, progress_update, summary
 from cotenant.controller.lifecycle.status_transitions import moment
@@ -89,9 +90,26 @@ def test_a_time_in_the_future_is_now() -> None:
     assert written.updated_at == moment(T0)
 
 
+@pytest.mark.parametrize(("steps", "remaining_s"), [(3_650 * 86_400, 3_650 * 86_400), (3_650 * 86_400 + 1, None)])
+def test_an_end_beyond_ten_years_is_no_estimate(steps: int, remaining_s: int | None) -> None:
+    assert summary(Progress(state="training", step=0, of=steps, rate=1.0)).remaining_seconds == remaining_s
+
+
 def test_an_end_in_a_thousand_years_is_no_estimate() -> None:
     said = summary(Progress(state="training", step=0, of=2**53 - 1, rate=1e-300))
     assert (said.summary, said.remaining_seconds) == ("0/9007199254740991 (0 %)", None)
+
+
+@pytest.mark.parametrize(
+    ("step", "at"), [(7, 1_000.0), (7, None), (None, 1_000.0)], ids=["both", "its step", "its time"]
+)
+def test_a_checkpoint_is_shown_as_far_as_the_launcher_knows_it(step: int | None, at: float | None) -> None:
+    shown = summary(Progress(state="training", last_checkpoint_step=step, last_checkpoint_at=at)).last_checkpoint
+    assert shown == CheckpointStatus(step=step, at=at)
+
+
+def test_without_a_checkpoint_none_is_shown() -> None:
+    assert summary(Progress(state="training")).last_checkpoint is None
 
 
 def test_of_thousands_of_ranks_the_first_are_shown_and_a_warning_says_so() -> None:

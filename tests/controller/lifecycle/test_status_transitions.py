@@ -79,6 +79,18 @@ def reasons(status: TrainingJobStatus) -> dict[str, str]:
     return {condition.type: condition.reason for condition in status.conditions}
 
 
+def test_a_resize_begins_the_next_attempt_and_charges_what_was_held_until_then() -> None:
+    larger = placement_on(("n1", 1), ("n2", 1))
+    resized = status_transitions.resized(
+        admitted(Phase.RUNNING, ("n1", 1)), larger, isolation=Isolation.NONE, message="", milli=400, now=T0 + 100
+    )
+    assert (resized.phase, resized.attempts, resized.restarts) == (Phase.STARTING, 2, 1)
+    assert resized.placement is not None
+    assert [node.node for node in resized.placement.nodes] == ["n1", "n2"]
+    assert resized.usage is not None
+    assert resized.usage.gpu_milliseconds == 400 * 100
+
+
 def test_the_condition_admitted_keeps_its_reason_while_the_job_holds_gpus_and_others_follow_the_phase() -> None:
     starting = admitted(Phase.STARTING, ("n1", 1))
     blocked = status_transitions.explained(starting, reason="PodsBlocked", message="no quota", now=T0 + 5)

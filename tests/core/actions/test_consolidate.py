@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit, Evict, Resize
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
@@ -36,3 +38,40 @@ def test_small_jobs_move_aside_where_their_queue_allows_it() -> None:
     still = ToyCluster(nodes, [make_queue("red", guaranteed=4)], [*jobs, make_job("pair", gpus=2, at=3)])
     still.settle()
     assert steps(still) == []
+
+
+def moved(*jobs: Job, nodes: int = 2, waits: Job, now: float = 1_000.0, **changes: object) -> list[str]:
+    """Jobs that one cycle moves aside."""
+    queues = [replace(make_queue("red", guaranteed=8), consolidation=True)]
+    toy = ToyCluster([make_node(f"n{number}") for number in range(1, nodes + 1)], queues, [*jobs, waits], **changes)  # type: ignore[arg-type]
+    toy.now = now
+    toy.cycle()
+    return [action.job for action in toy.history if isinstance(action, Evict)]
+
+
+PAIR = make_job("pair", gpus=2, at=3)
+
+
+@pytest.mark.parametrize(("ends_in_s", "moves"), [(80, ["red/a"]), (20, [])], ids=["a longer wait", "a shorter wait"])
+def test_a_job_moves_where_the_wait_that_it_saves_is_longer_than_the_work_that_it_loses(
+    ends_in_s: int, moves: list[str]
+) -> None:
+    """80 s of one GPU would be lost; the beneficiary asks for two, and the others say when they end."""
+    now, begun = 1_001.0, 921.0
+    jobs = [
+        running("a", 0, node="n1", at=begun),
+        running("b", 0, node="n2", at=begun - 1, expected_runtime_s=int(now - begun + 1) + ends_in_s),
+    ]
+
+    assert moved(*jobs, waits=PAIR) == moves
+
+
+def test_fewest_jobs_of_the_cheapest_node_move() -> None:
+    """n2 has the younger jobs, and one of them is enough."""
+    jobs = [
+        running("old", 0, node="n1", at=10.0),
+        running("young", 0, node="n2", at=900.0),
+        running("third", 0, node="n3", at=20.0),
+    ]
+
+    assert moved(*jobs, nodes=3, waits=PAIR) == ["red/young"]

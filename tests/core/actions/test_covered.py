@@ -58,3 +58,9 @@ def test_jobs_of_the_whole_subtree_are_covered_together() -> None:
     jobs = [running("new", [1], at=2.0, least=1, queue="top"), running("old", [0], at=1.0, least=1)]
 
     assert covered(queues, jobs, "top") == {("red/old", False)}
+
+
+def test_a_guarantee_of_another_class_covers_nothing() -> None:
+    jobs = [running("old", [0], at=1.0, least=1)]
+
+    assert covered([make_queue("red", guaranteed=4, gpu_class="A100")], jobs, "red") == set()

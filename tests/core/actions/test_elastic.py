@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from cotenant.core import schedule
 from cotenant.core.actions.elastic import growth_order
+from cotenant.core.model.objects import Topology, TopologyMode
 from cotenant.core.model.plan import Admit, Evict, Resize
-from cotenant.testing import ToyCluster, make_job, make_node, make_queue
+from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 
 def steps(toy: ToyCluster) -> list[tuple[str, str]]:
@@ -66,3 +68,32 @@ def test_an_elastic_job_grows(preemptible: bool, guaranteed: int, workers: int) 
 
     assert placement is not None
     assert placement.workers == workers
+
+
+@pytest.mark.parametrize(("mode", "workers"), [(TopologyMode.REQUIRED, 2), (TopologyMode.PREFERRED, 4)])
+def test_growth_stays_inside_a_topology_that_is_required(mode: TopologyMode, workers: int) -> None:
+    toy = ToyCluster(
+        [make_node("n1", rack="r1"), make_node("n2", rack="r2")],
+        [make_queue("red", guaranteed=4)],
+        [make_job("elastic", workers=(1, 4), topology=Topology("rack", mode))],
+    )
+    toy.settle()
+    placement = toy.jobs["red/elastic"].placement
+
+    assert placement is not None
+    assert placement.workers == workers
+
+
+def test_a_job_whose_gpus_are_out_of_sight_does_not_grow() -> None:
+    job = make_job("elastic", workers=(1, 4), placement=make_placement(("lost", [[0]])), admitted_at=0.0)
+
+    plan = schedule(
+        make_snapshot(
+            nodes=[make_node("n1"), make_node("lost", gpus=0)],
+            queues=[make_queue("red", guaranteed=4)],
+            jobs=[job],
+            watched_since=999.0,
+        )
+    )
+
+    assert plan.actions == ()

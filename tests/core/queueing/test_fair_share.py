@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from cotenant.core import Policy, schedule
+from cotenant.core.allocation.request import Request, options_of
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.objects import Quota
+from cotenant.core.model.objects import Job, Quota
 from cotenant.core.model.plan import Admit
 from cotenant.core.queueing.fair_share import (
     DominantShares,
@@ -18,6 +19,7 @@ from cotenant.core.queueing.fair_share import (
     charge_within_guarantee,
     held_within_guarantee,
     past_shares,
+    within_guarantee,
 )
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge, Usage
@@ -77,16 +79,13 @@ def test_past_borrowing_counts_as_the_average_over_what_its_half_life_looks_back
 
 H100, A100, T4 = Quota(gpu_class="H100"), Quota(gpu_class="A100"), Quota(gpu_class="T4")
 ANY = Quota()
+CLASSES = [make_node(name, gpus=gpus, gpu_class=name) for name, gpus in (("H100", 16), ("A100", 8), ("T4", 4))]
 
 
 def usage_of(lines: Sequence[Quota], held: Mapping[str, int], **changes: Any) -> Usage:
     """One queue with these lines holds so many milli-GPU of each class; the cluster has 16 H100, 8 A100 and 4 T4."""
-    nodes = [
-        make_node(gpu_class, gpus=gpus, gpu_class=gpu_class)
-        for gpu_class, gpus in (("H100", 16), ("A100", 8), ("T4", 4))
-    ]
     queue = replace(make_queue("red", **changes), quotas=tuple(lines))
-    usage = Usage(QueueTree.of([queue], Inventory.of(nodes)))
+    usage = Usage(QueueTree.of([queue], Inventory.of(CLASSES)))
     for gpu_class, milli in held.items():
         usage.add(Charge(0, "", (((gpu_class, ""), milli, 0),)))
     return usage
@@ -205,3 +204,47 @@ def test_a_charge_lies_inside_the_guarantee_as_a_whole_or_not_at_all(
 
     assert charge_within_guarantee(usage, 0, charge) is on_top
     assert held_within_guarantee(usage, 0, charge) is counted
+
+
+@pytest.mark.parametrize(
+    ("lines", "held", "job", "inside"),
+    [
+        pytest.param([], {}, make_job("a"), False, id="nothing is guaranteed"),
+        pytest.param([replace(H100, guaranteed=2_000)], {"H100": 1_000}, make_job("a"), True, id="just the guarantee"),
+        pytest.param(
+            [replace(H100, guaranteed=2_000)],
+            {"H100": 1_000},
+            make_job("a", workers=2),
+            False,
+            id="a gang counts whole",
+        ),
+        pytest.param(
+            [replace(H100, guaranteed=2_000)], {"H100": 1_001}, make_job("a"), False, id="a thousandth too much"
+        ),
+        pytest.param(
+            [replace(A100, guaranteed=2_000)], {}, make_job("a", classes=("H100",)), False, id="another class"
+        ),
+        pytest.param(
+            [replace(H100, guaranteed=1_000), replace(A100, guaranteed=1_000)],
+            {"H100": 1_000},
+            make_job("a"),
+            True,
+            id="one of two classes that would do",
+        ),
+        pytest.param(
+            [replace(ANY, guaranteed=3_000), replace(H100, guaranteed=1_000)],
+            {"H100": 1_000},
+            make_job("a", classes=("H100",)),
+            False,
+            id="one of two lines that count it",
+        ),
+    ],
+)
+def test_a_gang_lies_inside_a_guarantee_that_counts_it_wherever_it_may_lie(
+    lines: list[Quota], held: dict[str, int], job: Job, inside: bool
+) -> None:
+    usage = usage_of([*lines, ANY], held)
+    inventory = Inventory.of(CLASSES)
+    request = Request(job, 0, options_of(job, inventory, usage.tree), ranked=False)
+
+    assert within_guarantee(usage, request, 0) is inside
