@@ -1,6 +1,7 @@
 """One runtime per kind of user for the whole run: as root, and as an ordinary user with one id or a range of them.
 
-`cri_numbers` is for tests of pure functions, which need the interface's enums and nothing else of it.
+`cri_numbers` is for tests of pure functions, which need the interface's enums and nothing else of it; `cri_classes` is
+for those that make messages too.
 """
 
 import os
@@ -17,7 +18,7 @@ from cotenant_local.host import user_ids
 from cotenant_local.runtime.interface import proto
 
 from . import sandbox
-from .cri_messages import NUMBERS
+from .cri_messages import NUMBERS, AnyMessage
 
 
 def ordinary_user(*, ranged: bool) -> sandbox.User | None:
@@ -60,3 +61,8 @@ def node(request: pytest.FixtureRequest) -> Iterator[sandbox.Kubelet]:
 @pytest.fixture
 def cri_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proto, "pb", NUMBERS)
+
+
+@pytest.fixture
+def cri_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proto, "pb", AnyMessage())

@@ -25,6 +25,9 @@ class Message:
     def __iter__(self) -> Iterator[Any]:
         return iter(())
 
+    def items(self) -> tuple[Any, ...]:
+        return ()
+
     def SerializeToString(self) -> bytes:  # noqa: N802
         return b""
 
@@ -49,3 +52,10 @@ NUMBERS = SimpleNamespace(
     Protocol=SimpleNamespace(Name=PROTOCOLS.__getitem__),
 )
 """Enums as api.proto of CRI v1 numbers them."""
+
+
+class AnyMessage:
+    """The interface with a class for every message that is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(NUMBERS, name, Message)
