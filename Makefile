@@ -17,7 +17,7 @@ demo: setup ## three jobs of two tenants share two GPUs on a real Kubernetes on 
 test: check ## everything: lint, types, contracts, plain tests, tests on the local cluster
 	@$(PY) -m pytest -m "not frameworks and not gpu"
 
-test-plain: setup ## the tests that need no cluster: seconds
+test-plain: setup ## the tests that need no cluster: minutes
 	@$(PY) -m pytest -m "not cluster and not sandbox and not ray and not frameworks and not containers and not gpu"
 
 test-oldest: setup ## what the API server is asked, on the oldest Kubernetes that is promised (builds it once)
