@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.client.kube import PODS, TRAINING_JOBS
-from cotenant.controller.cluster.core_jobs import CoreJobs
+from cotenant.controller.cluster.core_jobs import CoreJobs, unreadable_job
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.informers.job_record import read_job
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import Job
-from tests.controller.builders import T0, admitted, job_document, pod_document
+from tests.controller.builders import T0, UID, admitted, job_document, placement_on, pod_document
 
 RUNS = {"phase": "Running"}
 
@@ -100,3 +102,29 @@ def test_a_job_that_cannot_be_worked_with_holds_what_its_status_says_while_it_ma
     core_jobs = CoreJobs(cache, memories, Settings())
     held = core_jobs.as_it_holds(record)
     assert (held is not None and held.placement == record.placement) is holds
+
+
+@pytest.mark.parametrize(
+    ("spec", "queue", "evictable"),
+    [
+        ({"gracePeriod": "8760h"}, "red", True),
+        ({"queue": "no name of a queue"}, "", False),
+        ({"queue": 5}, "", False),
+        ({}, "red", False),
+    ],
+    ids=["of a bound that is new", "without a queue", "with nonsense for a queue", "of which no decision can be made"],
+)
+def test_a_job_that_cannot_be_worked_with_keeps_its_placement_and_can_be_evicted_where_its_queue_is_known(
+    spec: dict[str, Any], queue: str, evictable: bool
+) -> None:
+    record = replace(read_job(job_document(**spec)), status=admitted(Phase.RUNNING, ("n1", 2)))
+    placement = placement_on(("n1", 2))
+    job = unreadable_job(record, placement)
+    assert (job.key, job.uid, job.queue, job.placement) == ("red/train", UID, queue, placement)
+    assert (job.workers_min, job.workers_max, job.submitted_at, job.admitted_at) == (2, 2, 0.0, T0)
+    assert (job.preemptible, job.evicting) == (evictable, False)
+
+
+def test_a_job_that_is_leaving_is_not_asked_to_leave_again_because_it_cannot_be_read() -> None:
+    record = replace(read_job(job_document(gracePeriod="8760h")), status=admitted(Phase.EVICTING, ("n1", 2)))
+    assert unreadable_job(record, placement_on(("n1", 2))).evicting is True

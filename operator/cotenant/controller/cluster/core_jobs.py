@@ -7,14 +7,13 @@ from dataclasses import replace
 from cotenant.api.conversion.to_core import to_job
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.api.validation.errors import DocumentError
-from cotenant.controller.cluster.orphaned_allocations import set_aside, unreadable_job
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import CoreReading, JobMemories
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.quarantine import Stage
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import HOLDING, Phase
-from cotenant.core.model.objects import Job, Placement
+from cotenant.core.model.objects import GpuRequest, Job, Placement
 
 
 class CoreJobs:
@@ -43,7 +42,8 @@ class CoreJobs:
             return self._holding(record, now)
         if record.phase is not Phase.PENDING or record.deleting or record.job is None or record.job.spec.suspend:
             return None
-        return None if self._memories[record.id].is_quarantined(record, now) else self.reading(record, now).job
+        quarantined = self._memories[record.id].is_quarantined(record.generation, now)
+        return None if quarantined else self.reading(record, now).job
 
     def gave_back(self, record: JobRecord) -> bool:
         """Nothing of its attempt runs, and that cannot be written into its status: the placement counts no more."""
@@ -56,7 +56,7 @@ class CoreJobs:
 
     def _holding(self, record: JobRecord, now: float) -> Job | None:
         memory = self._memories[record.id]
-        stage = memory.quarantine.stage if memory.quarantine and memory.is_quarantined(record, now) else None
+        stage = memory.quarantine.stage if memory.quarantine and memory.is_quarantined(record.generation, now) else None
         job = None if stage is Stage.CONVERSION else self.reading(record, now).job
         if job is None:
             return self._as_it_holds(record)
@@ -85,3 +85,32 @@ class CoreJobs:
         earlier = [pod for pod in self._pods.of_job(record.id).values() if pod.held and pod.is_before(attempt)]
         nodes = tuple(pod.worker.placement for pod in earlier if pod.worker and pod.worker.placement)
         return Placement(nodes=nodes) if nodes else None
+
+
+def unreadable_job(record: JobRecord, placement: Placement) -> Job:
+    """A job that runs, though its spec cannot be read any more. It keeps what it holds until its queue has to give it
+    back or wants it for a job of a higher priority; one that nothing but its placement is known of is not moved.
+    """
+    return Job(
+        key=record.key,
+        uid=record.uid,
+        namespace=record.namespace,
+        queue=record.queue_named,
+        workers_min=placement.workers,
+        workers_max=placement.workers,
+        gpu=GpuRequest(),
+        submitted_at=0.0,
+        placement=placement,
+        admitted_at=record.status.placement.admitted_at.timestamp() if record.status.placement else 0.0,
+        preemptible=record.job is None and bool(record.queue_named),
+        evicting=record.phase is Phase.EVICTING,
+    )
+
+
+def set_aside(job: Job) -> Job:
+    """A job that runs and with which no decision can be made: it keeps what it holds, and is not moved."""
+    workers = job.placement.workers if job.placement else 0
+    return replace(
+        job, workers_min=workers, workers_max=workers, gpu=GpuRequest(), topology=None, expected_runtime_s=None,
+        max_runtime_s=None, preemptible=False,
+    )  # fmt: skip

@@ -1,18 +1,16 @@
-"""Jobs that stand in, for the core, for what can no longer be read from a TrainingJob. Pure.
+"""Jobs that stand in, for the core, for pods that no committed placement covers. Pure.
 
 A pod that may still run holds its GPUs whatever has become of its job. Where no committed placement covers it (the job
 was deleted, has finished, or has left a dead node behind) an *orphaned allocation* stands in: a job that is leaving,
-read from the spec of its pods. For a job whose spec cannot be read any more, what its status holds stands in.
+read from the spec of its pods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
-from cotenant.controller.informers.job_record import JobId, JobRecord
+from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.pod_record import PodRecord
-from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GpuRequest, Job, JobKey, Placement
 
 
@@ -24,35 +22,6 @@ def orphaned_allocations(pods: Iterable[PodRecord], job: JobId, queue: str) -> d
             key = f"{job.key}#{job.uid}-{pod.worker.attempt}"  # apart from the job's own, and from its namesakes
             attempts.setdefault(key, []).append(pod)
     return {key: _orphaned_allocation(key, left, queue) for key, left in attempts.items()}
-
-
-def unreadable_job(record: JobRecord, placement: Placement) -> Job:
-    """A job that runs, though its spec cannot be read any more. It keeps what it holds until its queue has to give it
-    back or wants it for a job of a higher priority; one that nothing but its placement is known of is not moved.
-    """
-    return Job(
-        key=record.key,
-        uid=record.uid,
-        namespace=record.namespace,
-        queue=record.queue_named,
-        workers_min=placement.workers,
-        workers_max=placement.workers,
-        gpu=GpuRequest(),
-        submitted_at=0.0,
-        placement=placement,
-        admitted_at=record.status.placement.admitted_at.timestamp() if record.status.placement else 0.0,
-        preemptible=record.job is None and bool(record.queue_named),
-        evicting=record.phase is Phase.EVICTING,
-    )
-
-
-def set_aside(job: Job) -> Job:
-    """A job that runs and with which no decision can be made: it keeps what it holds, and is not moved."""
-    workers = job.placement.workers if job.placement else 0
-    return replace(
-        job, workers_min=workers, workers_max=workers, gpu=GpuRequest(), topology=None, expected_runtime_s=None,
-        max_runtime_s=None, preemptible=False,
-    )  # fmt: skip
 
 
 def _orphaned_allocation(key: JobKey, pods: list[PodRecord], queue: str) -> Job:

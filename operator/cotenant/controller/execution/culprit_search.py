@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cotenant.controller.cluster.orphaned_allocations import set_aside
+from cotenant.controller.cluster.core_jobs import set_aside
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.snapshot.snapshot import Snapshot
 

@@ -27,7 +27,7 @@ class Observer:
         sample = memory.progress_of(record.status.attempts)
         return Observation(
             record=record,
-            problem=memory.problem_of(record),
+            problem=record.problem if record.job is None else memory.reading_problem,
             of_pods=PodsObserved(
                 pods=tuple(pods.values()),
                 disruptions=self.cache.pods.disruptions_of(record.id),

@@ -58,7 +58,7 @@ class PlanExecutor:
         if not isinstance(action, Evict) or record is None or record.id in self.writes.queue:
             return
         stays = any(pod.held and not pod.deleting for pod in self.cache.pods_of(record.id).values())
-        if stays and self.memories[record.id].is_quarantined(record, now):
+        if stays and self.memories[record.id].is_quarantined(record.generation, now):
             self.writes.start(record.id, self.executor.end_pods(record))
 
     def _write_verdicts(self, verdicts: dict[JobKey, Verdict], now: float) -> None:
@@ -73,7 +73,7 @@ class PlanExecutor:
         if record is None or record.id in self.writes.queue:
             return False
         memory = self.memories[record.id]
-        return memory.uncertain is None and not memory.is_quarantined(record, now)
+        return memory.uncertain is None and not memory.is_quarantined(record.generation, now)
 
     def _can_carry_out(self, action: Action, now: float) -> bool:
         """The job has not come into another phase while the plan was made, by a write of another."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from cotenant import contract
 from cotenant.api.resources.trainingjobs import TrainingJob
-from cotenant.controller.informers.job_record import JobId, JobRecord
+from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.quarantine import Quarantine
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Action
@@ -83,14 +83,13 @@ class JobMemory:
     plan_missed: bool = False
     """A plan had something for it while another write about it was under way."""
 
-    def is_quarantined(self, record: JobRecord, now: float) -> bool:
-        """The operator failed on the job, and leaves it alone now."""
-        return self.quarantine is not None and self.quarantine.holds(record.generation, now)
+    def is_quarantined(self, generation: int, now: float) -> bool:
+        """The operator failed on the job, and leaves a document of this generation alone now."""
+        return self.quarantine is not None and self.quarantine.holds(generation, now)
 
-    def problem_of(self, record: JobRecord) -> str | None:
-        """Reason why the spec cannot be read, as of the last sync with the core."""
-        if record.job is None:
-            return record.problem
+    @property
+    def reading_problem(self) -> str | None:
+        """Reason why the core cannot work with its spec, as of the last sync."""
         return self.reading.problem if self.reading else None
 
     def creation_of(self, attempt: int) -> ObjectCreation | None:
