@@ -50,9 +50,9 @@ def test_over_torch_a_tensor_is_copied_unless_it_may_be_changed() -> None:
 def test_large_values_on_the_cpu_go_over_the_ring(value: Any, op: Op, world: int, want: bool) -> None:
     import torch
 
-    assert torch_backend.faster_over_ring(torch, value, op, rank=0, world=world) is want
+    assert torch_backend.takes_ring(torch, value, op, rank=0, world=world) is want
     if isinstance(value, np.ndarray):
-        assert torch_backend.faster_over_ring(torch, torch.from_numpy(value), op, rank=0, world=world) is want
+        assert torch_backend.takes_ring(torch, torch.from_numpy(value), op, rank=0, world=world) is want
 
 
 @pytest.mark.usefixtures("group")

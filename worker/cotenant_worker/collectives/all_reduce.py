@@ -2,8 +2,8 @@
 
 The ring (`ring_rendezvous`, `ring`) needs no framework: ranks meet at `COTENANT_REDUCE_ADDR` at the first call. All
 ranks must call in the same order. Frameworks may be mixed: a torch rank without a process group and a JAX rank can
-reduce with each other, because what travels is bytes. Beside a process group it takes what it is faster with
-(`torch_backend`).
+reduce with each other, because what travels is bytes. Beside a process group it takes large values on the
+CPU (`torch_backend`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def all_reduce(value: Any, op: Op = "sum", *, in_place: bool = False) -> Any:
         _check_in_place(value, op)
     torch = _torch_distributed()
     if torch is not None and not (
-        _in_a_job() and torch_backend.faster_over_ring(torch, value, op, rank=_rank(), world=_world())
+        _in_a_job() and torch_backend.takes_ring(torch, value, op, rank=_rank(), world=_world())
     ):
         return _with_torch(torch, value, op, in_place=in_place)
     if _world() > 1:

@@ -1,8 +1,8 @@
-"""`all_reduce` over torch's process group, and the values for which the ring is faster.
+"""`all_reduce` over torch's process group, and the values that take the ring beside one.
 
-Those are large and lie on the CPU: 2.1 times gloo's speed in place, 1.5 with a copy (`bench/allreduce.py`;
-docs/worker.md has the conditions), because the ring copies nothing that it can reduce on the way, and sends while it
-receives.
+Those are large and lie on the CPU: the ring copies nothing that it can reduce on the way, and sends while it receives.
+Two ranks on two cores had 2.1 times gloo's speed so, in place, in the one run with nothing beside it; with some 25
+processes in line for the cores it was 0.5 times (`bench/allreduce.py`; docs/worker.md has the conditions).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def all_reduce_tensor(torch: Any, tensor: Any, op: str, *, in_place: bool) -> An
     return target.to(tensor.device)
 
 
-def faster_over_ring(torch: Any, value: Any, op: str, *, rank: int, world: int) -> bool:
-    """True where the ring is faster; the same on every rank for values of one kind. Only for groups of all ranks."""
+def takes_ring(torch: Any, value: Any, op: str, *, rank: int, world: int) -> bool:
+    """True for values that go over the ring, alike on every rank for those of one kind. Only for groups of all ranks."""
     distributed = torch.distributed
     if distributed.get_backend() == "nccl" or (distributed.get_rank(), distributed.get_world_size()) != (rank, world):
         return False
