@@ -34,7 +34,7 @@ def all_reduce_tensor(torch: Any, tensor: Any, op: str, *, in_place: bool) -> An
 
 
 def takes_ring(torch: Any, value: Any, op: str, *, rank: int, world: int) -> bool:
-    """True for values that go over the ring, alike on every rank for those of one kind. Only for groups of all ranks."""
+    """True for values that go over the ring; ranks agree on values of one kind. Only for groups of all ranks."""
     distributed = torch.distributed
     if distributed.get_backend() == "nccl" or (distributed.get_rank(), distributed.get_world_size()) != (rank, world):
         return False
