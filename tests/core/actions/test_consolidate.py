@@ -75,3 +75,11 @@ def test_fewest_jobs_of_the_cheapest_node_move() -> None:
     ]
 
     assert moved(*jobs, nodes=3, waits=PAIR) == ["red/young"]
+
+
+def test_no_job_moves_twice_in_a_cycle() -> None:
+    """Two kinds of pairs wait, and each of them needs one more node."""
+    jobs = [running(name, 0, node=f"n{number}", at=100.0 * number) for number, name in enumerate("abcd", 1)]
+    other = replace(make_job("other", gpus=2, at=4), cpu_milli=1)
+
+    assert moved(*jobs, PAIR, nodes=4, waits=other) == ["red/c", "red/d"]

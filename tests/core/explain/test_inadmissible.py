@@ -144,3 +144,10 @@ def test_a_gang_above_every_limit_is_told_the_one_that_is_nearest(queue: TenantQ
     verdict = schedule(make_snapshot(nodes=TWO_CLASSES, queues=[queue], jobs=[job])).verdicts["red/a"]
 
     assert (verdict.reason, verdict.message[verdict.message.index("together") :]) == (Reason.EXCEEDS_LIMIT, message)
+
+
+@pytest.mark.parametrize(("left", "starts"), [(None, True), (1, True), (0, False), (-1, False)])
+def test_a_budget_is_spent_when_nothing_of_it_is_left(left: int | None, starts: bool) -> None:
+    snapshot = make_snapshot(nodes=[make_node("n1")], queues=[replace(RED, budget_left=left)], jobs=[make_job("a")])
+
+    assert bool(schedule(snapshot).actions) is starts

@@ -57,3 +57,8 @@ def test_compute_counts_a_million_times_what_ten_milli_of_cpu_count_and_the_tigh
     assert scores(Shape(), HELD).node.tolist() == [-1_200_006_400, -2_000_006_400]
     assert scores(SHARE, HELD).node.tolist() == [-1_200_006_400 - 20_000_000_000, -2_000_006_400 - 100_000_000_000]
     assert scores(SHARE, HELD).gpu.tolist() == [[-200, -1_000], [-1_000, -1_000]]
+
+
+def test_a_node_is_as_tight_as_the_tightest_gpu_that_the_share_fits() -> None:
+    """The first GPU has 100 left, which is too little; the other is empty."""
+    assert scores(SHARE, replace(HELD, compute_milli=(900,))).node.tolist()[0] == -1_100_006_400 - 100_000_000_000

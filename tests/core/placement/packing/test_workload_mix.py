@@ -158,19 +158,18 @@ def test_of_the_tail_twenty_groups_are_kept_the_heaviest() -> None:
     assert [shape.count for shape in mix.shapes if shape.count > 1] == list(range(7, 27))
 
 
-def test_memory_in_mib_and_memory_in_parts_of_a_gpu_are_not_averaged() -> None:
+def test_shares_that_are_given_in_different_ways_are_not_averaged() -> None:
+    """In MiB, in parts of a GPU, and by compute alone; the prior is given in parts, without compute."""
     heavy = [(Shape(cpu_milli=cpu), 1_000.0) for cpu in range(EXACT)]
     tail = [
         Shape(whole=False, memory_mib=8_192, compute_milli=100),
-        Shape(whole=False, memory_milli=400, compute_milli=100),
-        Shape(whole=False, memory_milli=400),
+        Shape(whole=False, memory_milli=400, compute_milli=200),
+        Shape(whole=False, compute_milli=300),
     ]
 
     mix = WorkloadMix.of([*heavy, *((shape, 500.0) for shape in tail)], INVENTORY)
 
-    assert set(tail) <= {replace(shape, cpu_milli=0, host_mib=0) for shape in mix.shapes if shape.compute_milli} | set(
-        tail[2:]
-    )
+    assert set(tail) <= set(mix.shapes)
 
 
 def test_a_job_in_ten_thousand_does_not_say_what_a_gpu_can_still_take() -> None:
