@@ -36,6 +36,7 @@ ALIKE: dict[str, Any] = {
     "last_checkpoint_at": 9.0,
     "expected_runtime_s": 9,
     "max_runtime_s": 9,
+    "ran_s": 9,
     "evicting": True,
     "resizing_from": make_placement(("n1", [[0]])),
 }

@@ -135,7 +135,7 @@ FOUR = [make_node("n1"), make_node("n2")]
             "only 1 of 2 workers fit now: 1 of 4 GPUs are free.", id="in one rack, and there is no room outside either",
         ),
         pytest.param(
-            [held("a", ("n1", [[0]]), cpu_milli=64_000, memory_mib=512 * 1024), held("b", ("n2", [[0]]), cpu_milli=64_000, memory_mib=512 * 1024)],
+            [held(node, (node, [[0]]), cpu_milli=64_000, memory_mib=512 * 1024) for node in ("n1", "n2")],
             make_job("new", cpu_milli=1_000, memory_mib=1_000), Reason.WAITING_FOR_CPU_OR_MEMORY,
             "it does not fit now: the GPUs are there, but their nodes lack CPU or memory (one worker asks 1 CPUs and "
             "1000 MiB).", id="nodes without any CPU and memory",
