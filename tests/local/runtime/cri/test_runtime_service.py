@@ -50,8 +50,13 @@ def streams(**fields: Any) -> Message:
 
 
 @pytest.mark.parametrize("call", ["Exec", "Attach"])
-async def test_a_stream_has_an_address_where_the_container_runs(call: str) -> None:
-    answer = await getattr(service(Runtime()), call)(streams(stdout=True), Context())
+@pytest.mark.parametrize(
+    "wanted",
+    [{"stdout": True}, {"stderr": True}, {"stdin": True}, {"tty": True, "stdout": True}],
+    ids=["output", "errors", "input", "a terminal"],
+)
+async def test_a_stream_has_an_address_where_the_container_runs(call: str, wanted: dict[str, bool]) -> None:
+    answer = await getattr(service(Runtime()), call)(streams(**{"stdout": False, **wanted}), Context())
     assert answer.url == f"http://node/{call.lower()}/c1"
 
 
