@@ -1,9 +1,10 @@
 """Cache of fits and scores of a ledger: per shape, where it fits, how often, and how good each place is.
 
-Kept per row and brought up to date for the rows that were written since (`Ledger.changed_rows`). Fits are worked out
-per shape and tenant, a few integer operations on a row; where no node mixes kinds of GPUs, a class is a set of rows,
-and all class options of a request share the fits of the shape without classes. Scores are asked for only where
-something is to be chosen, and come from a `ScoreBook`, which copies of the ledger share.
+Kept per row and brought up to date for the rows that were written since (`Ledger.changed_rows`). A GPU fits where it
+has room for the amounts and where the tenant may share it: each half is kept by itself, for all who ask for it. Where
+no node mixes kinds of GPUs, a class is a set of rows, and all class options of a request share the fits of the shape
+without classes. Scores are asked for only where something is to be chosen, and come from a `ScoreBook`, which copies
+of the ledger share.
 Bounded: of questions beyond `_ROWS` rows together the one that was not asked for longest is forgotten.
 """
 
@@ -17,10 +18,10 @@ import numpy as np
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.objects import Sharing
-from cotenant.core.placement.fitting import Tenancy, capacity, fit
+from cotenant.core.placement.fitting import Rows, Tenancy, capacity, may_share, room
 from cotenant.core.placement.score_book import ScoreBook
 from cotenant.core.placement.scoring import Scorer, ScoreScope
-from cotenant.core.placement.shapes import Shape, without_classes
+from cotenant.core.placement.shapes import Shape, one_gpu_of, without_classes
 
 LOWEST = np.iinfo(np.int64).min
 ANY_TENANT = Tenancy(-1, Sharing.NEVER)
@@ -39,6 +40,8 @@ class FitCache:
         self.book = ScoreBook(scorer) if book is None else book
         self._shape_fits: dict[_Key, ShapeFit] = {}
         """Last asked last."""
+        self._masks: dict[Shape | Tenancy, tuple[BoolArray, int]] = {}
+        """Amounts on one GPU, or a tenant → (mask, changes of the ledger that it follows). Last asked last."""
         self._serving: dict[tuple[tuple[str, ...], str], BoolArray] = {}
         """Classes of a shape → [N] rows with GPUs of them."""
         self._most = max(64, _ROWS // max(1, len(ledger.packed)))
@@ -69,6 +72,29 @@ class FitCache:
         self._shape_fits[key] = known
         known.refresh()
         return known
+
+    def fits(self, shape: Shape, tenancy: Tenancy, rows: Rows) -> BoolArray:
+        """[R, G] as `fitting.fit`, put together from what is kept for the amounts and for the tenant."""
+        fits = self._mask(one_gpu_of(shape))[rows]
+        return fits if shape.whole else fits & self._mask(tenancy)[rows]
+
+    def _mask(self, key: Shape | Tenancy) -> BoolArray:
+        """[N, G] GPUs that have room for the shape, or that the tenant may share, as they are now."""
+        changes = self.ledger.changed_rows
+        known = self._masks.pop(key, None)
+        if known is None:
+            while len(self._masks) >= self._most:
+                del self._masks[next(iter(self._masks))]
+            known = self._judge(key, slice(None)), len(changes)
+        mask, seen = known
+        if seen < len(changes):
+            rows = _distinct_rows(changes, seen)
+            mask[rows] = self._judge(key, rows)
+        self._masks[key] = mask, len(changes)
+        return mask
+
+    def _judge(self, key: Shape | Tenancy, rows: Rows) -> BoolArray:
+        return room(self.ledger, key, rows) if isinstance(key, Shape) else may_share(self.ledger, rows, key)
 
     def states(self) -> IntArray:
         """[N] numbers of the states that the rows are in now."""
@@ -151,7 +177,7 @@ class ShapeFit:
         if self.seen == len(changes):
             return
         rows = slice(None) if self.seen < 0 else _distinct_rows(changes, self.seen)
-        fits = fit(ledger, self._shape, rows, self._tenancy)
+        fits = self._cache.fits(self._shape, self._tenancy, rows)
         self._fits[rows] = fits
         self.capacity[rows] = capacity(ledger, self._shape, rows, fits, distinct=self._distinct)
         self.seen = len(changes)

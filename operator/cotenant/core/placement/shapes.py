@@ -81,6 +81,12 @@ def without_classes(shape: Shape) -> Shape:
 
 
 @lru_cache(maxsize=4096)
+def one_gpu_of(shape: Shape) -> Shape:
+    """What one of its GPUs gives, without the rest of the node."""
+    return replace(shape, count=1, cpu_milli=0, host_mib=0)
+
+
+@lru_cache(maxsize=4096)
 def _per_kind(shape: Shape, kinds: tuple[GpuKind, ...]) -> tuple[IntArray, IntArray, BoolArray]:
     """Kept, because every scoring of every row needs it; read-only."""
     pairs = [shape.per_gpu(kind) for kind in kinds]
