@@ -135,7 +135,8 @@ def overfull_status(letter: str = WIDE) -> TrainingJobStatus:
             ],
             "placement": placement(),
             "pending": {"reason": long, "message": long, "since": MOMENT, "estimatedStart": MOMENT,
-                        "wouldStartIf": long, "evidence": many},
+                        "wouldStartIf": long, "change": {f"{letter * 60}{n}": long for n in range(100)},
+                        "evidence": many},
             "progress": {
                 "summary": long, "state": long, "step": 2**53, "of": 2**53, "rate": 0.123, "percent": 100,
                 "remainingSeconds": 2**53, "collective": long, "warnings": [long] * 100, "updatedAt": MOMENT,

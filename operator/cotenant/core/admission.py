@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.core.actions.backfill import Backfill, Reservations
+from cotenant.core.actions.backfill import Backfill, Reservation, Reservations
 from cotenant.core.actions.evict import departures, find_victims
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.victims import CandidateFinder
@@ -19,7 +19,6 @@ from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.search import PlacementResult, find
 from cotenant.core.explain.forecast import Forecast, endings_of
 from cotenant.core.explain.pending_reason import explain, waiting_for_eviction
-from cotenant.core.explain.smallest_change import smallest_change
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Refusal
 from cotenant.core.queueing.fair_share import within_guarantee
@@ -52,14 +51,16 @@ class Admission:
         else:
             self._refuse(entry, request)
 
-    def release_reservations(self) -> None:
-        """End all reservations: what comes after the turns takes nothing that cannot be taken back."""
-        for reservation in self._reservations.all():
+    def release_reservations(self) -> list[Reservation]:
+        """End all reservations: what comes after the turns takes nothing that cannot be taken back. Returns them."""
+        ended = self._reservations.all()
+        for reservation in ended:
             self._cycle.accounts.release(reservation.allocation)
         self._reservations.clear()
+        return ended
 
     def forecast(self) -> list[Entry]:
-        """Waiting entries in the order of their turns; the first kinds of request with estimated start and change."""
+        """Waiting entries in the order of their turns; the first kinds of request with their estimated start."""
         wanted = [request for request, refusal in self._refusals.items() if refusal.reason in WAITING_FOR_ENDINGS]
         wanted = wanted[: self._cycle.policy.forecasts]
         if wanted:
@@ -70,7 +71,6 @@ class Admission:
                 self._refusals[request] = replace(
                     refusal,
                     estimated_start_at=None if start is None else start.at,
-                    would_start_if=smallest_change(self._cycle.accounts.current, request, refusal),
                 )
         for entry in self._waiting:
             if entry.request is not None:

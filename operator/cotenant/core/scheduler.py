@@ -21,6 +21,7 @@ from cotenant.core.actions.nominations import (
     new_place,
 )
 from cotenant.core.admission import Admission
+from cotenant.core.advice import advise
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
@@ -57,13 +58,16 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     for entry, request in order(cycle, feasible):
         admission.try_admit(entry, request)
 
-    # 5. Lift reservations; estimate when waiting entries start, and what would start them now.
-    admission.release_reservations()
+    # 5. Lift reservations; estimate when waiting entries start.
+    reservations = admission.release_reservations()
     waiting = admission.forecast()
 
     # 6. Use what is left over: move jobs aside where that is allowed, then let elastic jobs grow.
     consolidate(cycle, requests, waiting)
     grow(cycle, requests)
+
+    # 7. Say what would start those that wait all the same.
+    advise(cycle, requests, waiting, reservations)
     return cycle.plan()
 
 
@@ -124,14 +128,7 @@ def settle(cycle: Cycle, entry: Entry, place: KeptPlace | None) -> bool:
 
 def form_lines(cycle: Cycle, requests: RequestResolver, entries: Sequence[Entry]) -> list[Entry]:
     """Entries that take part in this cycle; the others wait outside the line of their queue."""
-
-    def cost(job: Job) -> int | None:
-        request = requests.resolve(job)
-        if isinstance(request, Refusal):
-            return None
-        return request.workers * min(option.milli for option in request.options)
-
-    inside, outside = [], outside_lines(cycle.tree, (entry.job for entry in entries), cost)
+    inside, outside = [], outside_lines(cycle.tree, (entry.job for entry in entries), requests.least_milli)
     for entry in entries:
         if (refusal := outside.get(entry.job.key)) is not None:
             entry.wait(refusal)

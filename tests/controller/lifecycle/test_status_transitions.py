@@ -145,8 +145,12 @@ def test_what_a_backfilled_job_promised_holds_over_a_resize_and_ends_with_its_pl
 
 
 @pytest.mark.parametrize("change", ["", "spec.gpu.count: 1"])
-def test_what_would_let_a_job_start_is_shown_where_it_is_known(change: str) -> None:
-    verdict = Verdict(job="red/train", reason=Reason.WAITING_FOR_GPUS, message="", would_start_if=change)
+@pytest.mark.parametrize("fields", [(), (("spec.gpu.count", "1"),)])
+def test_what_would_let_a_job_start_is_shown_where_it_is_known(
+    change: str, fields: tuple[tuple[str, str], ...]
+) -> None:
+    verdict = Verdict(job="red/train", reason=Reason.WAITING_FOR_GPUS, message="", would_start_if=change, change=fields)
     pending = status_transitions.waiting(TrainingJobStatus(), verdict, T0).pending
     assert pending is not None
     assert pending.would_start_if == (change or None)
+    assert pending.change == (dict(fields) or None)

@@ -61,6 +61,14 @@ def test_after_the_evictions_is_free(jobs: list[Job], now: list[int], after: lis
     assert held.after_evictions is held.open_after_evictions()
 
 
+@pytest.mark.parametrize("lost", [LEAVES, SHRINKS, replace(LEAVES, evicting=False)])
+def test_a_gang_that_lost_a_node_gives_back_all_that_it_holds(lost: Job) -> None:
+    held = accounts(STAYS, lost)
+    held.expect_to_leave([] if lost.evicting else [lost])
+
+    assert free(held.after_evictions) == [0, 1, 1, 1]
+
+
 def test_what_is_allocated_is_taken_from_both_and_given_back_to_both() -> None:
     held = accounts(STAYS, LEAVES)
     held.allocate(place(held, 3))

@@ -84,7 +84,10 @@ class PendingStatus(StatusModel):
     estimated_start: Timestamp | None = None
     """When it may start, by the run times that others expect."""
     would_start_if: ShortSentence | None = None
-    """The smallest change that would let it start."""
+    """The smallest change that would let it start at once."""
+    change: Annotated[dict[str, Word], *entries(8)] | None = None
+    """The same as fields to write: the path of each (`spec.workers`) with its value as JSON, null to leave it out.
+    Absent where it is not the job that has to change."""
     evidence: Metrics = Field(default_factory=dict)
     """The figures behind the message."""
 

@@ -212,6 +212,7 @@ def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> Training
         since=since,
         estimated_start=verdict.estimated_start_at,
         would_start_if=verdict.would_start_if or None,
+        change=dict(verdict.change) or None,
         evidence=dict(verdict.evidence),
     )
     changed = status.model_copy(

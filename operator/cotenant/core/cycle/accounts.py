@@ -15,17 +15,22 @@ from cotenant.core.model.objects import Job
 
 
 class Accounts:
-    __slots__ = ("_after_evictions", "_leaving", "_running", "current")
+    __slots__ = ("_after_evictions", "_leaving", "_requeued", "_running", "current")
 
     def __init__(self, current: Occupancy, running: RunningJobs) -> None:
         self.current = current
         self._running = running
         self._leaving = [job for job in running.by_key.values() if job.evicting or job.resizing_from is not None]
+        self._requeued = {job.key for job in self._leaving if job.evicting}
+        """Those of them that give back all that they hold; the others are being resized."""
         self._after_evictions: Occupancy | None = None
 
     def expect_to_leave(self, jobs: Iterable[Job]) -> None:
-        """Count these jobs among those that leave. Only before `after_evictions` is first read."""
-        self._leaving.extend(jobs)
+        """Count these jobs among those that leave, whole. Only before `after_evictions` is first read."""
+        for job in jobs:
+            if job.resizing_from is None:
+                self._leaving.append(job)
+            self._requeued.add(job.key)
 
     @property
     def after_evictions(self) -> Occupancy | None:
@@ -40,7 +45,7 @@ class Accounts:
             after = self._after_evictions = self.current.copy()
             for job in self._leaving:
                 after.release(self._running.allocations[job.key])
-                if not job.evicting and job.placement is not None:
+                if job.key not in self._requeued and job.placement is not None:
                     after.allocate(allocation_of(job, job.placement, after.inventory, after.tree))
         return self._after_evictions
 

@@ -47,6 +47,13 @@ class RequestResolver:
             self._of_job[job.key] = job, known
         return known
 
+    def least_milli(self, job: Job) -> int | None:
+        """Milli-GPU that the job asks for at least; None: it can never start."""
+        request = self.resolve(job)
+        if isinstance(request, Refusal):
+            return None
+        return request.workers * min(option.milli for option in request.options)
+
     def _resolve(self, job: Job) -> Request | Refusal:
         tree, inventory = self._tree, self._inventory
         refusal = (

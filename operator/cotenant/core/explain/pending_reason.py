@@ -28,21 +28,18 @@ def explain(current: Occupancy, request: Request, reserved_for: Collection[JobKe
     `reserved_for`: jobs ahead for which places are kept.
     """
     idle = current.lendable_idle()
-    blocked: tuple[int, Option, BindingLimit] | None = None
+    blocked: list[tuple[int, Option, BindingLimit]] = []
     for option in request.options:
         allowed = headroom(current.usage, request, option, idle)
-        if allowed.workers < request.workers and allowed.binding is not None:
-            if blocked is None or allowed.workers > blocked[0]:
-                blocked = allowed.workers, option, allowed.binding
-            continue
         short_zone = _short_zone(request, allowed.zone_workers, option)
-        if short_zone is not None:
-            blocked = blocked or (0, option, allowed.zone_binding[short_zone])
-            continue
-        return _no_space(current, request, option, reserved_for)
-    if blocked is None:
-        return _no_space(current, request, request.options[0], reserved_for)
-    return exceeded(Reason.WAITING_FOR_QUOTA, request, blocked[1], blocked[2])
+        if allowed.workers < request.workers and allowed.binding is not None:
+            blocked.append((allowed.workers, option, allowed.binding))
+        elif short_zone is not None:
+            blocked.append((0, option, allowed.zone_binding[short_zone]))
+        else:
+            return _no_space(current, request, option, reserved_for)
+    _, option, limit = max(blocked, key=lambda one: one[0])
+    return exceeded(Reason.WAITING_FOR_QUOTA, request, option, limit)
 
 
 def waiting_for_eviction(placement: Placement) -> Refusal:

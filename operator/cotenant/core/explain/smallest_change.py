@@ -1,105 +1,142 @@
-"""The smallest change of a waiting job, or of its quota, that would start it now. Each change is tried, not guessed.
+"""The smallest change of a waiting job, or of its quota, with which this very cycle would have started it.
 
-In this order: a softer topology, another class, fewer workers, a smaller share, ranks that share a GPU; a higher limit
-where quota is what lacks.
+Each change is tried, not guessed: the changed job is resolved like every other, and has to find its place in what is
+left after *all* turns, besides every place that is kept for a job which may come before it. That is at most what it
+would have found at its own turn, because space only becomes less while turns are taken and a job that waits takes none.
+So the advice holds whether it is followed in the cycle that gave it or in the next one, in which nothing else happened:
+- jobs that were before it decide as they did, since the order looks at nothing that the change moves but the guarantee,
+  and a change that takes the job out of a guarantee is not advised;
+- its own reservation, if it had one, is gone with its wait; one of somebody else can only lie where it lies now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
-from cotenant.core.allocation.request import Request, options_of
-from cotenant.core.cycle.gallop import first_true
-from cotenant.core.cycle.search import fits
-from cotenant.core.model.formatting import counted, format_gpus, format_mib
-from cotenant.core.model.objects import TopologyMode
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.search import find, fits
+from cotenant.core.explain.job_changes import Change, Surroundings, changes
+from cotenant.core.model.formatting import format_gpus, format_mib
+from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason, Refusal
-from cotenant.core.placement.gang import PlacementRequest, max_workers
+from cotenant.core.queueing.fair_share import within_guarantee
+from cotenant.core.queueing.priority_bounds import priority_bounds
+from cotenant.core.quota.usage import BindingLimit
 
-_MIB_STEP = 256
-_MILLI_STEP = 10
-
-
-def smallest_change(current: Occupancy, request: Request, refusal: Refusal) -> str:
-    """The first change in the order above that would start the job at once; empty where none would."""
-    if refusal.reason is Reason.WAITING_FOR_QUOTA:
-        return _more_quota(current, request, refusal)
-    for change in (_softer_topology, _other_class, _fewer_workers, _smaller_share, _ranks_together):
-        text = change(current, request)
-        if text:
-            return text
-    return ""
+_NO_CHANGE_HELPS = frozenset(
+    {Reason.QUEUE_NOT_FOUND, Reason.NAMESPACE_NOT_SERVED, Reason.BUDGET_SPENT, Reason.TOO_MANY_PENDING}
+)
 
 
-def _more_quota(current: Occupancy, request: Request, refusal: Refusal) -> str:
-    if _largest_gang(current, request) < request.workers:
-        return ""
-    facts = dict(refusal.evidence)
-    missing = int(facts["asked"]) - int(facts["available"])
-    amount = format_mib(missing) if facts["metric"] == "GPU memory" else f"{format_gpus(missing)} GPU"
-    return f"{facts['scope']} had {amount} more"
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptFor:
+    """A place that is kept for a job until it starts there."""
+
+    job: Job
+    starts_at: float
+    allocation: Allocation
 
 
-def _softer_topology(current: Occupancy, request: Request) -> str:
-    topology = request.job.topology
-    if topology is None or topology.mode is not TopologyMode.REQUIRED:
-        return ""
-    soft = _fits_changed(current, request, lambda wanted: replace(wanted, topology=None))
-    return f"its topology {topology.level} were Preferred instead of Required" if soft else ""
+class ChangeSearch:
+    """Changes of waiting jobs, tried on the occupancy that the turns of one cycle have left. Leaves it as it was."""
 
+    __slots__ = ("_current", "_in_line", "_now", "_resolve", "_trials_left")
 
-def _other_class(current: Occupancy, request: Request) -> str:
-    job = request.job
-    if not job.gpu.classes:
-        return ""
-    others = {kind.gpu_class for kind in current.inventory.kinds} - set(job.gpu.classes)
-    for name in sorted(others):
-        wider = replace(job, gpu=replace(job.gpu, classes=(name,)))
-        other = replace(request, options=options_of(wider, current.inventory, current.tree), guarantee_terms={})
-        if fits(current, other):
-            return f"it also allowed class {name}"
-    return ""
+    def __init__(
+        self,
+        current: Occupancy,
+        resolve: Callable[[Job], Request | Refusal],
+        in_line: Callable[[Job], bool],
+        *,
+        now: float,
+        trials: int,
+    ) -> None:
+        """`in_line`: the queue's bounds would let the changed job take a turn. `trials`: how many places are looked for
+        in all; afterwards nothing is advised any more."""
+        self._current, self._resolve, self._in_line = current, resolve, in_line
+        self._now, self._trials_left = now, trials
 
+    def smallest_change(self, job: Job, refusal: Refusal, ahead: Sequence[KeptFor]) -> Change | None:
+        """The first change, in the order of `changes`, that would start the job at once; then one of its quota.
 
-def _fewer_workers(current: Occupancy, request: Request) -> str:
-    largest = _largest_gang(current, request)
-    return f"it asked for {counted(largest, 'worker')}" if 0 < largest < request.workers else ""
+        `ahead`: places that were kept for ahead at its turn, and are not allocated any more.
+        """
+        if refusal.reason in _NO_CHANGE_HELPS or self._trials_left <= 0:
+            return None
+        with self._current.trial():
+            for kept in ahead:
+                self._current.allocate(kept.allocation)
+            found = changes(job, self._surroundings(job, ahead), lambda changed: self._starts(job, changed, ahead))
+            change = next(found, None)
+            if change is None and refusal.reason is Reason.WAITING_FOR_QUOTA:
+                change = self._more_quota(job, refusal)
+        return change
 
+    def _surroundings(self, job: Job, ahead: Sequence[KeptFor]) -> Surroundings:
+        inventory, tree = self._current.inventory, self._current.tree
+        bounds = priority_bounds(tree, tree.index[job.queue], of_class=False)
+        above = {kept.job.priority + 1 for kept in ahead if kept.job.queue == job.queue}
+        priorities = sorted({bounds.nearest(job.priority), *above} - {job.priority})
+        return Surroundings(
+            classes=tuple(sorted({kind.gpu_class for kind in inventory.kinds})),
+            zones=tuple(sorted(zone for zone in inventory.zones if zone)),
+            priorities=tuple(one for one in priorities if bounds.least <= one <= bounds.most),
+            deadlines_s=tuple(sorted({max(0, int(kept.starts_at - self._now)) for kept in ahead} - {0}, reverse=True)),
+        )
 
-def _smaller_share(current: Occupancy, request: Request) -> str:
-    shape = request.options[0].placement_request.shape
-    if shape.whole or shape.compute_milli:
-        return ""
-    in_mib = shape.memory_mib > 0
-    asked, step = (shape.memory_mib, _MIB_STEP) if in_mib else (shape.memory_milli, _MILLI_STEP)
+    def _starts(self, job: Job, changed: Job, ahead: Sequence[KeptFor]) -> bool:
+        if self._trials_left <= 0:
+            return False
+        self._trials_left -= 1
+        request = self._resolve(changed)
+        if isinstance(request, Refusal) or not self._keeps_its_turn(job, request):
+            return False
+        if self._finds_place(request):
+            return self._in_line(changed)
+        runtime_s = changed.max_runtime_s or changed.expected_runtime_s
+        open_to_it = [
+            kept.allocation
+            for kept in ahead
+            if (runtime_s is not None and self._now + runtime_s <= kept.starts_at)
+            or (kept.job.queue == job.queue and kept.job.priority < changed.priority)
+        ]
+        if not open_to_it:
+            return False
+        with self._current.trial():
+            for allocation in open_to_it:
+                self._current.release(allocation)
+            return self._finds_place(request) and self._in_line(changed)
 
-    def shrunk(wanted: PlacementRequest, size: int) -> PlacementRequest:
-        mib, milli = (size, 0) if in_mib else (0, size)
-        return replace(wanted, shape=replace(wanted.shape, memory_mib=mib, memory_milli=milli))
+    def _finds_place(self, request: Request) -> bool:
+        """`fits` is exact, but for jobs that may not be evicted, whose place has to lie in a guarantee."""
+        return fits(self._current, request) and (
+            request.job.preemptible or find(self._current, request, request.workers) is not None
+        )
 
-    def is_too_large(steps: int) -> bool:
-        return not _fits_changed(current, request, lambda wanted: shrunk(wanted, steps * step))
+    def _keeps_its_turn(self, job: Job, changed: Request) -> bool:
+        """The change takes the job out of no guarantee on its path: it comes no later than it did."""
+        before = self._resolve(job)
+        if isinstance(before, Refusal):
+            return True
+        usage, path = self._current.usage, self._current.tree.paths[changed.queue]
+        return all(
+            within_guarantee(usage, changed, queue) or not within_guarantee(usage, before, queue) for queue in path
+        )
 
-    largest = (first_true(0, -(-asked // step), is_too_large) - 1) * step
-    if largest <= 0:
-        return ""
-    return f"its share were at most {format_mib(largest) if in_mib else f'{format_gpus(largest)} GPU'}"
-
-
-def _ranks_together(current: Occupancy, request: Request) -> str:
-    if not request.job.distinct_gpus or request.workers == 1 or not request.job.gpu.is_share:
-        return ""
-    together = _fits_changed(current, request, lambda wanted: replace(wanted, distinct=False))
-    return "its ranks may share a GPU (collective: gloo)" if together else ""
-
-
-def _largest_gang(current: Occupancy, request: Request) -> int:
-    return max((max_workers(current.fit_cache, option.placement_request) for option in request.options), default=0)
-
-
-def _fits_changed(current: Occupancy, request: Request, change: Callable[[PlacementRequest], PlacementRequest]) -> bool:
-    """The queue allows the gang, and the changed request fits as well."""
-    options = tuple(replace(option, placement_request=change(option.placement_request)) for option in request.options)
-    return fits(current, replace(request, options=options, guarantee_terms={}))
+    def _more_quota(self, job: Job, refusal: Refusal) -> Change | None:
+        """The limit that binds, raised by what is missing, where that is the only thing in the way."""
+        request = self._resolve(job)
+        if isinstance(request, Refusal):
+            return None
+        facts = dict(refusal.evidence)
+        asked, available = int(facts["asked"]), int(facts["available"])
+        limit = BindingLimit(str(facts["metric"]), str(facts["scope"]), int(facts["limit"]), int(facts["used"]))
+        missing = asked - available
+        with self._current.usage.with_more(request.queue, limit, missing) as raised:
+            if not raised or not self._finds_place(request):
+                return None
+        amount = format_mib(missing) if limit.metric == "GPU memory" else f"{format_gpus(missing)} GPU"
+        return Change(f"{limit.scope} had {amount} more")

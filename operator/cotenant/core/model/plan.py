@@ -120,6 +120,10 @@ class Verdict:
     """Machine-readable: metric, scope, limit, used, asked, available …"""
     estimated_start_at: float | None = None
     would_start_if: str = ""
+    """The smallest change with which it would start at once, in words."""
+    change: tuple[tuple[str, str], ...] = ()
+    """The same as fields of the job's document: (path, value as JSON; null: left out). Empty where it is not the job's
+    document that has to change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +135,7 @@ class Refusal:
     evidence: tuple[tuple[str, str | int], ...] = ()
     estimated_start_at: float | None = None
     would_start_if: str = ""
+    change: tuple[tuple[str, str], ...] = ()
 
     def verdict(self, job: JobKey) -> Verdict:
         return Verdict(
@@ -140,6 +145,7 @@ class Refusal:
             evidence=self.evidence,
             estimated_start_at=self.estimated_start_at,
             would_start_if=self.would_start_if,
+            change=self.change,
         )
 
 

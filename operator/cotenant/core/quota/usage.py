@@ -6,7 +6,8 @@ inverses. `Headroom` counts workers, and names the rule that binds, for the tena
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from cotenant.core.quota.tree import Bucket, QueueTree, QuotaLine
@@ -129,6 +130,28 @@ class Usage:
                 return False
         return True
 
+    @contextmanager
+    def with_more(self, queue: int, limit: BindingLimit, amount: int) -> Iterator[bool]:
+        """As if this limit on the queue's path were larger by so much; false where it is no limit that could be set."""
+        held = self.quota_mib if limit.metric == "GPU memory" else self.quota_milli
+        lines = (line for ancestor in self.tree.paths[queue] for line in self.tree.quotas_of[ancestor])
+        numbers = [line.index for line in lines if self.scope_text(line) == limit.scope]
+        users = [key for key in self.user_milli if self._user_scope(*key) == limit.scope]
+        for number in numbers:
+            held[number] -= amount
+        for key in users:
+            self.user_milli[key] -= amount
+        try:
+            yield bool(numbers or users)
+        finally:
+            for number in numbers:
+                held[number] += amount
+            for key in users:
+                self.user_milli[key] += amount
+
+    def _user_scope(self, queue: int, user: str) -> str:
+        return f"user {user or '(none)'} in queue {self.tree.queues[queue].name}"
+
     def held_milli(self, queue: int) -> int:
         return sum(self.class_milli[queue].values())
 
@@ -155,7 +178,7 @@ class Usage:
             limit = self.tree.queues[ancestor].user_limit
             if limit is not None:
                 used = self.user_milli.get((ancestor, user), 0)
-                scope = f"user {user or '(none)'} in queue {self.tree.queues[ancestor].name}"
+                scope = self._user_scope(ancestor, user)
                 headroom.tighten((limit - used) // max(1, milli), BindingLimit("GPU per user", scope, limit, used))
         if idle is not None:
             self._limit_by_lending(headroom, queue, gpu_class, milli, idle)

@@ -1,0 +1,78 @@
+"""Advice for jobs that wait: with each verdict, the smallest change that would start the job at once.
+
+Last in a cycle, when all that it gives out is given out. Equal jobs behind the same kept places share one search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from cotenant.core.actions.backfill import Reservation
+from cotenant.core.allocation.request import RequestKey, request_key
+from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.entry import Entry, EntryOutcome
+from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.explain.job_changes import Change
+from cotenant.core.explain.smallest_change import ChangeSearch, KeptFor
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import Refusal
+from cotenant.core.queueing.line import outside_line
+
+_NODES = 1_000_000
+"""Nodes that all trials of one cycle look at together."""
+
+_Kind: TypeAlias = tuple[RequestKey, int, int | None, int | None, Refusal, int]
+"""What advice depends on: the request, width and run times, the reason, and how many places are kept ahead."""
+
+
+def advise(
+    cycle: Cycle, requests: RequestResolver, waiting: Sequence[Entry], reservations: Sequence[Reservation]
+) -> None:
+    """Add to every reason to wait the change that helps, as far as `Policy.advice` goes. `waiting`: entries that had a
+    turn and wait, in the order of their turns; `reservations`: those that were made for them."""
+    search = ChangeSearch(
+        cycle.accounts.current,
+        requests.resolve,
+        lambda changed: is_in_line(cycle, requests, changed),
+        now=cycle.now,
+        trials=min(cycle.policy.advice, _NODES // max(1, len(cycle.inventory.nodes))),
+    )
+    known: dict[_Kind, Change | None] = {}
+    for entry, ahead in behind_kept_places(cycle, waiting, reservations):
+        job, reason = entry.job, entry.reason
+        if entry.outcome is EntryOutcome.NOMINATED or reason is None or job.queue not in cycle.tree.index:
+            continue
+        kind = (
+            request_key(job), job.workers_max, job.expected_runtime_s, job.max_runtime_s, reason, len(ahead),
+        )  # fmt: skip
+        if kind not in known:
+            known[kind] = search.smallest_change(job, reason, ahead)
+        if (change := known[kind]) is not None:
+            entry.reason = replace(reason, would_start_if=change.words, change=change.fields)
+
+
+def behind_kept_places(
+    cycle: Cycle, waiting: Sequence[Entry], reservations: Sequence[Reservation]
+) -> Iterator[tuple[Entry, Sequence[KeptFor]]]:
+    """Waiting entries, each with the places that had been kept when its turn came; then those that can never start as
+    written, which take no turn and would take any, with all."""
+    kept = {reservation.job: reservation for reservation in reservations}
+    ahead: tuple[KeptFor, ...] = ()
+    for entry in waiting:
+        yield entry, ahead
+        if (reservation := kept.get(entry.job.key)) is not None:
+            ahead = (*ahead, KeptFor(entry.job, reservation.starts_at, reservation.allocation))
+    for entry in cycle.entries:
+        if entry.outcome is EntryOutcome.INADMISSIBLE:
+            yield entry, ahead
+
+
+def is_in_line(cycle: Cycle, requests: RequestResolver, changed: Job) -> bool:
+    """The changed job would be among those of its queue that take part in a cycle."""
+    queue = cycle.tree.queues[cycle.tree.index[changed.queue]]
+    if queue.pending is None:
+        return True
+    jobs = [entry.job for entry in cycle.entries if entry.job.queue == changed.queue and entry.job.key != changed.key]
+    return changed not in outside_line(queue, [*jobs, changed], requests.least_milli)

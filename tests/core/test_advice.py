@@ -1,0 +1,102 @@
+"""Advice, followed word for word, starts the job: what a tenant writes into the document, the next decision honours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotenant.core import DEFAULT, Policy, schedule
+from cotenant.core.model.objects import Job, Node, Sharing, TenantQueue, TopologyMode
+from cotenant.core.model.plan import Admit, Plan, Verdict
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.testing import ToyCluster
+from tests.core.worlds.test_properties import clusters
+
+
+def gpu(job: Job, **changes: Any) -> Job:
+    return replace(job, gpu=replace(job.gpu, **changes))
+
+
+def topology(job: Job, mode: str) -> Job:
+    assert job.topology is not None
+    return replace(job, topology=replace(job.topology, mode=TopologyMode(mode)))
+
+
+EDITS: dict[str, Callable[[Job, Any], Job]] = {
+    "spec.workers": lambda job, value: replace(job, workers_min=value, workers_max=value),
+    "spec.minWorkers": lambda job, value: replace(job, workers_min=value),
+    "spec.gpu.count": lambda job, value: gpu(job, count=value or 1),
+    "spec.gpu.memory": lambda job, value: gpu(job, memory_mib=int(value.removesuffix("Mi"))),
+    "spec.gpu.memoryFraction": lambda job, value: gpu(job, memory_milli=round(float(value) * 1000)),
+    "spec.gpu.computeFraction": lambda job, value: gpu(job, compute_milli=round(float(value) * 1000)),
+    "spec.gpu.classes": lambda job, value: gpu(job, classes=tuple(value or ())),
+    "spec.gpu.zones": lambda job, value: gpu(job, zones=tuple(value or ())),
+    "spec.gpu.sharing": lambda job, value: gpu(job, sharing=Sharing(value)),
+    "spec.topology.mode": topology,
+    "spec.runtime.collective": lambda job, value: replace(job, distinct_gpus=value != "gloo"),
+    "spec.resources.cpu": lambda job, value: replace(job, cpu_milli=int(value.removesuffix("m"))),
+    "spec.resources.memory": lambda job, value: replace(job, memory_mib=int(value.removesuffix("Mi"))),
+    "spec.maxRuntime": lambda job, value: replace(job, max_runtime_s=int(value.removesuffix("s"))),
+    "spec.expectedRuntime": lambda job, value: replace(job, expected_runtime_s=int(value.removesuffix("s"))),
+    "spec.priority": lambda job, value: replace(job, priority=value),
+    "spec.priorityClassName": lambda job, value: replace(job, priority_class=value or ""),
+}
+
+
+def edited(job: Job, change: tuple[tuple[str, str], ...]) -> Job:
+    """The job after these fields of its document were written."""
+    for path, text in change:
+        job = EDITS[path](job, json.loads(text))
+    return job
+
+
+def with_job(snapshot: Snapshot, job: Job) -> Snapshot:
+    """The same moment, with this job in its place."""
+    jobs = tuple(job if one.key == job.key else one for one in snapshot.jobs)
+    return replace(snapshot, jobs=jobs, accounting=None)
+
+
+def is_started(plan: Plan, key: str) -> bool:
+    return any(isinstance(action, Admit) and action.job == key for action in plan.actions)
+
+
+def advised(snapshot: Snapshot, plan: Plan) -> Iterator[tuple[Job, Verdict]]:
+    jobs = {job.key: job for job in snapshot.jobs}
+    return ((jobs[key], verdict) for key, verdict in plan.verdicts.items() if verdict.change)
+
+
+def check_advice(toy: ToyCluster) -> None:
+    """Followed in this cycle, and in the next one, in which nothing else has happened."""
+    before = toy.snapshot()
+    plan = schedule(before, toy.policy)
+    for job, verdict in advised(before, plan):
+        changed = edited(job, verdict.change)
+        assert is_started(schedule(with_job(before, changed), toy.policy), job.key), (verdict, changed)
+    toy.state.assume(plan, toy.now)
+    after = toy.state.snapshot(toy.now)
+    again = schedule(after, toy.policy)
+    for job, verdict in advised(after, again):
+        changed = edited(job, verdict.change)
+        assert is_started(schedule(with_job(after, changed), toy.policy), job.key), (verdict, changed)
+
+
+@given(
+    clusters(), st.integers(0, 3), st.sets(st.integers(0, 9)), st.sampled_from((DEFAULT, Policy(reserve_within_s=0)))
+)
+def test_a_job_that_follows_its_advice_starts(
+    world: tuple[list[Node], list[TenantQueue], list[Job]], cycles: int, ended: set[int], policy: Policy
+) -> None:
+    nodes, queues, jobs = world
+    toy = ToyCluster(nodes, queues, jobs, policy=policy)
+    for _ in range(cycles):
+        toy.cycle()
+        toy.finish_evictions()
+    for number in ended:
+        if number < len(jobs) and toy.jobs[jobs[number].key].placement is not None:
+            toy.end(jobs[number].key)
+    check_advice(toy)
