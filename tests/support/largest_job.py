@@ -135,6 +135,7 @@ def overfull_status(letter: str = WIDE) -> TrainingJobStatus:
             ],
             "placement": placement(),
             "pending": {"reason": long, "message": long, "since": MOMENT, "estimatedStart": MOMENT,
+                        "latestStart": MOMENT, "position": 2**53, "ahead": long,
                         "wouldStartIf": long, "change": {f"{letter * 60}{n}": long for n in range(100)},
                         "evidence": many},
             "progress": {

@@ -40,10 +40,13 @@ from cotenant.controller.reports.metrics_access import MetricsAccess
 from cotenant.controller.reports.progress_poller import ProgressPoller
 from cotenant.controller.reports.queue_status_writer import QueueStatusWriter
 from cotenant.controller.reports.slow_gpus import SlowGpus
+from cotenant.controller.reports.start_estimates import StartEstimates
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry import metrics_server, probes
 from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.plan import Plan
 from cotenant.core.scheduler import schedule
+from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.serving.certificate import ServingCertificate
 
 log = logging.getLogger(__name__)
@@ -94,6 +97,7 @@ class Operator:
         self.queue_status_writer = QueueStatusWriter(
             kube=self.kube, cache=self.cache, budgets=budgets, metrics=metrics, every_s=settings.queue_s, clock=clock
         )
+        self.start_estimates = StartEstimates(self.cache, metrics, settings.policy)
         self.loop = self._build_loop()
 
     def _build_loop(self) -> SchedulingLoop:
@@ -124,10 +128,15 @@ class Operator:
             is_leader=self.is_leader,
             resync=self.resync,
             verdict_throttle=VerdictThrottle(memories, rewrite_s=self.settings.verdict_s),
-            on_plan=self.queue_status_writer.on_plan,
+            explained=self.start_estimates.explained,
+            on_plan=self._on_plan,
             wake_up=self._wake_up,
             clock=self.clock,
         )
+
+    def _on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
+        self.queue_status_writer.on_plan(snapshot, plan)
+        self.start_estimates.on_plan(snapshot, plan)
 
     async def resync(self) -> None:
         """List everything: what the watches missed is found, what is gone is dropped."""
@@ -162,6 +171,7 @@ class Operator:
             "resync": self.keep_in_sync(),
             "events": self.event_recorder.run(),
             "queues": self.queue_status_writer.run(),
+            "estimates": self.start_estimates.run(),
             "progress": self.progress_poller.run(),
             "disputes": self.gpu_disputes.run(),
         }
@@ -171,6 +181,7 @@ class Operator:
         if not leads:
             self.loop.lose_leadership()
             self.queue_status_writer.forget_plan()
+            self.start_estimates.forget()
         self._wake_up.set()
 
 

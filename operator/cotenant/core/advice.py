@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from cotenant.core.actions.backfill import Reservation
+from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import RequestKey, request_key
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry, EntryOutcome
@@ -18,7 +19,9 @@ from cotenant.core.explain.job_changes import Change
 from cotenant.core.explain.smallest_change import ChangeSearch, KeptFor
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Refusal
+from cotenant.core.placement import BestFit
 from cotenant.core.queueing.line import outside_line
+from cotenant.core.queueing.order import order_in_queue
 
 _NODES = 1_000_000
 """Nodes that all trials of one cycle look at together."""
@@ -32,8 +35,9 @@ def advise(
 ) -> None:
     """Add to every reason to wait the change that helps, as far as `Policy.advice` goes. `waiting`: entries that had a
     turn and wait, in the order of their turns; `reservations`: those that were made for them."""
+    current = cycle.accounts.current
     search = ChangeSearch(
-        cycle.accounts.current,
+        Occupancy(current.ledger, current.usage, BestFit()),
         requests.resolve,
         lambda changed: is_in_line(cycle, requests, changed),
         now=cycle.now,
@@ -57,7 +61,7 @@ def behind_kept_places(
     cycle: Cycle, waiting: Sequence[Entry], reservations: Sequence[Reservation]
 ) -> Iterator[tuple[Entry, Sequence[KeptFor]]]:
     """Waiting entries, each with the places that had been kept when its turn came; then those that can never start as
-    written, which take no turn and would take any, with all."""
+    written, which take no turn, with all that may come before them."""
     kept = {reservation.job: reservation for reservation in reservations}
     ahead: tuple[KeptFor, ...] = ()
     for entry in waiting:
@@ -66,7 +70,12 @@ def behind_kept_places(
             ahead = (*ahead, KeptFor(entry.job, reservation.starts_at, reservation.allocation))
     for entry in cycle.entries:
         if entry.outcome is EntryOutcome.INADMISSIBLE:
-            yield entry, ahead
+            yield entry, [kept for kept in ahead if not _comes_before(entry.job, kept.job)]
+
+
+def _comes_before(job: Job, other: Job) -> bool:
+    """Surely: both are of one queue. Of two queues it depends on more."""
+    return job.queue == other.queue and order_in_queue(job) < order_in_queue(other)
 
 
 def is_in_line(cycle: Cycle, requests: RequestResolver, changed: Job) -> bool:

@@ -82,7 +82,13 @@ class PendingStatus(StatusModel):
     since: Timestamp | None = None
     """Since when this has been the reason."""
     estimated_start: Timestamp | None = None
-    """When it may start, by the run times that others expect."""
+    """When it may start: as likely sooner as later. The future is played with what is known of all run times."""
+    latest_start: Timestamp | None = None
+    """Nine times out of ten it has started by then."""
+    position: int | None = None
+    """Its place in the order in which the waiting jobs are thought to start; 1 is the next."""
+    ahead: ShortSentence | None = None
+    """Who is thought to start before it, and why."""
     would_start_if: ShortSentence | None = None
     """The smallest change that would let it start at once."""
     change: Annotated[dict[str, Word], *entries(8)] | None = None

@@ -58,6 +58,8 @@ class SchedulingLoop:
     resync: Callable[[], Coroutine[Any, Any, None]]
     """Lists everything anew: what a new leader does before its first decision."""
     verdict_throttle: VerdictThrottle
+    explained: Callable[[Plan, float], Plan]
+    """Adds to verdicts when their jobs start; never waits for it."""
     on_plan: Callable[[Snapshot, Plan], None]
     """Receives every plan: for the statuses of Queues, budgets and metrics."""
     clock: Callable[[], float] = time.time
@@ -206,6 +208,7 @@ class SchedulingLoop:
         if not self.is_leader() or not self._restored:
             return  # led no more, or for a moment not: another replica may have decided meanwhile
         # 2. Carry out what still can be.
+        plan = self.explained(plan, now)
         actions = self._plan_executor.carry_out(plan, now)
         self.on_plan(snapshot, plan)
         if actions:

@@ -66,7 +66,10 @@ def _new_reason(record: JobRecord, verdict: Verdict) -> bool:
 def _new_message(pending: PendingStatus | None, verdict: Verdict) -> bool:
     if pending is None:
         return True
-    estimate = unix_seconds(pending.estimated_start)
-    wanted = verdict.estimated_start_at
-    moved = (estimate is None) != (wanted is None) or abs((estimate or 0.0) - (wanted or 0.0)) > 60.0
+    moved = _moved(unix_seconds(pending.estimated_start), verdict.estimated_start_at)
+    moved |= _moved(unix_seconds(pending.latest_start), verdict.latest_start_at)
     return moved or pending.message != verdict.message or (pending.would_start_if or "") != verdict.would_start_if
+
+
+def _moved(written: float | None, estimate: float | None) -> bool:
+    return (written is None) != (estimate is None) or abs((written or 0.0) - (estimate or 0.0)) > 60.0

@@ -35,6 +35,17 @@ class Metrics:
             ["queue"],
             buckets=(0.1, 0.5, 1, 5, 15, 60, 300, 1800, 7200, 28800, 86400),
         )
+        self.estimate_error = histogram(
+            "cotenant_start_estimate_error_ratio",
+            "Error of the first estimate of a start, as a part of the wait; recorded when the job starts.",
+            ["queue"],
+            buckets=(0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 2, 5),
+        )
+        self.estimates = counter(
+            "cotenant_start_estimates",
+            "First estimates of starts that can be judged, by what came true: early, by p90, or late.",
+            ["queue", "came"],
+        )
         self.gpus = gauge("cotenant_gpus_held", "GPUs held; a share counts as its part.", ["queue", "gpu_class"])
         self.capacity = gauge("cotenant_gpus_ready", "GPUs that take work, on ready nodes.", ["gpu_class"])
         self.events_dropped = counter("cotenant_events_dropped", "Kubernetes Events not written (rate limit).")

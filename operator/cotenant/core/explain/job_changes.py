@@ -37,6 +37,8 @@ class Surroundings:
     zones: tuple[str, ...]
     priorities: tuple[int, ...]
     """Priorities that the queue allows and with which the job would pass jobs for which places are kept."""
+    workers: int
+    """Workers of this kind for which there is room at most."""
     deadlines_s: tuple[int, ...]
     """Times for which GPUs that are kept for others stand idle at least, longest first."""
 
@@ -50,7 +52,7 @@ def changes(job: Job, around: Surroundings, starts: Starts) -> Iterator[Change]:
     yield from _declared_runtime(job, around, starts)
     yield from _less_cpu_or_memory(job, starts)
     yield from _ranks_together(job, starts)
-    yield from _fewer_workers(job, starts)
+    yield from _fewer_workers(job, around, starts)
     yield from _fewer_gpus(job, starts)
     yield from _smaller_share(job, starts)
     yield from _higher_priority(job, around, starts)
@@ -156,13 +158,13 @@ def _ranks_together(job: Job, starts: Starts) -> Iterator[Change]:
         yield Change(words, (("spec.runtime.collective", '"gloo"'),), together)
 
 
-def _fewer_workers(job: Job, starts: Starts) -> Iterator[Change]:
+def _fewer_workers(job: Job, around: Surroundings, starts: Starts) -> Iterator[Change]:
     elastic = job.workers_max > job.workers_min
 
     def with_workers(number: int) -> Job:
         return replace(job, workers_min=number, workers_max=job.workers_max if elastic else number)
 
-    most = _largest(with_workers, job.workers_min - 1, starts, least=1)
+    most = _largest(with_workers, min(job.workers_min - 1, around.workers), starts, least=1)
     if most is None:
         return
     number = most.workers_min

@@ -12,7 +12,7 @@ So the advice holds whether it is followed in the cycle that gave it or in the n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.allocation.occupancy import Occupancy
@@ -22,6 +22,7 @@ from cotenant.core.explain.job_changes import Change, Surroundings, changes
 from cotenant.core.model.formatting import format_gpus, format_mib
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason, Refusal
+from cotenant.core.placement.gang import max_workers
 from cotenant.core.queueing.fair_share import within_guarantee
 from cotenant.core.queueing.priority_bounds import priority_bounds
 from cotenant.core.quota.usage import BindingLimit
@@ -84,7 +85,17 @@ class ChangeSearch:
             classes=tuple(sorted({kind.gpu_class for kind in inventory.kinds})),
             zones=tuple(sorted(zone for zone in inventory.zones if zone)),
             priorities=tuple(one for one in priorities if bounds.least <= one <= bounds.most),
+            workers=self._largest_gang(job),
             deadlines_s=tuple(sorted({max(0, int(kept.starts_at - self._now)) for kept in ahead} - {0}, reverse=True)),
+        )
+
+    def _largest_gang(self, job: Job) -> int:
+        """Where quotas do not count; so a search for fewer workers takes as long for a gang of any size."""
+        one = self._resolve(replace(job, workers_min=1, workers_max=max(1, job.workers_max - job.workers_min + 1)))
+        if isinstance(one, Refusal):
+            return 0
+        return max(
+            (max_workers(self._current.fit_cache, option.placement_request) for option in one.options), default=0
         )
 
     def _starts(self, job: Job, changed: Job, ahead: Sequence[KeptFor]) -> bool:

@@ -119,6 +119,13 @@ class Verdict:
     evidence: tuple[tuple[str, str | int], ...] = ()
     """Machine-readable: metric, scope, limit, used, asked, available …"""
     estimated_start_at: float | None = None
+    """As likely sooner as later."""
+    latest_start_at: float | None = None
+    """Nine times out of ten by then."""
+    position: int | None = None
+    """Place in the order in which waiting jobs are thought to start; 1 is the next."""
+    ahead: str = ""
+    """Who is thought to start before, and why: one sentence."""
     would_start_if: str = ""
     """The smallest change with which it would start at once, in words."""
     change: tuple[tuple[str, str], ...] = ()

@@ -10,8 +10,8 @@ from collections import deque
 from types import MappingProxyType
 
 from cotenant.core.model.objects import Job
-from cotenant.core.runtimes.learned import LearnedRuntimes, RunSeconds
-from cotenant.core.runtimes.templates import groups_of
+from cotenant.core.runtimes.learned import PER_MILLE, LearnedRuntimes, RunSeconds
+from cotenant.core.runtimes.templates import declarers_of, groups_of
 
 _RUNS = 128
 _GROUPS = 4_096
@@ -31,14 +31,20 @@ class RuntimeHistory:
             return
         self._view = None
         for group in groups_of(job):
-            runs = self._runs.pop(group, None) or deque(maxlen=_RUNS)
-            runs.append(seconds)
-            self._runs[group] = runs
-            self._sorted.pop(group, None)
+            self._append(group, seconds)
+        if job.expected_runtime_s:
+            for group in declarers_of(job):
+                self._append(group, seconds * PER_MILLE // job.expected_runtime_s)
         while len(self._runs) > _GROUPS:
             forgotten = next(iter(self._runs))
             del self._runs[forgotten]
             self._sorted.pop(forgotten, None)
+
+    def _append(self, group: str, value: int) -> None:
+        runs = self._runs.pop(group, None) or deque(maxlen=_RUNS)
+        runs.append(value)
+        self._runs[group] = runs
+        self._sorted.pop(group, None)
 
     def learned(self) -> LearnedRuntimes:
         """What is known now, as a value that later runs do not change."""

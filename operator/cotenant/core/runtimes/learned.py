@@ -14,10 +14,12 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from cotenant.core.model.objects import Job
-from cotenant.core.runtimes.templates import groups_of
+from cotenant.core.runtimes.templates import declarers_of, groups_of
 
 ENOUGH = 5
 """Runs that a group must have had, longer than the job has run, before it is believed."""
+
+PER_MILLE = 1_000
 
 RunSeconds: TypeAlias = tuple[int, ...]
 """Seconds that runs took, ascending."""
@@ -37,6 +39,12 @@ class LearnedRuntimes:
             if len(longer) >= ENOUGH:
                 return longer
         return ()
+
+    def honesty_of(self, job: Job) -> RunSeconds:
+        """How long jobs ran of what was declared of them, in per mille, ascending: of the same template and person, of
+        the person, or of the queue. Empty where too few are known."""
+        known = (self.groups.get(group, ()) for group in declarers_of(job))
+        return next((ratios for ratios in known if len(ratios) >= ENOUGH), ())
 
     def runtime_s(self, job: Job, percent: int, *, longer_than_s: int = 0) -> int | None:
         """Seconds that the job will have run at its end, with this probability; None where too little is known.

@@ -30,6 +30,16 @@ def groups_of(job: Job) -> tuple[str, ...]:
     )
 
 
+def declarers_of(job: Job) -> tuple[str, ...]:
+    """Groups whose declarations of run times are alike, narrowest first: template of one person, person, queue."""
+    template = template_of(job.key)
+    return (
+        f"declared by template of user|{job.queue}|{template}|{job.user}",
+        f"declared by user|{job.queue}|{job.user}",
+        f"declared|{job.queue}",
+    )
+
+
 @lru_cache(maxsize=65_536)
 def template_of(key: str) -> str:
     """`team/train-resnet-20260112-7f3a9` → `team/train-resnet`: the key without what makes it unique.

@@ -1,0 +1,146 @@
+"""Publishes when waiting jobs start, out of futures that are played between cycles, and measures how true it was.
+
+Plays take `SLICE_S` of CPU at a time in a thread, with pauses, and at most `BUDGET_S` for each plan: a cycle never
+waits for them, and a play that is not over goes on after the next plan. Decisions never read an estimate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from cotenant.api.conversion.to_core import unix_seconds
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.lifecycle import Phase
+from cotenant.core.model.objects import JobKey
+from cotenant.core.model.plan import Admit, Plan
+from cotenant.core.outlook.ahead import ahead_of
+from cotenant.core.outlook.estimates import Estimate, Outlook
+from cotenant.core.policy import Policy
+from cotenant.core.snapshot.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+SLICE_S: Final = 0.02
+BUDGET_S: Final = 0.2
+PAUSE_S: Final = 0.05
+STAGE: Final = "EstimatesFailed"
+"""As the metric of contained failures has it."""
+
+
+class StartEstimates:
+    def __init__(self, cache: ObjectCache, metrics: Metrics, policy: Policy) -> None:
+        self._cache, self._metrics, self._policy = cache, metrics, policy
+        self._outlook = Outlook(policy)
+        self._snapshot: Snapshot | None = None
+        """The newest that the plays have not seen."""
+        self._published: Mapping[JobKey, Estimate] = {}
+        self._ahead: Mapping[JobKey, str] = {}
+        self._first: dict[JobKey, Estimate] = {}
+        """Of each waiting job, the first that was published."""
+        self._learned: list[tuple[str, Estimate, float]] = []
+        self._planned = asyncio.Event()
+
+    def explained(self, plan: Plan, now: float) -> Plan:
+        """The plan, with what is known by now of the starts of jobs that wait."""
+        verdicts = dict(plan.verdicts)
+        for key, verdict in plan.verdicts.items():
+            estimate = self._published.get(key)
+            if estimate is None:
+                continue
+            p50, p90 = max(now, estimate.p50), max(now, estimate.p90)
+            verdicts[key] = replace(
+                verdict,
+                estimated_start_at=p50,
+                latest_start_at=p90 if p90 < now + _NEVER_S else None,
+                position=estimate.position,
+                ahead=self._ahead.get(key, ""),
+            )
+        return replace(plan, verdicts=verdicts)
+
+    def on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
+        """Take the newest state of the cluster, and measure the estimates of those that start."""
+        jobs = {job.key: job for job in snapshot.jobs}
+        known = {queue.name for queue in snapshot.queues}
+        for action in plan.actions:
+            job, estimate = jobs.get(action.job), self._first.pop(action.job, None)
+            if isinstance(action, Admit) and estimate is not None and job is not None and job.queue in known:
+                self._measure(job.queue, estimate, snapshot.now)
+                self._learned.append((job.queue, estimate, snapshot.now))
+        self._first = {key: one for key, one in self._first.items() if key in jobs}
+        for key in plan.verdicts:
+            if key not in self._first and key in self._published:
+                self._first[key] = self._published[key]
+        self._snapshot = snapshot
+        self._planned.set()
+
+    def forget(self) -> None:
+        """Another replica leads: what was estimated here is not kept up any more."""
+        self._published, self._ahead, self._first, self._snapshot = {}, {}, {}, None
+        self._outlook = Outlook(self._policy)
+
+    async def run(self) -> None:
+        while True:
+            await self._planned.wait()
+            self._planned.clear()
+            try:
+                await self._play()
+            except Exception:
+                self._metrics.failures_contained.labels(STAGE).inc()
+                log.exception("the starts of waiting jobs were not estimated")
+                self.forget()
+            await asyncio.sleep(PAUSE_S)
+
+    async def _play(self) -> None:
+        outlook, snapshot = self._outlook, self._snapshot
+        if snapshot is None:
+            return
+        self._snapshot = None
+        outlook.observe(snapshot, self._ends(snapshot))
+        for queue, estimate, started_at in self._learned:
+            outlook.learn(queue, estimate, started_at)
+        self._learned.clear()
+        spent, going_on = 0.0, True
+        while going_on and spent < BUDGET_S:
+            used, going_on = await asyncio.to_thread(_advance, outlook)
+            spent += used
+            await asyncio.sleep(PAUSE_S)
+        estimates = await asyncio.to_thread(outlook.estimates)
+        if outlook is self._outlook:
+            self._published = estimates
+            self._ahead = ahead_of(snapshot, estimates)
+
+    def _ends(self, snapshot: Snapshot) -> dict[JobKey, float]:
+        """Running job → its end, as its own program counts: steps left, at the present rate."""
+        found: dict[JobKey, float] = {}
+        for job in snapshot.jobs:
+            record = self._cache.jobs.get(job.key)
+            if job.placement is None or record is None or record.phase is not Phase.RUNNING:
+                continue
+            progress = record.status.progress
+            at = unix_seconds(progress.updated_at) if progress else None
+            if progress is not None and at is not None and progress.remaining_seconds is not None:
+                found[job.key] = at + progress.remaining_seconds
+        return found
+
+    def _measure(self, queue: str, estimate: Estimate, started_at: float) -> None:
+        wait = max(1.0, started_at - estimate.made_at)
+        self._metrics.estimate_error.labels(queue).observe(abs(started_at - estimate.p50) / wait)
+        came = "late" if started_at > estimate.p90 else "by p90" if started_at > estimate.p50 else "early"
+        self._metrics.estimates.labels(queue, came).inc()
+
+
+_NEVER_S: Final = 10 * 365 * 86_400
+
+
+def _advance(outlook: Outlook) -> tuple[float, bool]:
+    """CPU seconds that were used, and whether there is more to play."""
+    began = time.thread_time()
+    while (going_on := outlook.step()) and time.thread_time() - began < SLICE_S:
+        pass
+    return time.thread_time() - began, going_on

@@ -1,0 +1,48 @@
+"""Who is thought to start before a waiting job, and why, as a sentence for its tenant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from cotenant.core.model.formatting import counted
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.outlook.estimates import Estimate
+from cotenant.core.snapshot.snapshot import Snapshot
+
+_NAMED = 3
+
+
+def ahead_of(snapshot: Snapshot, estimates: Mapping[JobKey, Estimate]) -> dict[JobKey, str]:
+    """Job → the sentence; jobs of its own queue are named, the newest of those before it first, others are counted."""
+    jobs = {job.key: job for job in snapshot.jobs}
+    order = sorted((one.position, key) for key, one in estimates.items() if key in jobs)
+    before: dict[str, list[Job]] = {}
+    count: Counter[str] = Counter()
+    found: dict[JobKey, str] = {}
+    for _, key in order:
+        job = jobs[key]
+        found[key] = _sentence(job, before.get(job.queue, []), count)
+        before.setdefault(job.queue, []).append(job)
+        count[job.queue] += 1
+    return found
+
+
+def _sentence(job: Job, own: list[Job], count: Counter[str]) -> str:
+    others = {queue: number for queue, number in sorted(count.items()) if queue != job.queue}
+    parts = []
+    if own:
+        named = ", ".join(f"{one.key} ({_why(one, job)})" for one in own[: -_NAMED - 1 : -1])
+        more = f" and {len(own) - _NAMED} more" if len(own) > _NAMED else ""
+        parts.append(f"{counted(len(own), 'job')} of its queue: {named}{more}")
+    parts += [f"{counted(number, 'job')} of queue {queue}" for queue, number in others.items()]
+    if not parts:
+        return "It is the next to start."
+    why = " Between queues the guarantee decides, then who borrows less." if others else ""
+    return f"Thought to start before it: {'; '.join(parts)}.{why}"
+
+
+def _why(one: Job, job: Job) -> str:
+    if one.priority != job.priority:
+        return "higher priority" if one.priority > job.priority else "fits into a gap"
+    return "older" if (one.submitted_at, one.key) < (job.submitted_at, job.key) else "fits into a gap"

@@ -1,0 +1,149 @@
+"""Estimated starts: quantiles over many plays, corrected by how wrong the estimates before were.
+
+`_PLAYS` futures are kept, each with its own draws, and played one after the other in small steps: whoever calls `step`
+decides how much time that takes, and between two calls the estimates stand. A job draws the same chances in every
+round (its own, spread evenly over the plays), so an estimate moves with the cluster and not with the dice.
+
+The quantiles of plays know nothing of what is not played. What they missed is learned as in adaptive conformal
+inference (Gibbs and Candès, NeurIPS 2021): each start moves the factor of its queue, on the wait, up where the job came
+later than estimated and down where it came sooner, in such proportion that in the long run half of the jobs come
+before the first estimate and nine of ten before the second, whatever the workload is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil, exp, inf
+from typing import Final
+from zlib import crc32
+
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.outlook.arrivals import PastArrivals
+from cotenant.core.outlook.play import Play
+from cotenant.core.outlook.remaining import RemainingTimes
+from cotenant.core.policy import DEFAULT, Policy
+from cotenant.core.snapshot.snapshot import Snapshot
+
+_PLAYS: Final = 11
+_GOLDEN: Final = 0.6180339887498949
+_RATES: Final = {0.5: 0.04, 0.9: 0.2}
+"""Quantile → how far one start moves the logarithm of its factor, at most."""
+_LIMIT: Final = 3.0
+"""A factor stays between exp(−this) and exp(this)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """When a job starts: as likely sooner as later, and nine times out of ten by then."""
+
+    made_at: float
+    p50: float
+    p90: float
+    position: int
+    """Place in the order of starts; 1 is the next."""
+
+
+@dataclass(slots=True)
+class Calibration:
+    """Factors on the waits of one queue that make its quantiles come true."""
+
+    logs: dict[float, float] = field(default_factory=lambda: dict.fromkeys(_RATES, 0.0))
+
+    def corrected(self, wait_s: float, quantile: float) -> float:
+        return wait_s * exp(self.logs[quantile])
+
+    def learn(self, estimate: Estimate, started_at: float) -> None:
+        """A job started for which this was published."""
+        for quantile, promised in ((0.5, estimate.p50), (0.9, estimate.p90)):
+            step = quantile if started_at > promised else quantile - 1
+            moved = self.logs[quantile] + _RATES[quantile] * step
+            self.logs[quantile] = min(_LIMIT, max(-_LIMIT, moved))
+
+
+class Outlook:
+    """Estimates of all waiting jobs, kept up from snapshot to snapshot. Not thread-safe: one caller at a time."""
+
+    def __init__(self, policy: Policy = DEFAULT) -> None:
+        self._policy = policy
+        self._snapshot: Snapshot | None = None
+        self._remaining = RemainingTimes()
+        self._play: Play | None = None
+        self._number = 0
+        self._played: dict[int, tuple[float, dict[JobKey, float]]] = {}
+        """Number of a play → when it began, and its starts."""
+        self._queue_of: dict[JobKey, str] = {}
+        self._calibrations: dict[str, Calibration] = {}
+        self._rounds_left = 0
+        self._arrivals = PastArrivals()
+
+    def observe(self, snapshot: Snapshot, ends: Mapping[JobKey, float]) -> None:
+        """Plays that begin from now on begin here. `ends`: as in `RemainingTimes`."""
+        self._snapshot = snapshot
+        self._remaining = RemainingTimes(snapshot.runtimes, ends)
+        self._queue_of = {job.key: job.queue for job in snapshot.jobs if job.placement is None}
+        self._rounds_left = _PLAYS
+        self._arrivals.observe(snapshot)
+
+    def step(self) -> bool:
+        """One ending further; false when every play has been played since the last snapshot."""
+        if self._play is None:
+            if self._snapshot is None or not self._rounds_left or not self._queue_of:
+                return False
+            self._begin(self._snapshot)
+        elif not self._play.is_over:
+            self._play.step()
+        if self._play is not None and self._play.is_over:
+            self._end(self._play)
+        return True
+
+    def estimates(self) -> dict[JobKey, Estimate]:
+        """Of waiting jobs that start in more than half of the plays. A job that starts in fewer than nine of ten has an
+        infinite `p90`."""
+        waits: dict[JobKey, list[tuple[float, float]]] = {}
+        for began, starts in self._played.values():
+            for key, start in starts.items():
+                if key in self._queue_of:
+                    waits.setdefault(key, []).append((start, began))
+        made_at = max((began for began, _ in self._played.values()), default=0.0)
+        found = [(self._quantile(own, 0.5), self._quantile(own, 0.9), key) for key, own in waits.items()]
+        order = sorted((p50, key, p90) for p50, p90, key in found if p50 < inf)
+        return {
+            key: self._corrected(key, made_at, p50, p90, position)
+            for position, (p50, key, p90) in enumerate(order, start=1)
+        }
+
+    def learn(self, queue: str, estimate: Estimate, started_at: float) -> None:
+        """A job of this queue started, for which this was estimated."""
+        self._calibrations.setdefault(queue, Calibration()).learn(estimate, started_at)
+
+    def _begin(self, snapshot: Snapshot) -> None:
+        remaining, number = self._remaining, self._number
+
+        def draw(job: Job, ran_s: float) -> float | None:
+            return remaining.draw(job, ran_s, snapshot.now, chance_of(job, number))
+
+        self._play = Play.of(snapshot, self._policy, draw, self._arrivals.again(snapshot.now, number / _PLAYS))
+
+    def _end(self, play: Play) -> None:
+        assert self._snapshot is not None
+        self._played[self._number] = self._snapshot.now, play.starts
+        self._number = (self._number + 1) % _PLAYS
+        self._rounds_left -= 1
+        self._play = None
+
+    def _quantile(self, starts: list[tuple[float, float]], quantile: float) -> float:
+        """Nearest rank over all plays; in those in which the job does not start it starts never."""
+        rank = ceil(quantile * len(self._played))
+        return sorted(starts)[rank - 1][0] if rank <= len(starts) else inf
+
+    def _corrected(self, key: JobKey, made_at: float, p50: float, p90: float, position: int) -> Estimate:
+        calibration = self._calibrations.setdefault(self._queue_of[key], Calibration())
+        likely = calibration.corrected(max(0.0, p50 - made_at), 0.5)
+        late = max(likely, calibration.corrected(max(0.0, p90 - made_at), 0.9))
+        return Estimate(made_at, made_at + likely, made_at + late, position)
+
+
+def chance_of(job: Job, number: int) -> float:
+    """Between 0 and 1: the same for a job and a play, and spread evenly over the plays of a job."""
+    return (crc32(job.uid.encode()) / 2**32 + number * _GOLDEN) % 1.0

@@ -1,0 +1,86 @@
+"""Estimates of starts: played beside the cycles, published with the verdicts, measured when jobs start."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.reports.start_estimates import StartEstimates
+from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core import DEFAULT, schedule
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import Admit, Plan
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+
+NOW = 1_000.0
+PLACE = make_placement(("n1", [[0]]))
+
+
+def moment(*waiting: Job, now: float = NOW) -> Snapshot:
+    runs = replace(make_job("runs", placement=PLACE, expected_runtime_s=600), admitted_at=NOW)
+    return make_snapshot(
+        nodes=[make_node("n1", gpus=1)], queues=[make_queue("red", guaranteed=1)], jobs=[runs, *waiting], now=now
+    )
+
+
+async def played(reporter: StartEstimates, snapshot: Snapshot) -> Plan:
+    """The plan of this moment as it is published when the plays are over."""
+    plan = schedule(snapshot)
+    reporter.on_plan(snapshot, plan)
+    task = asyncio.create_task(reporter.run())
+    await asyncio.sleep(2.0)
+    task.cancel()
+    return reporter.explained(plan, snapshot.now)
+
+
+def reporter() -> tuple[StartEstimates, Metrics]:
+    metrics = Metrics()
+    return StartEstimates(ObjectCache(lambda: None), metrics, DEFAULT), metrics
+
+
+WAITING = [make_job(f"j{number}", at=float(number), expected_runtime_s=300) for number in range(2)]
+
+
+@pytest.mark.looptime
+async def test_each_of_two_equal_jobs_has_its_own_start_and_knows_who_is_before() -> None:
+    estimates, _ = reporter()
+
+    verdicts = (await played(estimates, moment(*WAITING))).verdicts
+
+    assert [
+        (
+            verdicts[f"red/j{n}"].estimated_start_at,
+            verdicts[f"red/j{n}"].latest_start_at,
+            verdicts[f"red/j{n}"].position,
+        )
+        for n in range(2)
+    ] == [(NOW + 600, NOW + 600, 1), (NOW + 900, NOW + 900, 2)]
+    assert verdicts["red/j1"].ahead == "Thought to start before it: 1 job of its queue: red/j0 (older)."
+
+
+@pytest.mark.looptime
+async def test_the_error_is_measured_when_a_job_starts_against_what_it_was_first_given() -> None:
+    estimates, metrics = reporter()
+    await played(estimates, moment(*WAITING))
+    estimates.on_plan(moment(*WAITING), schedule(moment(*WAITING)))
+
+    started = Plan(actions=(Admit(job="red/j0", placement=PLACE),))
+    estimates.on_plan(moment(*WAITING, now=NOW + 800), started)
+
+    value = metrics.registry.get_sample_value
+    assert value("cotenant_start_estimate_error_ratio_sum", {"queue": "red"}) == pytest.approx(200 / 800)
+    assert value("cotenant_start_estimates_total", {"queue": "red", "came": "late"}) == 1
+
+
+@pytest.mark.looptime
+async def test_a_replica_that_leads_no_more_publishes_nothing() -> None:
+    estimates, _ = reporter()
+    plan = await played(estimates, moment(*WAITING))
+    estimates.forget()
+
+    assert plan.verdicts["red/j0"].position == 1
+    assert estimates.explained(schedule(moment(*WAITING)), NOW).verdicts["red/j0"].position is None

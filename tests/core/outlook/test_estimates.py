@@ -1,0 +1,108 @@
+"""Starts of waiting jobs, by playing the future."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.outlook.estimates import Calibration, Estimate, Outlook
+from cotenant.core.runtimes.history import RuntimeHistory
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+
+NOW = 1_000.0
+
+
+def busy(name: str, column: int, **changes: object) -> Job:
+    job = make_job(name, placement=make_placement(("n1", [[column]])), **changes)  # type: ignore[arg-type]
+    return replace(job, admitted_at=NOW)
+
+
+def cluster(*jobs: Job, gpus: int = 1, **changes: Any) -> Snapshot:
+    queues = [make_queue("red", guaranteed=gpus)]
+    return make_snapshot(nodes=[make_node("n1", gpus=gpus)], queues=queues, jobs=list(jobs), **changes)
+
+
+def estimates(snapshot: Snapshot, ends: Mapping[JobKey, float] | None = None) -> dict[str, Estimate]:
+    outlook = Outlook()
+    outlook.observe(snapshot, ends or {})
+    while outlook.step():
+        pass
+    return {key.removeprefix("red/"): one for key, one in outlook.estimates().items()}
+
+
+def starts(snapshot: Snapshot, ends: Mapping[JobKey, float] | None = None) -> dict[str, float]:
+    return {name: one.p50 - NOW for name, one in estimates(snapshot, ends).items()}
+
+
+def test_equal_jobs_start_one_after_the_other() -> None:
+    waiting = [make_job(f"j{number}", at=float(number), expected_runtime_s=600) for number in range(5)]
+
+    found = estimates(cluster(busy("first", 0, expected_runtime_s=600), *waiting))
+
+    assert {name: one.p50 - NOW for name, one in found.items()} == {f"j{n}": 600.0 * (n + 1) for n in range(5)}
+    assert [found[f"j{number}"].position for number in range(5)] == [1, 2, 3, 4, 5]
+
+
+def test_live_progress_counts_more_than_what_was_declared() -> None:
+    running = replace(busy("first", 0, expected_runtime_s=6_000), admitted_at=NOW - 100)
+
+    found = starts(cluster(running, make_job("next")), {"red/first": NOW + 300})
+
+    assert found["next"] == pytest.approx(300, rel=0.05)
+
+
+def test_nothing_is_estimated_behind_a_job_of_which_nothing_is_known() -> None:
+    assert starts(cluster(busy("endless", 0), make_job("next"))) == {}
+
+
+def test_a_job_that_declared_nothing_ends_at_its_maximum_at_the_latest() -> None:
+    assert starts(cluster(busy("first", 0, max_runtime_s=700), make_job("next"))) == {"next": 700.0}
+
+
+def test_earlier_runs_of_the_template_are_a_distribution() -> None:
+    history = RuntimeHistory()
+    for seconds in (100, 200, 300, 400, 5_000):
+        history.record(make_job("train-1"), seconds)
+
+    found = estimates(cluster(busy("train-17", 0), make_job("next"), runtimes=history.learned()))["next"]
+
+    assert (found.p50 - NOW, found.p90 - NOW) == (300, 5_000)
+
+
+def test_people_are_taken_at_their_word_as_far_as_it_was_kept_before() -> None:
+    history = RuntimeHistory()
+    for number in range(10):
+        history.record(make_job(f"other{number}", expected_runtime_s=100), 300)
+
+    found = starts(cluster(busy("big", 0, expected_runtime_s=1_000), make_job("next"), runtimes=history.learned()))
+
+    assert found == {"next": 3_000.0}
+
+
+def test_a_gang_keeps_its_place_and_those_who_end_in_time_go_before() -> None:
+    running = [busy(f"busy{column}", column, expected_runtime_s=600) for column in range(2)]
+    gang = make_job("gang", workers=4, at=1, expected_runtime_s=500)
+    long, short = (make_job(name, at=2, expected_runtime_s=s) for name, s in (("long", 900), ("short", 600)))
+
+    found = starts(cluster(*running, gang, long, short, gpus=4))
+
+    assert found == {"short": 0.0, "gang": 600.0, "long": 1_100.0}
+
+
+def test_factors_are_learned_until_half_and_nine_tenths_come_true() -> None:
+    """Waits are twice as long as the plays say, and vary: those of every tenth job four times as much."""
+    calibration, late, later = Calibration(), 0, 0
+    for number in range(600):
+        estimate = Estimate(0.0, calibration.corrected(100, 0.5), calibration.corrected(100, 0.9), 1)
+        truth = (150 + 10 * (number * 7 % 10)) * (4 if number % 20 == 3 else 1)
+        calibration.learn(estimate, truth)
+        if number >= 200:
+            late, later = late + (truth > estimate.p50), later + (truth > estimate.p90)
+
+    assert 0.45 <= late / 400 <= 0.55
+    assert 0.08 <= later / 400 <= 0.12
