@@ -35,6 +35,16 @@ def test_what_is_within_the_bounds_is_read(data: str | bytes, value: Any) -> Non
     assert parse(data, BOUNDS) == value
 
 
+def test_a_number_has_at_most_32_characters_where_nothing_else_is_said() -> None:
+    assert parse("1" * 32, LARGE) == int("1" * 32)
+    assert parse("1" * 33, LARGE) == Malformed("holds a number of more than 32 digits")
+
+
+def test_a_value_that_is_no_object_and_no_list_nests_in_nothing() -> None:
+    flat = Bounds(bytes_max=10, depth_max=0, values_max=10)
+    assert (parse("1", flat), parse("[]", flat)) == (1, Malformed("nests more than 0 deep"))
+
+
 def test_nan_and_infinity_are_floats() -> None:
     nan, infinity = well_formed(parse("[NaN, -Infinity]", BOUNDS))
     assert math.isnan(nan)

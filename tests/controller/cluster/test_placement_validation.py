@@ -194,5 +194,11 @@ def test_a_pod_of_a_later_rank_is_looked_for_on_the_node_of_its_rank() -> None:
 
 
 def test_a_server_and_a_pod_of_others_are_covered_by_nothing() -> None:
-    placement = placement_on(("n1", 1))
-    assert [covers(placement, one) for one in (server(nodes=1, node="n1"), replace(pod(0), worker=None))] == [False] * 2
+    placement, first = placement_on(("n1", 1)), pod(0)
+    assert first.worker is not None
+    others = [
+        server(nodes=1, node="n1"),
+        replace(first, worker=replace(first.worker, placement=None)),
+        replace(first, worker=None),
+    ]
+    assert [covers(placement, one) for one in others] == [False] * 3
