@@ -39,6 +39,7 @@ def test_a_whole_number_is_in_its_range(value: object, read: int | None, note: l
     [
         (2.5, 2.5),
         (3, 3.0),
+        (10, 10.0),
         (None, 0.0),
         (math.nan, 0.0),
         (math.inf, 0.0),
@@ -53,6 +54,13 @@ def test_a_number_is_finite_and_in_its_range(value: object, read: float) -> None
     found = fields(a=value)
     assert found.number("a", 10) == read
     assert len(found.notes) == (read == 0.0 and value is not None)
+
+
+@pytest.mark.parametrize(("chars", "shown"), [(64, "n" * 64), (65, "n" * 63 + "…")])
+def test_the_name_of_a_field_is_shown_up_to_64_characters(chars: int, shown: str) -> None:
+    found = fields(**{"n" * chars: 1.5})
+    found.whole_or_none("n" * chars, 7)
+    assert found.notes == [f"it.{shown} was left out: 1.5 is not a whole number from 0 to 7"]
 
 
 def test_texts_are_plain_and_words_are_words() -> None:

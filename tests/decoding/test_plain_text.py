@@ -86,3 +86,11 @@ def test_a_uuid_is_printable_and_short(text: str, good: bool) -> None:
 )
 def test_a_value_in_a_sentence_is_short_and_plain(value: object, shown: str) -> None:
     assert shown_value(value) == shown
+
+
+def test_an_identifier_may_have_just_the_length_that_is_allowed() -> None:
+    assert [is_printable_ascii("a" * length, 8) for length in (0, 1, 8, 9)] == [False, True, True, False]
+
+
+def test_an_integer_is_written_out_up_to_64_bits() -> None:
+    assert [shown_value(number) for number in (2**64 - 1, 2**64)] == [str(2**64 - 1), "an integer of 65 bits"]
