@@ -35,8 +35,8 @@ def test_policies_stand_side_by_side_and_what_is_not_used_is_said(
     assert said.err == "note: 1 × not used: never ran, or has no run time\n"
     lines = said.out.splitlines()
     assert lines[0] == "3 jobs, 2 GPUs on 1 nodes, 2 queues"
-    assert [line.split()[0] for line in lines[2:6]] == ["policy", "Age", "LAS", "SRSF"]
-    assert lines[7].startswith("queue")
+    assert [line.split()[0] for line in lines[2:7]] == ["policy", "Age", "LeastService", "LAS", "SRSF"]
+    assert lines[8].startswith("queue")
     assert main(words) == 0
     assert capsys.readouterr() == said
 

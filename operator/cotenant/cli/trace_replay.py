@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from cotenant.simulator.traces.trace import Trace
     from cotenant.simulator.workload import Cluster
 
-ORDERS = ("Age",)
+ORDERS = ("Age", "LeastService", "Predicted")
 POOL = ("FIFO", "LAS", "SRSF")
+_TICK_S = 300.0
+"""Between two decisions where patience may run out in between."""
 _PROGRESS_S = 0.5
 """Between two lines of progress, on a terminal."""
 
@@ -49,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME",
         help=f"{', '.join(ORDERS)}: the operator's decisions; {', '.join(POOL)}: orders of the literature on a pool"
-        " without nodes, queues and costs; may be repeated (default: Age, LAS, SRSF)",
+        " without nodes, queues and costs; may be repeated (default: Age, LeastService, LAS, SRSF)",
     )
     group.add_argument("--start-cost", type=float, default=10.0, metavar="S", help="from a start to the first step")
     group.add_argument("--checkpoint", type=float, default=600.0, metavar="S", help="between two checkpoints of a job")
@@ -65,7 +67,9 @@ def run(args: argparse.Namespace, settings: Settings, documents: Sequence[Mappin
     scenario = scenario_of(trace, cluster)
     for note in (*trace.notes, *ignored_jobs(documents)):
         print(f"note: {note}", file=sys.stderr)
-    played = [play(name, trace, scenario, settings, args) for name in args.policy or ("Age", "LAS", "SRSF")]
+    played = [
+        play(name, trace, scenario, settings, args) for name in args.policy or ("Age", "LeastService", "LAS", "SRSF")
+    ]
     if args.picture:
         from cotenant.simulator.chart import svg
 
@@ -118,6 +122,7 @@ def ignored_jobs(documents: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def play(name: str, trace: Trace, scenario: Scenario, settings: Settings, args: argparse.Namespace) -> Played:
     from cotenant.core import schedule
+    from cotenant.core.model.objects import TimeOrder
     from cotenant.simulator import engine
     from cotenant.simulator.comparison import Played
     from cotenant.simulator.job_run import Costs
@@ -130,12 +135,14 @@ def play(name: str, trace: Trace, scenario: Scenario, settings: Settings, args: 
         raise ValueError(f"there is no policy {name!r}; there are {', '.join((*ORDERS, *POOL))}")
     moves = any(queue.consolidation for queue in scenario.queues)
     policy = settings.policy if moves else replace(settings.policy, forecasts=0)  # nobody reads an estimate here
+    order = TimeOrder(name)
+    queues = tuple(replace(queue, order=order) for queue in scenario.queues)
     history = engine.simulate(
-        scenario,
+        replace(scenario, queues=queues),
         partial(schedule, policy=policy),
         costs=Costs(start_s=args.start_cost, checkpoint_s=args.checkpoint),
         half_life_s=settings.history_half_life_s,
-        pace=engine.Pace(progress=progress(name, scenario)),
+        pace=engine.Pace(progress=progress(name, scenario), tick_s=None if order is TimeOrder.AGE else _TICK_S),
     )
     return Played(name, outcomes_of(history))
 

@@ -32,7 +32,7 @@ class Admission:
     def __init__(self, cycle: Cycle) -> None:
         rules = EvictionRules(cycle.tree, cycle.policy, cycle.now)
         self._cycle = cycle
-        self._candidates = CandidateFinder(cycle.running, cycle.inventory, rules)
+        self._candidates = CandidateFinder(cycle.running, cycle.inventory, rules, cycle.service)
         self._reservations = Reservations()
         self._refusals: dict[Request, Refusal] = {}
         """Requests that found no place, in the order of their first turn."""
@@ -96,7 +96,10 @@ class Admission:
 
     def _evict_for(self, job: Job, request: Request) -> PlacementResult | None:
         outcome, after = self._cycle.outcome, self._cycle.accounts.open_after_evictions()
-        candidates = self._candidates.candidates(request, after.usage, outcome, guarantee_waits=self._guarantee_waits)
+        above = self._cycle.service.evicts_above(job)
+        candidates = self._candidates.candidates(
+            request, after.usage, outcome, guarantee_waits=self._guarantee_waits, above=above
+        )
         found = find_victims(after, request, candidates, outcome)
         if found is None:
             return None

@@ -151,7 +151,7 @@ def reject_infeasible(requests: RequestResolver, entries: Iterable[Entry]) -> li
 
 
 def order(cycle: Cycle, feasible: list[tuple[Entry, Request]]) -> Iterator[tuple[Entry, Request]]:
-    """Guarantee → share → priority → age → key, as usage stands at each turn."""
+    """Guarantee → share → priority → age → key, as usage stands at each turn; in a queue service may go before age."""
     by_key = {entry.job.key: (entry, request) for entry, request in feasible}
     usage = cycle.accounts.current.usage
     shares = DominantShares(cycle.tree, past_shares(cycle.snapshot, cycle.policy))
@@ -160,7 +160,7 @@ def order(cycle: Cycle, feasible: list[tuple[Entry, Request]]) -> Iterator[tuple
         return within_guarantee(usage, by_key[job.key][1], queue)
 
     jobs = [entry.job for entry, _ in feasible]
-    for job in QueueOrder(cycle.tree, usage, shares, is_within_guarantee, jobs):
+    for job in QueueOrder(cycle.tree, usage, shares, is_within_guarantee, jobs, turn=cycle.service.turn):
         yield by_key[job.key]
 
 

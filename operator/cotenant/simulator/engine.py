@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.model.objects import Job, JobKey, TimeOrder
 from cotenant.core.model.plan import Admit, Evict, Plan, Resize
 from cotenant.core.queueing.usage_history import HALF_LIFE_S
 from cotenant.core.snapshot.snapshot import Snapshot
@@ -81,7 +81,10 @@ class _Simulation:
         self.order = len(self.agenda)
         self.arrivals = {arrival.job.key: arrival for arrival in scenario.arrivals}
         self.elastic = any(one.job.workers_max > one.job.workers_min for one in scenario.arrivals)
+        self.tells_checkpoints = any(queue.order is not TimeOrder.AGE for queue in scenario.queues)
+        self.told_at = scenario.start
         self.waiting: set[JobKey] = set()
+        self.running: dict[JobKey, None] = {}
         self.ended = 0
         heapq.heapify(self.agenda)
 
@@ -97,6 +100,7 @@ class _Simulation:
             while self.agenda and self.agenda[0][0] == self.now:
                 self.process(*heapq.heappop(self.agenda)[2:])
             if self.waiting or self.elastic:
+                self.tell_checkpoints()
                 self.decide()
             if pace.progress is not None and count % 100 == 0:
                 pace.progress(self.now, self.ended)
@@ -115,9 +119,20 @@ class _Simulation:
             run.credit(self.now)
             run.end = self.now
             self.ended += 1
+            self.running.pop(key)
             self.state.advance(self.now)
             self.state.observe(JobGone(key, round(run.ran_s)))
             self.log(f"{key} ended")
+
+    def tell_checkpoints(self) -> None:
+        """As agents do: when each running job last saved. Told once in the time between two checkpoints."""
+        if not self.tells_checkpoints or self.now - self.told_at < self.costs.checkpoint_s:
+            return
+        self.told_at = self.now
+        for key in self.running:
+            saved_at = self.history.runs[key].saved_at(self.now, self.costs)
+            if saved_at is not None:
+                self.state.observe(JobObserved(replace(self.current(key), last_checkpoint_at=saved_at)))
 
     def decide(self) -> None:
         """Cycle until the core has nothing more to do now: an eviction frees what the next cycle hands out."""
@@ -150,6 +165,7 @@ class _Simulation:
     def admitted(self, key: JobKey) -> None:
         run = self.history.runs[key]
         self.waiting.discard(key)
+        self.running[key] = None
         ends_at = run.place(self.current(key), self.now, self.costs)
         self.order += 1
         heapq.heappush(self.agenda, (ends_at, self.order, key, run.placements))
@@ -158,6 +174,7 @@ class _Simulation:
         run, job = self.history.runs[action.job], self.current(action.job)
         run.evict(self.now, self.costs)
         self.waiting.add(action.job)
+        self.running.pop(action.job)
         waits = replace(
             job, placement=None, admitted_at=None, backfilled_until=None, evicting=False, ran_s=round(run.ran_s)
         )

@@ -67,6 +67,12 @@ class JobRun:
             self.first_start = now
         return self.training_since + max(0.0, self.arrival.train_s - self.trained_s) / speed(job)
 
+    def saved_at(self, now: float, costs: Costs) -> float | None:
+        """When the present attempt last saved; None: it has not yet."""
+        if self.training_since is None or now < self.training_since + costs.checkpoint_s:
+            return None
+        return now - (now - self.training_since) % costs.checkpoint_s
+
     def credit(self, now: float) -> None:
         """Credit the running attempt up to now, and close it."""
         job = self.placed

@@ -15,11 +15,11 @@ from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
-from cotenant.core.model.objects import Job, TenantQueue
+from cotenant.core.model.objects import Job, TenantQueue, TimeOrder
 from cotenant.core.model.plan import Evict, EvictionKind
 from cotenant.core.policy import DEFAULT
 from cotenant.core.snapshot.accounting import Accounting
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 
 def running(name: str, column: int | list[list[int]], *, at: float = 0.0, node: str = "n1", **changes: object) -> Job:
@@ -175,3 +175,20 @@ def test_stretches_cover_the_surplus_exactly_and_are_few(least: int, surplus: in
 
     assert [rank for stretch in reversed(found) for rank in stretch] == list(range(least, least + surplus))
     assert len(found) <= 16 + 10
+
+
+def test_who_yields_by_service_comes_last_and_the_highest_level_first() -> None:
+    """Of one victim that has had very much and four that have had less, the one leaves and the four stay."""
+    hour = 3_600.0
+    jobs = [make_job(f"small-{number}", at=0.0) for number in range(4)]
+    toy = ToyCluster(
+        [make_node("n1", gpus=8)],
+        [make_queue("red", guaranteed=8, order=TimeOrder.LEAST_SERVICE)],
+        [make_job("large", gpus=4, at=0.0), *jobs],
+    )
+    toy.cycle()
+    toy.now += 20 * hour
+    for job in list(toy.jobs.values()):
+        toy.observe(replace(job, last_checkpoint_at=toy.now))
+    toy.observe(make_job("new", at=toy.now - hour))
+    assert [action.job for action in toy.cycle().actions] == ["red/large"]

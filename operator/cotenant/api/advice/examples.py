@@ -74,6 +74,7 @@ EXAMPLES: Final[Mapping[tuple[str, str], Any]] = {
     ("Budget", "gpuHours"): 100,
     ("Budget", "period"): "Month",
     ("FairShare", "halfLife"): "24h",
+    ("FairShare", "order"): "LeastService",
     ("GPUNode", "metadata"): {"name": "gpu-1"},
     ("ObjectMeta", "labels"): {"team": "a"},
     ("ObjectMeta", "name"): "digits",

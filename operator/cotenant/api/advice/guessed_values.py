@@ -215,6 +215,13 @@ SYNONYMS: Final[Mapping[tuple[str, str], Mapping[Any, str]]] = {
         "soft": "Preferred",
         "besteffort": "Preferred",
     },
+    ("FairShare", "order"): {
+        "fifo": "Age",
+        "fcfs": "Age",
+        "las": "LeastService",
+        "srtf": "Predicted",
+        "sjf": "Predicted",
+    },
     ("QueueSpec", "consolidation"): {"true": "Allowed", "false": "Never", "always": "Allowed", "enabled": "Allowed"},
     ("Budget", "period"): {
         "daily": "Day",

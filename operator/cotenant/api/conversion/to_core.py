@@ -179,6 +179,7 @@ def to_queue(
         consolidation=spec.consolidation == "Allowed",
         protected_runtime_s=spec.protected_runtime or 0,
         half_life_s=spec.fair_share.half_life if spec.fair_share else None,
+        order=spec.fair_share.order if spec.fair_share else core.TimeOrder.AGE,
     )
 
 

@@ -14,6 +14,7 @@ from cotenant.api.resources.queue_status import QueueStatus
 from cotenant.api.scalars.amounts import Duration, GpuAmount, GpuHours, PooledMemory
 from cotenant.api.scalars.fields import DNS_LABEL, Label, LabelValue, cel_text, whole
 from cotenant.api.validation.rules import Model, Rule
+from cotenant.core.model.objects import TimeOrder
 
 
 class QuotaSpec(Model):
@@ -78,8 +79,13 @@ class Budget(Model):
 
 
 class FairShare(Model):
-    half_life: Duration
-    """After this time past borrowing counts half when shares are compared."""
+    half_life: Duration | None = None
+    """After this time past borrowing counts half when shares are compared. Default: the operator's setting."""
+    order: TimeOrder = TimeOrder.AGE
+    """Who of equal priority goes first in a queue: the oldest job (`Age`), the one that has had the least GPU time, in
+    levels of 4, 32 and 256 GPU-hours (`LeastService`), or so, and inside a level the one that still needs the least, by
+    what was learned of jobs like it (`Predicted`). But for `Age`, a job that has waited for half an hour may have one
+    evicted that has had more."""
 
 
 class ConsolidationPolicy(StrEnum):
@@ -113,7 +119,7 @@ class QueueSpec(Model):
     protected_runtime: Duration | None = None
     """No job of the queue is evicted for another before it has run this long. Default: the operator's setting."""
     fair_share: FairShare | None = None
-    """How the whole tree below this queue remembers; for queues without a parent. Default: the operator's setting."""
+    """How the whole tree below this queue remembers and orders; for queues without a parent."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -139,7 +145,7 @@ class QueueSpec(Model):
         Rule(
             "fairShare",
             "!has(self.fairShare) || !has(self.parent)",
-            "a tree has one half-life: set it on the queue at the top, the one without a parent",
+            "a tree has one fairShare: set it on the queue at the top, the one without a parent",
             lambda it: it.fair_share is None or it.parent is None,
         ),
     )

@@ -193,7 +193,12 @@ def node_by_node(candidates: Sequence[EvictionCandidate]) -> list[EvictionCandid
 
 
 def _eviction(victim: EvictionCandidate, job: Job) -> Evict:
-    if victim.kind is EvictionKind.PREEMPTED:
+    if victim.level:
+        why = (
+            f"Makes room for {job.key}, which has had less GPU time and has waited for long: queue {job.queue} goes by"
+            " that (fairShare.order)."
+        )
+    elif victim.kind is EvictionKind.PREEMPTED:
         higher = f"priority {job.priority} above {victim.job.priority}"
         why = f"Makes room for {job.key}, which has {higher} in queue {job.queue}."
     elif victim.kind is EvictionKind.OVERRAN:

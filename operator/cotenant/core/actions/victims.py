@@ -15,6 +15,9 @@ A third kind, *overran*: a job that was backfilled and is over its time leaves f
 not of lower priority, and where it is not covered for any of another queue. Each such eviction ends one overrun, and no
 start begins one that is already over, so at any moment there are only finitely many.
 
+A fourth, where a queue orders by attained service: who has had much leaves for who has had less and has waited for long
+(`ServiceOrder.may_yield`), of equal priority, if nobody else does. It is told as a preemption, and counts as one above.
+
 Surplus of an elastic job yields before any job is evicted: to any job of its own queue, and to other queues where it
 is borrowed. Cost of a victim: see `EvictionRules.lost_work`.
 """
@@ -22,6 +25,7 @@ is borrowed. Cost of a victim: see `EvictionRules.lost_work`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from cotenant.core.actions.covered import CoveredJobs
 from cotenant.core.actions.eviction_rules import EvictionRules
@@ -35,38 +39,48 @@ from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import EvictionKind
 from cotenant.core.queueing.fair_share import within_guarantee
+from cotenant.core.queueing.service import ServiceOrder
 from cotenant.core.quota.usage import Usage
 
 
 class CandidateFinder:
     """Candidates of one cycle. Lists are kept per queue, priority and guarantees of the request."""
 
-    __slots__ = ("_covered", "_inventory", "_known", "_rules", "_running", "_tree")
+    __slots__ = ("_covered", "_inventory", "_known", "_rules", "_running", "_service", "_tree")
 
-    def __init__(self, running: RunningJobs, inventory: Inventory, rules: EvictionRules) -> None:
+    def __init__(
+        self,
+        running: RunningJobs,
+        inventory: Inventory,
+        rules: EvictionRules,
+        service: ServiceOrder | None = None,
+    ) -> None:
+        """`service`: who yields to jobs of its own queue and priority; without it nobody does."""
         self._running = running
         self._tree = running.tree
         self._inventory = inventory
         self._rules = rules
+        self._service = service
         self._covered = CoveredJobs(running)
-        self._known: dict[tuple[int, int, frozenset[int], bool], CandidateList] = {}
+        self._known: dict[tuple[int, int, frozenset[int], bool, int | None], CandidateList] = {}
 
     def candidates(
-        self, request: Request, usage: Usage, outcome: CycleOutcome, *, guarantee_waits: bool
+        self, request: Request, usage: Usage, outcome: CycleOutcome, *, guarantee_waits: bool, above: int | None = None
     ) -> CandidateList:
         """Jobs and surplus workers that may leave for the request.
 
         `usage`: after the evictions that are under way. `guarantee_waits`: a job inside its guarantee found no place in
-        this cycle, so requests outside theirs preempt nothing.
+        this cycle, so requests outside theirs preempt nothing. `above`: see `ServiceOrder.evicts_above`.
         """
         levels = frozenset(
             queue for queue in self._tree.paths[request.queue] if within_guarantee(usage, request, queue)
         )
         preempts = request.queue in levels or not guarantee_waits
-        key = (request.queue, request.job.priority, levels, preempts)
+        above = above if preempts else None
+        key = (request.queue, request.job.priority, levels, preempts, above)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._list(request, levels, preempts=preempts)
+            known = self._known[key] = self._list(request, levels, preempts=preempts, above=above)
         if known.is_stale(outcome.departures):
             known = self._known[key] = CandidateList(
                 list(not_yet_leaving(known.surplus, outcome)),
@@ -75,8 +89,8 @@ class CandidateFinder:
             )
         return known
 
-    def _list(self, request: Request, levels: frozenset[int], *, preempts: bool) -> CandidateList:
-        found = list(self._from_own_queue(request, preempts=preempts))
+    def _list(self, request: Request, levels: frozenset[int], *, preempts: bool, above: int | None) -> CandidateList:
+        found = list(self._from_own_queue(request, preempts=preempts, above=above))
         for queue in range(len(self._tree.queues)):
             if queue != request.queue:
                 found.extend(self._from_other_queue(request, queue, levels))
@@ -84,7 +98,7 @@ class CandidateFinder:
         surplus = [candidate for candidate in found if not candidate.is_job]
         return CandidateList(surplus, [candidate for candidate in found if candidate.is_job], 0)
 
-    def _from_own_queue(self, request: Request, *, preempts: bool) -> Iterator[EvictionCandidate]:
+    def _from_own_queue(self, request: Request, *, preempts: bool, above: int | None) -> Iterator[EvictionCandidate]:
         """Surplus of any job; whole jobs of lower priority."""
         for job in map(self._rules.with_allowed_priority, self._running.in_queue(request.queue)):
             if job.resizing_from is None:
@@ -95,6 +109,14 @@ class CandidateFinder:
                     yield self._minimum(job, EvictionKind.PREEMPTED)
                 elif job.priority == request.job.priority and self._rules.has_overrun(job):
                     yield self._minimum(job, EvictionKind.OVERRAN)
+                elif job.priority == request.job.priority and (level := self._yields_from(job, above)):
+                    yield replace(self._minimum(job, EvictionKind.PREEMPTED), level=level)
+
+    def _yields_from(self, job: Job, above: int | None) -> int:
+        """The level of attained service from which the job yields; 0: it does not."""
+        if self._service is None or above is None or not self._service.may_yield(job, above):
+            return 0
+        return self._service.level(job)
 
     def _from_other_queue(self, request: Request, queue: int, levels: frozenset[int]) -> Iterator[EvictionCandidate]:
         """Borrowed holdings of the queue: surplus for any request, whole jobs for requests inside their guarantee; and

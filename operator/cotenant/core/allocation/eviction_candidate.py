@@ -21,18 +21,22 @@ class EvictionCandidate:
     """Milli-GPU-seconds."""
     ranks: range | None = None
     """Of the surplus workers; None for the whole job."""
+    level: int = 0
+    """Of attained service, from which it yields to a job of its queue and priority; 0: it yields by another rule."""
 
     @property
     def is_job(self) -> bool:
         return self.ranks is None
 
     @property
-    def order(self) -> tuple[int, bool, int, float, str, int]:
-        """Least lost work, then borrowers before the own queue, lower priority, the newest."""
+    def order(self) -> tuple[bool, int, int, bool, int, float, str, int]:
+        """Least lost work, then borrowers before the own queue, lower priority, the newest. Who yields by service comes
+        last, the highest level first: one job that has had very much makes room for many, and is evicted once."""
         own_queue = self.kind is EvictionKind.PREEMPTED
         newest = -(self.job.admitted_at or 0.0)
         last = 0 if self.ranks is None else self.ranks[-1]
-        return self.lost_work, own_queue, self.job.priority, newest, self.job.key, -last
+        by_service = self.level > 0
+        return by_service, -self.level, self.lost_work, own_queue, self.job.priority, newest, self.job.key, -last
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,6 +16,7 @@ from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Plan, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.policy import Policy
+from cotenant.core.queueing.service import ServiceOrder
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.snapshot.accounting import Accounting
 from cotenant.core.snapshot.snapshot import Snapshot
@@ -31,6 +32,7 @@ class Cycle:
     entries: tuple[Entry, ...]
     """One per pending job."""
     accounts: Accounts
+    service: ServiceOrder
     outcome: CycleOutcome = field(default_factory=CycleOutcome)
     started: list[tuple[Job, Allocation]] = field(default_factory=list)
     """Jobs that were admitted, with what they hold."""
@@ -48,6 +50,7 @@ class Cycle:
             tree=counted.tree,
             running=running,
             entries=tuple(Entry(job) for job in counted.pending),
+            service=ServiceOrder(counted.tree, snapshot.runtimes, snapshot.now, policy.restart_cost_s),
             accounts=Accounts(Occupancy(counted.ledger.copy(), counted.usage.copy(), scorer), running),
         )
 

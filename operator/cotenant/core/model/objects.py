@@ -25,6 +25,17 @@ class Sharing(StrEnum):
     ANY = "Any"
 
 
+class TimeOrder(StrEnum):
+    """Who of equal priority goes first in a queue."""
+
+    AGE = "Age"
+    """The oldest."""
+    LEAST_SERVICE = "LeastService"
+    """Who has had the least GPU time, in levels; who has had much may be evicted for who has waited long."""
+    PREDICTED = "Predicted"
+    """The same, and inside a level who needs the least, by what was learned of jobs like it."""
+
+
 class TopologyMode(StrEnum):
     PREFERRED = "Preferred"
     REQUIRED = "Required"
@@ -219,3 +230,5 @@ class TenantQueue:
     """Of its own jobs, not of those below it. None: all of them are in line."""
     half_life_s: int | None = None
     """After this time past borrowing counts half, in the whole tree below. Read on roots; None: the operator's."""
+    order: TimeOrder = TimeOrder.AGE
+    """Of the whole tree below. Read on roots."""

@@ -3,7 +3,8 @@
 At every level the child that is next is the one whose head (its best job) has the smallest key
     (not inside the guarantee, share, −priority, age, job key).
 After each decision only the path of that queue is put in order again, so a turn costs the depth of the tree.
-The order is total: no two jobs compare equal, because keys end at the job's own.
+The order is total: no two jobs compare equal, because keys end at the job's own. Which job is the best of one queue
+depends on the order of its tree (`service`): the oldest, or the one that has had the least GPU time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TypeAlias
 
 from cotenant.core.model.objects import Job
 from cotenant.core.queueing.fair_share import DominantShares
+from cotenant.core.queueing.service import Turn
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Usage
 
@@ -37,14 +39,17 @@ class QueueOrder:
         shares: DominantShares,
         within_guarantee: WithinGuarantee,
         jobs: Iterable[Job],
+        *,
+        turn: Callable[[Job], Turn] | None = None,
     ) -> None:
+        """`turn`: of jobs of one queue, lower first; without it priority, age, key."""
         self._tree, self._usage, self._shares, self._within_guarantee = tree, usage, shares, within_guarantee
         self._jobs: list[list[Job]] = [[] for _ in tree.queues]
         self._children: dict[int, list[tuple[_Key, int]]] = {}
         for job in jobs:
             self._jobs[tree.index[job.queue]].append(job)
         for own in self._jobs:
-            own.sort(key=order_in_queue, reverse=True)
+            own.sort(key=turn or order_in_queue, reverse=True)
         self._build(_ROOT)
 
     def __iter__(self) -> Iterator[Job]:

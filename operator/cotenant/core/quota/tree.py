@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.objects import WHOLE, Quota, TenantQueue
+from cotenant.core.model.objects import WHOLE, Quota, TenantQueue, TimeOrder
 
 Bucket = tuple[str, str]
 """(GPU class, zone)."""
@@ -110,6 +110,10 @@ class QueueTree:
     def half_life_s(self, queue: int) -> int | None:
         """The half-life of the root; a whole tree decays at one pace, so that its queues stay comparable."""
         return self.queues[self.paths[queue][-1]].half_life_s
+
+    def order(self, queue: int) -> TimeOrder:
+        """The order of the root, which the whole tree has."""
+        return self.queues[self.paths[queue][-1]].order
 
     def subtree(self, queue: int) -> tuple[int, ...]:
         """The queue and all below it."""

@@ -8,7 +8,7 @@ New nodes or queues are counted afresh; a node that only changes its free CPU, i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cotenant.core.allocation.allocation import Allocation, allocation_of
 from cotenant.core.allocation.placements import union_during_resize
@@ -87,6 +87,9 @@ class AccountingCache:
     def update_job(self, job: Job | None, before: Job | None) -> None:
         """A job changed, appeared (no `before`) or went away (no `job`)."""
         if self._stale or job == before:
+            return
+        if job is not None and before is not None and _holds_the_same(job, before):
+            self._running[job.key] = job
             return
         if before is not None:
             self._drop(before)
@@ -171,3 +174,8 @@ def _same_gpus(node: Node, other: Node) -> bool:
     return (node.zone, node.rack) == (other.zone, other.rack) and [
         (gpu.uuid, gpu.index, gpu.gpu_class, gpu.memory_mib, gpu.peers) for gpu in node.gpus
     ] == [(gpu.uuid, gpu.index, gpu.gpu_class, gpu.memory_mib, gpu.peers) for gpu in other.gpus]
+
+
+def _holds_the_same(job: Job, before: Job) -> bool:
+    """A running job that differs in how far it is alone."""
+    return job.placement is not None and replace(before, last_checkpoint_at=job.last_checkpoint_at) == job

@@ -1,0 +1,102 @@
+"""Turns by attained service, inside one queue: who has had little GPU time goes before who has had much.
+
+Nobody needs to know how long jobs run. Run times of training are heavy-tailed, so a job that has run for long will run
+for longer still, and the least attained service first is the best order of those that know nothing (Nuyens and Wierman,
+2008; Tiresias, Gu et al., NSDI 2019, for gangs on GPUs). As in Tiresias service counts in levels, at 4, 32 and 256
+GPU-hours; inside a level the oldest goes first, so equal jobs do not take turns with each other.
+
+`Predicted` orders a level by the GPU time that is still to come, in powers of two: the median of what was learned from
+jobs like this one that ran longer than it has, else what it declares, else as long again as it has run. A wrong guess
+costs a place in the level and never more.
+
+*Evictions*. A job that has waited for `PATIENCE_S` may have a running job of its queue and priority evicted that is in
+a higher level, if that one has run for `LEAST_RUN_S` since it was started, and at least `WORTH` times as long as the
+eviction costs: what it has not saved, and a restart. So a job loses at most 1/`WORTH` of its work in this way and is
+evicted at most once in `LEAST_RUN_S`, and one that saves nothing is left alone. Who leaves goes behind whom it left
+for, because levels only rise: at one moment the order is strict, and a job rises `len(LEVELS)` times in its life.
+
+*Starving*. Whoever has waited more than `STARVES` times as long as it ran, and at least `STARVES_AFTER_S`, counts as if
+it had run nothing: it goes before all that came after it, and nobody evicts it in this way.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final, TypeAlias
+
+from cotenant.core.model.objects import WHOLE, Job, TimeOrder
+from cotenant.core.quota.tree import QueueTree
+from cotenant.core.runtimes.learned import LearnedRuntimes
+
+LEVELS: Final = tuple(hours * 3_600 for hours in (4, 32, 256))
+"""GPU-seconds at which a job rises."""
+PATIENCE_S: Final = 1_800
+LEAST_RUN_S: Final = 8 * 3_600
+WORTH: Final = 8
+STARVES: Final = 4
+STARVES_AFTER_S: Final = 24 * 3_600
+_UNKNOWN_S: Final = 600
+"""Taken for the run time of a job of which nothing is known and that has not run."""
+
+Turn: TypeAlias = tuple[int, int, int, float, str]
+
+
+class ServiceOrder:
+    """Turns of one cycle. Queues whose tree says `Age` have one level."""
+
+    __slots__ = ("_now", "_orders", "_restart_s", "_runtimes", "_tree")
+
+    def __init__(self, tree: QueueTree, runtimes: LearnedRuntimes, now: float, restart_s: int) -> None:
+        self._tree, self._runtimes, self._now, self._restart_s = tree, runtimes, now, restart_s
+        self._orders = [tree.order(queue) for queue in range(len(tree.queues))]
+
+    def turn(self, job: Job) -> Turn:
+        """Lower goes first: priority → level → predicted rest → age → key."""
+        order = self._order_of(job)
+        rest = self._predicted_rest(job) if order is TimeOrder.PREDICTED else 0
+        return -job.priority, self.level(job), rest, job.submitted_at, job.key
+
+    def level(self, job: Job) -> int:
+        if self._order_of(job) is TimeOrder.AGE or self._starves(job):
+            return 0
+        return bisect_right(LEVELS, self._ran_s(job) * _milli(job) // WHOLE)
+
+    def evicts_above(self, job: Job) -> int | None:
+        """Level above which jobs may be evicted for this one; None: it evicts nobody in this way."""
+        if self._order_of(job) is TimeOrder.AGE or self._waited_s(job) < PATIENCE_S:
+            return None
+        return self.level(job)
+
+    def may_yield(self, job: Job, level: int) -> bool:
+        """The running job is above the level, and its eviction is worth what it costs."""
+        if job.admitted_at is None or self.level(job) <= level:
+            return False
+        attempt_s = self._now - job.admitted_at
+        unsaved_s = self._now - max(job.admitted_at, job.last_checkpoint_at or 0.0)
+        return attempt_s >= max(LEAST_RUN_S, WORTH * (unsaved_s + self._restart_s))
+
+    def _order_of(self, job: Job) -> TimeOrder:
+        queue = self._tree.index.get(job.queue)
+        return TimeOrder.AGE if queue is None else self._orders[queue]
+
+    def _ran_s(self, job: Job) -> int:
+        running_s = 0.0 if job.admitted_at is None else max(0.0, self._now - job.admitted_at)
+        return job.ran_s + int(running_s)
+
+    def _waited_s(self, job: Job) -> float:
+        return self._now - job.submitted_at - self._ran_s(job)
+
+    def _starves(self, job: Job) -> bool:
+        return self._waited_s(job) > max(STARVES_AFTER_S, STARVES * self._ran_s(job))
+
+    def _predicted_rest(self, job: Job) -> int:
+        """GPU-seconds to come, as the number of its binary digits."""
+        ran_s = self._ran_s(job)
+        runtime_s = self._runtimes.runtime_s(job, 50, longer_than_s=ran_s) or job.expected_runtime_s or 0
+        rest_s = runtime_s - ran_s if runtime_s > ran_s else max(_UNKNOWN_S, ran_s)
+        return (rest_s * _milli(job) // WHOLE).bit_length()
+
+
+def _milli(job: Job) -> int:
+    share = job.gpu.compute_milli or job.gpu.memory_milli or WHOLE
+    return job.workers_min * max(1, job.gpu.count) * share
