@@ -27,9 +27,7 @@ def service(order: TimeOrder, *, learned: LearnedRuntimes = NOTHING_LEARNED, res
     return ServiceOrder(QueueTree.of(queues, Inventory.of([make_node("n1", gpus=8)])), learned, NOW, restart_s)
 
 
-def waiting(
-    name: str, *, ran_s: int = 0, waited_s: float = 0.0, queue: str = "red", gpus: int = 1, **more: object
-) -> Job:
+def waiting(name: str, *, ran_s: int = 0, waited_s: float = 0.0, queue: str = "red", gpus: int = 1, **more: Any) -> Job:
     return make_job(name, queue=queue, gpus=gpus, at=NOW - ran_s - waited_s, ran_s=ran_s, **more)
 
 
