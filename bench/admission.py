@@ -1,10 +1,11 @@
 """Rate of admission, end to end on a real API server, and the number of writes that the operator needs for it.
 
 A thousand TrainingJobs of one worker are created at once. The operator runs as a process of its own, the kube-scheduler
-binds its pods, `tests.support.pod_writer` plays the kubelets. The yardstick is the rate of plain creates of the same
-server, measured in the same run.
+binds its pods, `tests.support.pod_writer` plays the kubelets. The yardsticks are the rate of plain creates of the same
+server, by a client in Go that is not its bound, and Kueue's minimalkueue, both in the same run. Rates are of use as
+ratios within a run alone; the CPU of a process for each job is comparable on a busy machine.
 
-    python bench/admission.py [--jobs 1000] [--kubeconfig FILE] [--json FILE]
+    python bench/admission.py [--jobs 1000] [--kueue PROGRAM --kueue-crds FOLDER] [--kubeconfig FILE] [--json FILE]
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from typing import Any
 import aiohttp
 import yaml
 
+from bench.parts.admission import kueue
+from bench.parts.admission.creates import build, create_copies
 from cotenant import names
 from cotenant.controller.client.credentials import load_configuration
 from cotenant.controller.client.kube import NAMESPACES, NODES, QUEUES, TRAINING_JOBS, Resource
@@ -70,18 +73,6 @@ async def prepare(kube: RestKube, gpus: int) -> None:
     raise SystemExit("the API server does not serve Queues; are the CRDs accepted?")
 
 
-async def create_all(kube: RestKube, prefix: str, count: int, *, suspend: bool) -> float:
-    """Create suspended or active jobs at once; seconds until all are created."""
-    started = time.monotonic()
-    replies = await asyncio.gather(
-        *(kube.create(TRAINING_JOBS, job(f"{prefix}{i}", suspend=suspend), NAMESPACE) for i in range(count))
-    )
-    refused = [reply for reply in replies if not reply.done]
-    if refused:
-        raise SystemExit(f"{len(refused)} jobs were refused, the first: {refused[0].message}")
-    return time.monotonic() - started
-
-
 async def delete_all(kube: RestKube, prefix: str, count: int) -> None:
     await asyncio.gather(*(kube.delete(TRAINING_JOBS, f"{prefix}{i}", NAMESPACE) for i in range(count)))
 
@@ -107,9 +98,9 @@ async def operator(kubeconfig: str) -> Any:
             await process.wait()
 
 
-async def scrape() -> str:
+async def scrape(port: int = PORT) -> str:
     try:
-        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{PORT}/metrics") as response:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as response:
             return await response.text()
     except aiohttp.ClientError:
         return ""
@@ -147,14 +138,22 @@ async def until(name: str, wanted: float, deadline_s: float, **labels: str) -> f
     return time.monotonic()
 
 
-async def measure(kubeconfig: str, jobs: int, run_s: float, seed: int) -> dict[str, float]:
+async def of_kueue(name: str, port: int) -> float:
+    return total(await scrape(port), name)
+
+
+async def measure(
+    kubeconfig: str, jobs: int, run_s: float, seed: int, peer: kueue.Process | None = None
+) -> dict[str, float]:
     drawn = random.Random(seed)
     nodes = -(-jobs // 8)
     hardware = Hardware(nodes=nodes, gpus=8, prefix="bench")
     async with RestKube(lambda: load_configuration(kubeconfig)) as kube:
         await prepare(kube, nodes * 8)
-        raw_s = await create_all(kube, "raw-", jobs, suspend=True)
+        build()
+        raw_s = await create_copies(kubeconfig, TRAINING_JOBS, job("", suspend=True), "raw-", jobs)
         await delete_all(kube, "raw-", jobs)
+        beside = await kueue.measure(kube, kubeconfig, peer, NAMESPACE, jobs) if peer else {}
         async with (
             PodWriter(
                 kube=kube,
@@ -167,7 +166,7 @@ async def measure(kubeconfig: str, jobs: int, run_s: float, seed: int) -> dict[s
             await asyncio.sleep(2)
             before, cpu_before = await scrape(), cpu_s(process)
             started = time.monotonic()
-            create_s = await create_all(kube, "job-", jobs, suspend=False)
+            create_s = await create_copies(kubeconfig, TRAINING_JOBS, job(""), "job-", jobs)
             admitted = await until("cotenant_actions_total", jobs, 300, kind="Admit", ok="true") - started
             made = (
                 await until("cotenant_api_calls_total", jobs, 300, verb="POST", resource="pods", code="201") - started
@@ -202,6 +201,7 @@ async def measure(kubeconfig: str, jobs: int, run_s: float, seed: int) -> dict[s
         "load_1m": os.getloadavg()[0],
         "operator_writes_per_s_until_pods_made": (jobs + creates) / made,
         "operator_writes_fraction_of_raw": ((jobs + creates) / made) / (jobs / raw_s),
+        **beside,
     }
 
 
@@ -226,10 +226,18 @@ def main() -> None:
     parser.add_argument("--run-s", type=float, default=5.0, help="how long the played pods run, at least")
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--kubeconfig", help="an existing cluster; default: a local control plane of its own")
+    parser.add_argument("--kueue", type=Path, help="Kueue's program minimalkueue, measured on the same API server")
+    parser.add_argument("--kueue-crds", type=Path, help="its CRDs: folder config/components/crd/bases of that version")
     parser.add_argument("--json", type=Path, help="write the figures here")
     args = parser.parse_args()
+    if (args.kueue is None) != (args.kueue_crds is None):
+        parser.error("--kueue and --kueue-crds go together")
+    peer = None
+    if args.kueue:
+        crds = tuple(yaml.safe_load(path.read_text()) for path in sorted(args.kueue_crds.glob("*.yaml")))
+        peer = kueue.Process(program=args.kueue, crds=crds, metric=of_kueue, cpu_s=cpu_s)
     with cluster(args.kubeconfig) as kubeconfig:
-        figures = asyncio.run(measure(kubeconfig, args.jobs, args.run_s, args.seed))
+        figures = asyncio.run(measure(kubeconfig, args.jobs, args.run_s, args.seed, peer))
     for name, value in figures.items():
         print(f"{name.replace('_', ' '):44} {value:10.2f}")
     if args.json:
