@@ -40,13 +40,14 @@ async def watch(tenant: Tenant) -> None:
     """At every moment: no GPU holds more than it has, and no job has live pods of two attempts."""
     while True:
         pods = [pod for pod in await tenant.pods() if pod["status"].get("phase") in {"Pending", "Running"}]
-        _assert_within(_held_by_pods(pods), "pods")
+        _assert_within(_held_by_pods(pods), "pods", pods)
         attempts: dict[str, set[str]] = {}
         for pod in pods:
             labels = pod["metadata"]["labels"]
             attempts.setdefault(labels[names.LABEL_JOB_UID], set()).add(labels[names.LABEL_ATTEMPT])
         assert all(len(one) == 1 for one in attempts.values()), attempts
-        _assert_within(_held_by_jobs(await tenant.jobs()), "placements")
+        jobs = await tenant.jobs()
+        _assert_within(_held_by_jobs(jobs), "placements", jobs)
         await asyncio.sleep(0.1)
 
 
@@ -68,9 +69,10 @@ def _held_by_jobs(jobs: list[Document]) -> Counter[str]:
     return held
 
 
-def _assert_within(held: Counter[str], what: str) -> None:
+def _assert_within(held: Counter[str], what: str, holders: list[Document]) -> None:
     over = {uuid: mib for uuid, mib in held.items() if mib > MEMORY_MIB}
-    assert over == {}, f"{what} hold more than there is"
+    culprits = [one for one in holders if any(uuid in json.dumps(one) for uuid in over)]
+    assert over == {}, f"{what} hold more than there is: {json.dumps(culprits, indent=1)}"
 
 
 async def all_succeeded(tenant: Tenant, kept: set[str]) -> bool:
