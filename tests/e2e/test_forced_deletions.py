@@ -36,7 +36,7 @@ def lives(mark: str) -> bool:
 
 def start(tenancy: Tenancy, name: str) -> dict[str, Any]:
     """A job on both GPUs that does not heed SIGTERM, and a neighbour that waits for one; the pod of the first."""
-    both: dict[str, Any] = {"gpu": {"count": 2}, "gracePeriod": "20s", "retries": 0}
+    both: dict[str, Any] = {"gpu": {"count": 2}, "gracePeriod": "40s", "retries": 0}
     tenancy.apply(training_job(name, command=["python", "-c", HEEDLESS, f"mark-{name}"], **both))
     tenancy.wait_phase(name, "Running")
     assert lives(f"mark-{name}")
@@ -87,7 +87,7 @@ def without_policies(tenancy: Tenancy) -> Iterator[None]:
     bindings = tenancy.get("validatingadmissionpolicybindings")
     for binding in bindings["items"]:
         binding["metadata"] = {key: binding["metadata"].get(key, {}) for key in ("name", "labels", "annotations")}
-        tenancy.cluster.kubectl("delete", "validatingadmissionpolicybinding", binding["metadata"]["name"])
+    tenancy.cluster.kubectl("delete", "validatingadmissionpolicybindings", "--all")  # the process's grace period runs
     try:
         yield
     finally:
