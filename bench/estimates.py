@@ -94,20 +94,24 @@ def percent(part: int, whole: int) -> str:
     return f"{100 * part / max(1, whole):>8.0f} %"
 
 
-def synthetic(seed: int, declares: Declares, *, jobs: int, load: float) -> Scenario:
-    """Poisson arrivals, run times log-normal by template, sizes as in published clusters; two queues."""
+def synthetic(seed: int, declares: Declares, *, jobs: int, alone: bool) -> Scenario:
+    """Poisson arrivals, run times log-normal by template, sizes as in published clusters; load 1.05.
+
+    `alone`: one queue; otherwise two, with guarantees, which take back what they lent.
+    """
     dice = random.Random(seed)
     nodes = tuple(make_node(f"n{index}", gpus=8) for index in range(2))
-    queues = (make_queue("red", guaranteed=10), make_queue("blue", guaranteed=6))
+    shared = (make_queue("red", guaranteed=10), make_queue("blue", guaranteed=6))
+    queues = (make_queue("red", guaranteed=16),) if alone else shared
     templates = [(dice.choice((1, 1, 1, 2, 4, 8)), dice.lognormvariate(7.0, 1.0)) for _ in range(12)]
     mean = sum(gpus * seconds for gpus, seconds in templates) / len(templates)
     at, arrivals = 0.0, []
     for number in range(jobs):
-        at += dice.expovariate(load * 16 / mean)
+        at += dice.expovariate(1.05 * 16 / mean)
         which = dice.randrange(len(templates))
         gpus, seconds = templates[which]
         true = max(30.0, seconds * dice.lognormvariate(0.0, 0.3))
-        queue = "red" if dice.random() < 0.6 else "blue"
+        queue = "red" if dice.random() < 0.6 or alone else "blue"
         job = make_job(f"t{which}-{number}", queue=queue, gpus=gpus, at=at, expected_runtime_s=declares(dice, true))
         arrivals.append(Arrival(at, job, true))
     return Scenario(0.0, nodes, queues, tuple(arrivals))
@@ -146,6 +150,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=300)
     parser.add_argument("--every", type=int, default=3, help="estimate at every so many arrivals")
     parser.add_argument("--seeds", type=int, nargs="*", default=[101, 102, 103])
+    parser.add_argument("--alone", action="store_true", help="one queue instead of two")
     parser.add_argument("--trace", type=Path)
     args = parser.parse_args(words)
     print(
@@ -155,7 +160,7 @@ def main(words: Sequence[str] | None = None) -> None:
         if args.trace:
             scenarios = {args.trace.name[10:-7] or "trace": traced(args.trace, declares, jobs=args.jobs)}
         else:
-            scenarios = {f"seed {s}": synthetic(s, declares, jobs=args.jobs, load=1.05) for s in args.seeds}
+            scenarios = {f"seed {s}": synthetic(s, declares, jobs=args.jobs, alone=args.alone) for s in args.seeds}
         for where, scenario in scenarios.items():
             judge = Judge(args.every)
             simulate(scenario, judge)
