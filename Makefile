@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help demo fuzz test test-plain test-oldest test-frameworks check format crds map lock clean setup bench
+.PHONY: help demo fuzz simulate-faults test test-plain test-oldest test-frameworks check format crds map lock clean setup bench
 
 help: ## list the ways in
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ test-oldest: setup ## what the API server is asked, on the oldest Kubernetes tha
 
 fuzz: setup ## a million hostile inputs for every decoder of what a tenant's process says (some ten minutes)
 	@$(PY) -m bench.fuzz
+
+simulate-faults: setup ## ten thousand simulated worlds with faults, each from its seed (an hour or two)
+	@$(PY) -m tests.support.simulation
 
 test-frameworks: setup ## the examples of the heavy frameworks, each in an environment of its own
 	@$(PY) -m pytest -m frameworks

@@ -1,0 +1,68 @@
+"""What kopf does in a process: a list of each kind and then a stream of events, of which each may come late.
+
+Events of one object come in order, of several that lie close together only the last; those of different objects in any
+order. A stream that breaks for too long (410 Gone) begins anew with a list, and what went meanwhile is never named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from random import Random
+
+from cotenant.controller.client.kube import Resource
+from cotenant.controller.informers.kopf_feed import WATCHED, EventBridge, OnEvent
+from tests.support.simulation.api_server import ApiServer, Change
+
+
+@dataclass(slots=True)
+class Feed:
+    server: ApiServer
+    dice: Random
+    quiet_until: dict[str, float] = field(default_factory=dict)
+    """Plural → time until which its stream is broken."""
+    gone: set[str] = field(default_factory=set)
+    """Plurals of which the stream is too old to go on."""
+
+    async def run(self, on_event: OnEvent) -> None:
+        bridge = EventBridge(on_event, asyncio.get_running_loop())
+        async with asyncio.TaskGroup() as streams:
+            for resource in WATCHED:
+                streams.create_task(self._watch(resource, bridge))
+
+    async def _watch(self, resource: Resource, bridge: EventBridge) -> None:
+        while True:
+            listed = list(self.server.objects[resource].values())
+            position = len(self.server.changes[resource])
+            await asyncio.sleep(self._lag_s())
+            for document in listed:
+                bridge.put(resource, document, False)
+            await self._stream(resource, position, bridge)
+
+    async def _stream(self, resource: Resource, position: int, bridge: EventBridge) -> None:
+        """Until it is too old to go on."""
+        changes, loop = self.server.changes[resource], asyncio.get_running_loop()
+        while True:
+            await self.server.wait_for_change(resource, position)
+            await asyncio.sleep(self._lag_s())
+            quiet_s = self.quiet_until.pop(resource.plural, 0.0) - loop.time()
+            if quiet_s > 0.0:
+                await asyncio.sleep(quiet_s)
+            if resource.plural in self.gone:
+                self.gone.discard(resource.plural)
+                return
+            some, position = changes[position:], len(changes)
+            for change in self._as_they_come(some):
+                bridge.put(resource, change.document, change.deleted)
+
+    def _as_they_come(self, changes: list[Change]) -> list[Change]:
+        of_object: dict[str, list[Change]] = {}
+        for change in changes:
+            of_object.setdefault(change.uid, []).append(change)
+        queues = [found[-1:] if self.dice.random() < 0.5 else found for found in of_object.values()]
+        order = [index for index, queue in enumerate(queues) for _ in queue]
+        self.dice.shuffle(order)
+        return [queues[index].pop(0) for index in order]
+
+    def _lag_s(self) -> float:
+        return self.dice.expovariate(20.0 if self.dice.random() < 0.95 else 0.5)
