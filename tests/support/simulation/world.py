@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -38,7 +38,8 @@ class Outcome:
 
     def report(self) -> str:
         """The violation, and how it came to it in at most so many lines."""
-        return f"{self.story.told(*re.findall(r'[^ ,:]+[-/][^ ,:]+', self.violation))}\n{self.violation}"
+        subjects = re.findall(r"[^ ,:]+[-/][^ ,:]+", self.violation)
+        return f"{self.story.told(*subjects)}\n{self.virtual_s:9.3f}  {self.violation}"
 
 
 class World:
@@ -143,7 +144,7 @@ class World:
             if any(pod.asked_to_end and pod.ends_at == float("inf") for pod in machine.pods.values()):
                 machine.lose_power()
 
-    async def _settle(self, actors: list[asyncio.Future[None]]) -> None:
+    async def _settle(self, actors: Sequence[asyncio.Future[None]]) -> None:
         while self.loop.time() < END_S:
             await asyncio.sleep(5.0)
             self._repair_hung_machines()
