@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from cotenant.core import DEFAULT, ClusterState, Policy, schedule
+from cotenant.core import ClusterState, Policy, schedule
 from cotenant.core.model.objects import (
     WHOLE,
     Gpu,
@@ -27,6 +27,9 @@ from cotenant.core.model.objects import (
 from cotenant.core.model.plan import Action, Admit, Evict, Plan
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.facts import JobGone, JobObserved, NodeObserved, QueueObserved
+
+UNPROTECTED = Policy(protected_runtime_s=0)
+"""The default, but a job may be evicted as soon as it has started."""
 
 
 def make_node(
@@ -142,12 +145,17 @@ def make_snapshot(
 class ToyCluster:
     """A cluster that does what plans say, one step at a time: what is evicted leaves in the next step, resizes too.
 
-    Time is a number; nothing sleeps. `cycle` decides once and carries the plan out, `settle` repeats that until a plan
+    Time is a number; nothing sleeps. A cycle takes a second, so no job has protected minutes unless a policy says so.
+    `cycle` decides once and carries the plan out, `settle` repeats that until a plan
     has no actions and no job is leaving any more.
     """
 
     def __init__(
-        self, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job] = (), policy: Policy = DEFAULT
+        self,
+        nodes: Iterable[Node],
+        queues: Iterable[TenantQueue],
+        jobs: Iterable[Job] = (),
+        policy: Policy = UNPROTECTED,
     ) -> None:
         self.state = ClusterState()
         self.policy = policy

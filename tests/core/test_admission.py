@@ -13,7 +13,7 @@ from cotenant.core.cycle.entry import Entry, EntryOutcome
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, Placement, TenantQueue
 from cotenant.core.model.plan import Evict, EvictionKind, Reason, Refusal
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from cotenant.testing import UNPROTECTED, make_job, make_node, make_placement, make_queue, make_snapshot
 
 RED = make_queue("red", guaranteed=8)
 NOW = 1_000.0
@@ -32,7 +32,7 @@ class Turns:
         self, *jobs: Job, gpus: int = 2, queues: tuple[TenantQueue, ...] = (RED,), policy: Policy | None = None
     ):
         taken = make_snapshot(nodes=[make_node("n1", gpus=gpus)], queues=list(queues), jobs=list(jobs), now=NOW)
-        self.cycle = Cycle.open(taken, policy or Policy())
+        self.cycle = Cycle.open(taken, policy or UNPROTECTED)
         self.admission = Admission(self.cycle)
         resolver = RequestResolver(self.cycle.inventory, self.cycle.tree)
         for entry in self.cycle.entries:

@@ -1,6 +1,7 @@
 """Inputs: documents as a person has them. Outputs: whole histories. Time is virtual: nothing sleeps."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -10,6 +11,7 @@ from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.simulator import scenario
 from cotenant.simulator.engine import Pace, simulate
 from cotenant.simulator.job_run import Costs
+from cotenant.testing import UNPROTECTED
 from tests.simulator.worlds import NOTHING_LOST, ends, gpu_node, job, played, queue
 
 
@@ -50,7 +52,7 @@ def test_an_eviction_costs_a_start_and_what_was_done_since_the_last_checkpoint(
     jobs = [job("first", gpus=2, runs="100s"), job("urgent", gpus=2, runs="50s", priority=10, second=30)]
     read = scenario.read([gpu_node("n", 2), queue("a", "2"), *jobs])
     late = tuple(replace(one, at=read.start + (0 if one.job.key == "a/first" else 30)) for one in read.arrivals)
-    history = simulate(replace(read, arrivals=late), schedule, costs=costs)
+    history = simulate(replace(read, arrivals=late), partial(schedule, policy=UNPROTECTED), costs=costs)
     assert ends(history) == {"a/first": first, "a/urgent": urgent}
     assert history.runs["a/first"].evictions == 1
 

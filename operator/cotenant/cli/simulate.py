@@ -84,7 +84,12 @@ def play(args: argparse.Namespace, read: Scenario, settings: Settings, where: st
     from cotenant.simulator import engine, report
 
     changed = installation.changed(settings)
-    history = engine.simulate(read, partial(schedule, policy=settings.policy), half_life_s=settings.history_half_life_s)
+    history = engine.simulate(
+        read,
+        partial(schedule, policy=settings.policy),
+        half_life_s=settings.history_half_life_s,
+        pace=engine.Pace(tick_s=60.0),  # a protected time comes to its end while nothing else happens
+    )
     if args.verbose:
         for at, line in history.log:
             print(f"{at - history.start:10.0f} s  {line}")

@@ -111,7 +111,9 @@ class Settings(BaseModel):
     events_per_s: Number = setting(50.0, "Kubernetes Events at most; more are dropped and counted")
 
     restart_cost_s: Whole = setting(60, "work that one eviction costs a job on top of what it had not saved")
-    protected_runtime_s: Whole = setting(0, "no job is evicted for another before it has run this long")
+    protected_runtime_s: Whole = setting(
+        300, "no job is evicted for another before it has run this long, but by the priority of a PriorityClass"
+    )
     share_history_percent: Whole = setting(50, "how much past borrowing weighs beside present borrowing")
     history_half_life_s: PositiveWhole = setting(
         86_400, "after this time past borrowing counts half, where a tree of queues says nothing"

@@ -30,7 +30,7 @@ class Admission:
     __slots__ = ("_candidates", "_cycle", "_guarantee_waits", "_refusals", "_reservations", "_waiting")
 
     def __init__(self, cycle: Cycle) -> None:
-        rules = EvictionRules(cycle.tree, cycle.policy, cycle.now)
+        rules = EvictionRules(cycle.tree, cycle.policy, cycle.now, frozenset(cycle.snapshot.evicted))
         self._cycle = cycle
         self._candidates = CandidateFinder(cycle.running, cycle.inventory, rules, cycle.service)
         self._reservations = Reservations()

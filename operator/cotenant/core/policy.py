@@ -12,8 +12,9 @@ class Policy:
     placer: Placer = field(default_factory=Packing)
     restart_cost_s: int = 60
     """Work that one eviction loses besides what was not yet saved: stopping, starting, reading the checkpoint."""
-    protected_runtime_s: int = 0
-    """No job is evicted for another before it has run this long; a queue may ask for more."""
+    protected_runtime_s: int = 300
+    """No job is evicted for another before it has run this long, but by priority of an administrator's class; a queue
+    may ask for more."""
     share_history_percent: int = 50
     """Weight of past borrowing beside present borrowing when shares are compared."""
     missing_grace_s: int = 60

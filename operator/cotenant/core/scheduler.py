@@ -166,7 +166,7 @@ def order(cycle: Cycle, feasible: list[tuple[Entry, Request]]) -> Iterator[tuple
 
 def consolidate(cycle: Cycle, requests: RequestResolver, waiting: Iterable[Entry]) -> None:
     """Move jobs aside for the first waiting entries for which that is enough and worth it."""
-    rules = EvictionRules(cycle.tree, cycle.policy, cycle.now)
+    rules = EvictionRules(cycle.tree, cycle.policy, cycle.now, frozenset(cycle.snapshot.evicted))
     consolidation = Consolidation(cycle.running, cycle.outcome, rules, requests.resolve)
     for entry, request in beneficiaries(waiting, cycle.policy.forecasts):
         move = consolidation.find_move(entry, request, cycle.accounts.open_after_evictions)

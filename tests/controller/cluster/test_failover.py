@@ -7,7 +7,7 @@ from typing import Any
 
 from cotenant.api.conversion.to_core import to_job
 from cotenant.api.resources.queues import Queue
-from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import EvictionStatus, PendingStatus, TrainingJobStatus
 from cotenant.controller.cluster.failover import failover_state
 from cotenant.controller.informers.job_record import JobRecord, read_job
 from cotenant.controller.lifecycle.status_transitions import moment
@@ -57,6 +57,24 @@ def test_jobs_for_which_others_were_evicted_are_nominated_in_the_order_of_their_
     waiting = record(phase=Phase.PENDING, pending=PendingStatus(reason="WaitingForGPUs", message="", since=T0))
     state = failover_state({}, {"b": nominated, "a": nominated, "c": waiting, "d": record()}, read)
     assert state.nominated == ("a", "b")
+
+
+def evicted(at: float, *, phase: Phase = Phase.PENDING, for_whom: str | None = "red/other") -> JobRecord:
+    eviction = EvictionStatus(kind="Reclaimed", message="", in_favour_of=for_whom, at=moment(at), done=True)
+    return record(phase=phase, eviction=eviction)
+
+
+def test_jobs_that_were_evicted_since_the_last_arrival_and_the_last_end_are_known_again() -> None:
+    """All arrived at `T0`; one ended five seconds later."""
+    records = {
+        "a": evicted(T0 + 5),
+        "b": evicted(T0 + 9, phase=Phase.RUNNING),
+        "early": evicted(T0 + 4),
+        "lost": evicted(T0 + 9, for_whom=None),
+        "over": evicted(T0 + 9, phase=Phase.FAILED),
+        "done": record(phase=Phase.SUCCEEDED, finished_at=moment(T0 + 5)),
+    }
+    assert failover_state({}, records, read).evicted == ("a", "b")
 
 
 def test_past_borrowing_is_taken_up_with_the_time_and_the_half_life_that_it_was_written_with() -> None:

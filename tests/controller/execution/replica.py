@@ -36,7 +36,7 @@ from cotenant.core.model.plan import Plan
 from tests.controller.builders import T0
 from tests.support.fake_kube import FakeKube
 
-SETTINGS = Settings(batch_window_s=0.01, tick_s=1.0, identity="replica")
+SETTINGS = Settings(batch_window_s=0.01, tick_s=1.0, identity="replica", protected_runtime_s=0)
 WATCH_S = 0.05
 NODE_NAMES = ("n1", "n2")
 

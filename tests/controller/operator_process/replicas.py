@@ -67,7 +67,7 @@ class Tenant:
             port = self.ports[identity] = probe.getsockname()[1]
         flags = ["--identity", identity, "--namespace", self.namespace, "--port", str(port), "--host", "127.0.0.1"]
         flags += ["--metrics-port", "0"]
-        quick = ["--start-timeout-s", "60", "--tick-s", "1", "--queue-s", "1"]
+        quick = ["--start-timeout-s", "60", "--tick-s", "1", "--queue-s", "1", "--protected-runtime-s", "0"]
         with (self.logs / f"{identity}.log").open("wb") as log:
             self.replicas[identity] = await asyncio.create_subprocess_exec(
                 sys.executable,

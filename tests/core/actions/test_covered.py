@@ -1,8 +1,9 @@
-"""Jobs that a guarantee covers: oldest admission first, minimums before surplus."""
+"""Jobs that a guarantee covers: by priority and submission, minimums before surplus."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,9 @@ from cotenant.testing import make_job, make_node, make_placement, make_queue
 NODES = [make_node("n1", gpus=8)]
 
 
-def running(name: str, columns: list[int], *, at: float, least: int, queue: str = "red") -> Job:
+def running(name: str, columns: list[int], *, at: float, least: int, queue: str = "red", **changes: Any) -> Job:
     placement = make_placement(("n1", [[column] for column in columns]))
-    return make_job(name, queue=queue, workers=(least, 8), placement=placement, admitted_at=at)
+    return make_job(name, queue=queue, workers=(least, 8), placement=placement, at=at, admitted_at=-at, **changes)
 
 
 def covered(queues: list[TenantQueue], jobs: list[Job], queue: str) -> set[tuple[str, bool]]:
@@ -37,7 +38,7 @@ def covered(queues: list[TenantQueue], jobs: list[Job], queue: str) -> set[tuple
         (6, {("red/old", False), ("red/small", False), ("red/old", True), ("red/small", True)}),
     ],
 )
-def test_minimums_are_covered_from_the_oldest_admission_on_and_then_surplus(
+def test_minimums_are_covered_from_the_oldest_submission_on_and_then_surplus(
     guaranteed: int, want: set[tuple[str, bool]]
 ) -> None:
     jobs = [running("small", [3, 4, 5], at=2.0, least=1), running("old", [0, 1, 2], at=1.0, least=2)]
@@ -64,3 +65,26 @@ def test_a_guarantee_of_another_class_covers_nothing() -> None:
     jobs = [running("old", [0], at=1.0, least=1)]
 
     assert covered([make_queue("red", guaranteed=4, gpu_class="A100")], jobs, "red") == set()
+
+
+def test_priority_goes_before_age() -> None:
+    jobs = [running("old", [0], at=1.0, least=1), running("urgent", [1], at=2.0, least=1, priority=1)]
+
+    assert covered([make_queue("red", guaranteed=1)], jobs, "red") == {("red/urgent", False)}
+
+
+def test_a_priority_above_what_the_queue_allows_counts_as_the_highest_that_it_does() -> None:
+    jobs = [running("old", [0], at=1.0, least=1), running("urgent", [1], at=2.0, least=1, priority=1)]
+
+    assert covered([make_queue("red", guaranteed=1, max_priority=0)], jobs, "red") == {("red/old", False)}
+
+
+def test_who_is_covered_below_is_covered_above_before_all_others() -> None:
+    queues = [
+        make_queue("top", guaranteed=1),
+        make_queue("red", guaranteed=1, parent="top"),
+        make_queue("blue", guaranteed=0, parent="top"),
+    ]
+    jobs = [running("own", [0], at=2.0, least=1), running("urgent", [1], at=1.0, least=1, queue="blue", priority=9)]
+
+    assert covered(queues, jobs, "top") == {("red/own", False)}

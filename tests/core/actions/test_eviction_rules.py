@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from cotenant.core import Policy
@@ -32,6 +35,30 @@ def test_a_job_is_protected(policy_s: int, queue_s: int, admitted_at: float | No
     job = make_job("a", admitted_at=admitted_at)
 
     assert rules(policy_s=policy_s, queue_s=queue_s).is_protected(job) is protected
+
+
+@pytest.mark.parametrize(("ran_s", "protected"), [(99.0, True), (100.0, False)])
+def test_who_outlived_its_word_has_the_time_of_the_policy_alone(ran_s: float, protected: bool) -> None:
+    job = make_job("a", admitted_at=1_000.0 - ran_s, backfilled_until=990.0)
+
+    assert rules(policy_s=100, queue_s=9_999).is_protected(job) is protected
+
+
+@pytest.mark.parametrize(
+    ("changes", "evicted", "by_class", "may"),
+    [
+        pytest.param({}, (), False, True, id="one that has run for long"),
+        pytest.param({"preemptible": False}, (), True, False, id="not one that is not preemptible"),
+        pytest.param({"admitted_at": 950.0}, (), False, False, id="not in its first minutes"),
+        pytest.param({"admitted_at": 950.0}, (), True, True, id="but by an administrator's class"),
+        pytest.param({}, ("red/a",), True, False, id="not again before anything has changed"),
+        pytest.param({}, ("red/b",), False, True, id="another one was"),
+    ],
+)
+def test_a_job_may_be_evicted(changes: dict[str, Any], evicted: tuple[str, ...], by_class: bool, may: bool) -> None:
+    job = make_job("a", **{"admitted_at": 100.0} | changes)
+
+    assert replace(rules(policy_s=100), evicted=evicted).may_be_evicted(job, by_class=by_class) is may
 
 
 @pytest.mark.parametrize(

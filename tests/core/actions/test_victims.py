@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,9 +18,8 @@ from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, TenantQueue, TimeOrder
 from cotenant.core.model.plan import Evict, EvictionKind
-from cotenant.core.policy import DEFAULT
 from cotenant.core.snapshot.accounting import Accounting
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
+from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 
 def running(name: str, column: int | list[list[int]], *, at: float = 0.0, node: str = "n1", **changes: object) -> Job:
@@ -58,14 +58,34 @@ def test_a_job_is_left_in_peace_for_its_protected_time() -> None:
     nodes, jobs = [make_node("n1", gpus=1)], [running("young", 0, at=950.0), make_job("vip", priority=1)]
     queues = [replace(make_queue("red", guaranteed=1), protected_runtime_s=100)]
 
-    assert schedule(make_snapshot(nodes=nodes, queues=queues, jobs=jobs)).actions == ()
-    assert schedule(make_snapshot(nodes=nodes, queues=queues, jobs=jobs, now=1_050.0)).actions != ()
+    assert schedule(make_snapshot(nodes=nodes, queues=queues, jobs=jobs), UNPROTECTED).actions == ()
+    assert schedule(make_snapshot(nodes=nodes, queues=queues, jobs=jobs, now=1_050.0), UNPROTECTED).actions != ()
     assert (
         schedule(
             make_snapshot(nodes=nodes, queues=queues, jobs=jobs, now=1_050.0), Policy(protected_runtime_s=500)
         ).actions
         == ()
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "leaves"),
+    [
+        pytest.param({"priority": 1, "priority_class": "urgent"}, ["red/young"], id="for a PriorityClass"),
+        pytest.param({"priority": 0, "priority_class": "urgent"}, [], id="not for one that is no higher"),
+        pytest.param({"priority": 1}, [], id="not for a number"),
+        pytest.param(
+            {"priority": 1, "priority_class": "urgent", "queue": "blue"}, [], id="not for a class in another queue"
+        ),
+    ],
+)
+def test_in_its_first_minutes_a_job_leaves(changes: dict[str, Any], leaves: list[str]) -> None:
+    queues = [make_queue("red", guaranteed=0), make_queue("blue", guaranteed=1)]
+    jobs = [running("young", 0, at=950.0), make_job("vip", **changes)]
+
+    plan = schedule(make_snapshot(nodes=[make_node("n1", gpus=1)], queues=queues, jobs=jobs))
+
+    assert [action.job for action in plan.actions] == leaves
 
 
 ELASTIC = make_job(
@@ -79,7 +99,7 @@ def listed(
     """(job, ranks, GPUs, lost work) of all candidates, surplus first."""
     counted = Accounting.of([make_node("n1", gpus=8)], queues, [*jobs, request])
     running = RunningJobs(counted.running, counted.allocations, counted.tree)
-    finder = CandidateFinder(running, counted.inventory, EvictionRules(counted.tree, DEFAULT, now=100.0))
+    finder = CandidateFinder(running, counted.inventory, EvictionRules(counted.tree, UNPROTECTED, now=100.0))
     resolved = RequestResolver(counted.inventory, counted.tree).resolve(request)
     assert isinstance(resolved, Request)
     found = finder.candidates(resolved, counted.usage, CycleOutcome(), guarantee_waits=guarantee_waits)

@@ -19,7 +19,7 @@ from cotenant.core.state.facts import (
     QueueGone,
     QueueObserved,
 )
-from cotenant.testing import make_job, make_node, make_placement, make_queue
+from cotenant.testing import UNPROTECTED, make_job, make_node, make_placement, make_queue
 
 JOB = make_job("a")
 
@@ -106,11 +106,11 @@ def test_a_job_whose_eviction_was_just_decided_is_leaving_before_it_is_observed_
     running = replace(JOB, placement=PLACED, admitted_at=0.0)
     state = cluster(running)
     state.observe(JobObserved(make_job("high", priority=1)))
-    state.assume(schedule(state.snapshot(1.0)), 1.0)
+    state.assume(schedule(state.snapshot(1.0), UNPROTECTED), 1.0)
     state.observe(JobObserved(running))
 
     assert state.job("red/a") == replace(running, evicting=True)
-    assert schedule(state.snapshot(2.0)).actions == ()
+    assert schedule(state.snapshot(2.0), UNPROTECTED).actions == ()
 
 
 def test_a_fact_without_a_version_is_older_than_every_write() -> None:

@@ -17,13 +17,29 @@ def failover_state(
 ) -> FailoverState:
     """`read` gives the core's job of a record, or None where it cannot be read."""
     ended, nominated = [], []
+    evictions: dict[JobKey, float] = {}
+    changed_at = 0.0
     for key, record in sorted(jobs.items()):
         status = record.status
+        changed_at = max(changed_at, _changed_at(record))
+        if status.eviction is not None and status.eviction.in_favour_of is not None and status.phase not in TERMINAL:
+            evictions[key] = status.eviction.at.timestamp()
         if status.phase in TERMINAL and status.finished_at and (job := read(record)) is not None:
             ended.append((job, status.finished_at.timestamp()))
         elif status.pending is not None and status.pending.reason == Reason.WAITING_FOR_EVICTION:
             nominated.append(key)
-    return FailoverState(borrowing=_borrowing(queues), ended=tuple(ended), nominated=tuple(nominated))
+    return FailoverState(
+        borrowing=_borrowing(queues),
+        ended=tuple(ended),
+        nominated=tuple(nominated),
+        evicted=tuple(key for key, at in evictions.items() if at >= changed_at),
+    )
+
+
+def _changed_at(record: JobRecord) -> float:
+    """When the job arrived, or ended; 0 where neither can be read."""
+    created = record.job.metadata.creation_timestamp if record.job is not None else None
+    return max((at.timestamp() for at in (created, record.status.finished_at) if at is not None), default=0.0)
 
 
 def _borrowing(queues: Mapping[str, Queue]) -> tuple[BorrowingRecord, ...]:

@@ -72,11 +72,11 @@ class Consolidation:
         tree = self._running.tree
         for job in self._running.by_key.values():
             index = tree.index.get(job.queue)
-            if index is None or not tree.queues[index].consolidation or not job.preemptible:
+            if index is None or not tree.queues[index].consolidation:
                 continue
             stays = not job.evicting and job.resizing_from is None and not outcome.touches(job.key)
             nodes = self._running.allocations[job.key].nodes
-            if stays and len(nodes) == 1 and not self._rules.is_protected(job):
+            if stays and len(nodes) == 1 and self._rules.may_be_evicted(job):
                 rows.setdefault(nodes[0].row, []).append(job)
         for jobs in rows.values():
             jobs.sort(key=lambda job: (self._lost_work(job), job.key))

@@ -1,10 +1,16 @@
-"""Cost of an eviction, and protection from it."""
+"""Cost of an eviction, and protection from it.
+
+A job is left in peace for its first minutes (`Policy.protected_runtime_s`, or its queue's time where that is longer);
+only a job with a PriorityClass, which an administrator made, and in the same queue may preempt it earlier. And a job
+that was evicted is not evicted again before anything arrives, departs or changes: see `victims`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from cotenant.core.model.objects import Job
+from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.policy import Policy
 from cotenant.core.queueing.priority_bounds import allowed_priority
 from cotenant.core.quota.tree import QueueTree
@@ -15,11 +21,20 @@ class EvictionRules:
     tree: QueueTree
     policy: Policy
     now: float
+    evicted: Collection[JobKey] = frozenset()
+    """Jobs that were evicted since anything last arrived, departed or changed."""
+
+    def may_be_evicted(self, job: Job, *, by_class: bool = False) -> bool:
+        """For another job; `by_class`: by the priority of that job's PriorityClass."""
+        return job.preemptible and job.key not in self.evicted and (by_class or not self.is_protected(job))
 
     def is_protected(self, job: Job) -> bool:
-        """The job has not yet run for as long as the policy or its queue lets every job run."""
+        """The job has not yet run for as long as the policy or its queue lets every job run; who has outlived its word
+        is left in peace for the policy's time alone."""
         queue = self.tree.queues[self.tree.index[job.queue]]
-        least = max(self.policy.protected_runtime_s, queue.protected_runtime_s)
+        least = self.policy.protected_runtime_s
+        if not self.has_overrun(job):
+            least = max(least, queue.protected_runtime_s)
         return least > 0 and job.admitted_at is not None and self.now - job.admitted_at < least
 
     def has_overrun(self, job: Job) -> bool:

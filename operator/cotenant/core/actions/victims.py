@@ -4,16 +4,26 @@
 Let l be the lowest common ancestor of the two queues, and r and v its children on either path. Reclaim is allowed at l
 if the beneficiary keeps r inside its guarantee, and the victim is not *covered* at v (see `covered`).
 
-Why reclaim cannot ping-pong, on trees as well: let Φ be the sum of covered milli-GPU, over all queues of the tree. The
-victim is uncovered at v, so v's sum does not fall, and above l both lie in the same subtrees. The beneficiary keeps r
-inside its guarantee, so all of r's jobs are covered and r's sum grows by the whole job. So a reclaim raises Φ at its
-level; admissions into free GPUs come last in the walk and displace no job; Φ is bounded by the guarantees. Without
-arrivals and departures reclaims therefore end. Preemption raises the priorities that run in one queue, and never acts
-for a job outside its guarantee while a job inside its guarantee waits, so the two cannot feed each other.
-
 A third kind, *overran*: a job that was backfilled and is over its time leaves for any request of its own queue that is
-not of lower priority, and where it is not covered for any of another queue. Each such eviction ends one overrun, and no
-start begins one that is already over, so at any moment there are only finitely many.
+not of lower priority, and where it is not covered for any of another queue.
+
+Why evictions end. Between two changes of the world (an arrival, a departure, an edit: `state.changes`) a job that was
+evicted for another, for whatever reason, moves included, is no candidate again (`EvictionRules.may_be_evicted`). Let e
+be the jobs that were not evicted since the last change, and w the jobs that wait: every eviction makes e smaller, e
+never grows, and between two evictions every start makes w smaller. So (e, w) falls lexicographically with each step,
+for all kinds together: n jobs are evicted at most n times and start at most 2n times, then all is quiet, whatever time
+passes meanwhile. Shrinking makes room for a start and growth takes what no start could use (`elastic`), so both end
+with the starts. What was evicted is read in statuses, so this holds across a change of leader.
+
+Why kinds do not feed each other while the world does change, which that rule alone would allow. Take queues without
+children first, and for each the covered jobs as a row of zeros and ones in the fixed order of `covered`. A start either
+sets a one or changes no row: it never takes the cover from a job before it. A reclaim takes from v what has a zero
+there, and sets a one at r, because all of r is inside the guarantee; a preemption by a covered job sets a one before
+the zeros that it may cause. So the rows grow lexicographically, and where they stay equal a preemption raises the
+running priorities of its queue: nothing of this comes round. In a tree the same holds of the rows of all queues,
+deepest first, as long as guarantees nest: who is covered below is first in line above, and who is uncovered at v is so
+below it. It is not so for a preemption by a job too large for the guarantee, over jobs that this covers; there priority
+is kept to, and the first rule, the protected time and `guarantee_waits` bound what may follow.
 
 A fourth, where a queue orders by attained service: who has had much leaves for who has had less and has waited for long
 (`ServiceOrder.may_yield`), of equal priority, if nobody else does. It is told as a preemption, and counts as one above.
@@ -62,7 +72,7 @@ class CandidateFinder:
         self._rules = rules
         self._service = service
         self._covered = CoveredJobs(running)
-        self._known: dict[tuple[int, int, frozenset[int], bool, int | None], CandidateList] = {}
+        self._known: dict[tuple[int, int, bool, frozenset[int], bool, int | None], CandidateList] = {}
 
     def candidates(
         self, request: Request, usage: Usage, outcome: CycleOutcome, *, guarantee_waits: bool, above: int | None = None
@@ -77,7 +87,7 @@ class CandidateFinder:
         )
         preempts = request.queue in levels or not guarantee_waits
         above = above if preempts else None
-        key = (request.queue, request.job.priority, levels, preempts, above)
+        key = (request.queue, request.job.priority, bool(request.job.priority_class), levels, preempts, above)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._list(request, levels, preempts=preempts, above=above)
@@ -103,9 +113,11 @@ class CandidateFinder:
         for job in map(self._rules.with_allowed_priority, self._running.in_queue(request.queue)):
             if job.resizing_from is None:
                 yield from self._surplus(job, EvictionKind.PREEMPTED)
-                if not preempts or not self._may_be_evicted(job):
+                lower = job.priority < request.job.priority
+                by_class = lower and bool(request.job.priority_class)
+                if not preempts or not self._rules.may_be_evicted(job, by_class=by_class):
                     continue
-                if job.priority < request.job.priority:
+                if lower:
                     yield self._minimum(job, EvictionKind.PREEMPTED)
                 elif job.priority == request.job.priority and self._rules.has_overrun(job):
                     yield self._minimum(job, EvictionKind.OVERRAN)
@@ -135,7 +147,7 @@ class CandidateFinder:
             may_leave = (reclaims or overran) and (job.key, False) not in covered
             if may_leave or (job.key, True) not in covered:
                 yield from self._surplus(job, EvictionKind.RECLAIMED)
-            if may_leave and self._may_be_evicted(job):
+            if may_leave and self._rules.may_be_evicted(job):
                 yield self._minimum(job, EvictionKind.RECLAIMED if reclaims else EvictionKind.OVERRAN)
 
     def _in_question(self, queue: int) -> Sequence[Job]:
@@ -144,9 +156,6 @@ class CandidateFinder:
         known = {job.key for job in elastic}
         late = self._running.backfilled_in_queue(queue)
         return [*elastic, *(job for job in late if job.key not in known and self._rules.has_overrun(job))]
-
-    def _may_be_evicted(self, job: Job) -> bool:
-        return job.preemptible and (self._rules.has_overrun(job) or not self._rules.is_protected(job))
 
     def _surplus(self, job: Job, kind: EvictionKind) -> Iterator[EvictionCandidate]:
         """Workers above the minimum, the last ranks first."""

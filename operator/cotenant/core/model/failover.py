@@ -31,3 +31,5 @@ class FailoverState:
     """(job that is over, since when): jobs like it may come again."""
     nominated: tuple[JobKey, ...] = ()
     """Waiting jobs for which a place was becoming free. It is searched again before any other job has its turn."""
+    evicted: tuple[JobKey, ...] = ()
+    """Jobs that were evicted for another after the last arrival and the last ending that are known."""

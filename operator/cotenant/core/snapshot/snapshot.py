@@ -37,6 +37,8 @@ class Snapshot:
     """Places that an earlier plan is making free for jobs that still wait (`Plan.nominations`)."""
     nominated_earlier: tuple[JobKey, ...] = ()
     """Waiting jobs that an earlier leader had nominated (`FailoverState`); their places are not known any more."""
+    evicted: tuple[JobKey, ...] = ()
+    """Jobs that were evicted for another since anything last arrived, departed or changed (`state.changes`)."""
     demand_history: tuple[tuple[Shape, float], ...] = ()
     """Shapes of jobs that came lately, with decayed weights: what placement learns the mix from."""
     runtimes: LearnedRuntimes = NOTHING_LEARNED

@@ -22,6 +22,7 @@ from cotenant.core.queueing.usage_history import HALF_LIFE_S, UsageHistory
 from cotenant.core.runtimes.history import RuntimeHistory
 from cotenant.core.snapshot.accounting import AccountingCache
 from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.core.state.changes import is_change_of_job, is_change_of_queue
 from cotenant.core.state.facts import (
     ClusterFact,
     JobGone,
@@ -50,6 +51,10 @@ class ClusterState:
         self._effective: dict[JobKey, Job] = {}
         self._nominations: dict[JobKey, Placement] = {}
         self._nominated_earlier: tuple[JobKey, ...] = ()
+        self._evicted: set[JobKey] = set()
+        """Evicted for another since the last change."""
+        self._is_listing = False
+        """Between `restore` and the next snapshot: what is observed was there before."""
         self._accounting = AccountingCache()
         self._history = UsageHistory(history_half_life_s)
         self._runtimes = RuntimeHistory()
@@ -95,6 +100,7 @@ class ClusterState:
         for job, _ in sorted(failover.ended, key=lambda one: (one[1], one[0].key)):
             self._runtimes.record(job, job.ran_s)
         self._nominations, self._nominated_earlier = {}, failover.nominated
+        self._evicted, self._is_listing = set(failover.evicted), True
 
     def assume(self, plan: Plan, now: float) -> None:
         """Lay every action of a plan over the observed jobs, as if it were done at `now`."""
@@ -105,6 +111,8 @@ class ClusterState:
                 self._refresh(action.job)
                 if isinstance(action, Admit):
                     self._charge_admission(action.job)
+                elif isinstance(action, Evict) and action.in_favour_of is not None:
+                    self._evicted.add(action.job)
 
     def confirm(self, action: Action, version: int) -> None:
         """Note the version at which an action was written; facts from this version on are newer than it."""
@@ -118,6 +126,8 @@ class ClusterState:
         if assumed is not None and assumed.action == action:
             del self._assumed[action.job]
             self._history.refund_penalty(action.job)
+            if isinstance(action, Evict):
+                self._evicted.discard(action.job)
             self._refresh(action.job)
 
     def job(self, key: JobKey) -> Job | None:
@@ -136,6 +146,7 @@ class ClusterState:
 
     def bare_snapshot(self, now: float) -> Snapshot:
         """The same without its accounting."""
+        self._is_listing = False
         return Snapshot(
             now=now,
             nodes=tuple(self._nodes.values()),
@@ -144,6 +155,7 @@ class ClusterState:
             usage_history=self._history.borrowing(),
             demand_history=self._history.demand(),
             runtimes=self._runtimes.learned(),
+            evicted=tuple(sorted(self._evicted)),
             nominations=tuple(sorted(item for item in self._nominations.items() if item[0] in self._effective)),
             nominated_earlier=tuple(sorted(key for key in self._nominated_earlier if key in self._effective)),
         )
@@ -151,13 +163,16 @@ class ClusterState:
     def _observe_node(self, name: str, node: Node | None) -> bool:
         before = self._nodes.pop(name, None) if node is None else self._nodes.get(name)
         self._accounting.update_node(node, before)
+        self._note_change(node != before)
         if node is not None:
             self._nodes[name] = node
         return node != before
 
     def _observe_queue(self, name: str, queue: TenantQueue | None) -> bool:
-        if self._queues.get(name) == queue:
+        before = self._queues.get(name)
+        if before == queue:
             return False
+        self._note_change(is_change_of_queue(queue, before))
         if queue is None:
             del self._queues[name]
         else:
@@ -167,6 +182,7 @@ class ClusterState:
 
     def _observe_job(self, job: Job, version: int) -> bool:
         before = self._observed.get(job.key)
+        self._note_change(job != before and is_change_of_job(job, self._effective.get(job.key)))
         self._observed[job.key] = job
         assumed = self._assumed.get(job.key)
         if assumed is not None and (job.uid != self._effective[job.key].uid or _caught_up(assumed, job, version)):
@@ -184,7 +200,12 @@ class ClusterState:
             self._history.job_left(job)
             if ran_s is not None:
                 self._runtimes.record(job, ran_s)
+            self._note_change(True)
         return known
+
+    def _note_change(self, changed: bool) -> None:
+        if changed and not self._is_listing:
+            self._evicted.clear()
 
     def _charge_admission(self, key: JobKey) -> None:
         allocation = self._accounting.allocation(key)

@@ -1,0 +1,41 @@
+"""Changes of the world: what arrives, departs or is other than it was, not by a decision of ours and not by time alone.
+
+A job that starts, leaves, is resized or saves its work as it was told to is no change; nor is a budget that is used.
+Until the next change a job that was evicted for another is not evicted again (`Snapshot.evicted`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.core.model.objects import Job, TenantQueue
+
+
+def is_change_of_queue(queue: TenantQueue | None, before: TenantQueue | None) -> bool:
+    """The queue is new, gone, or other than it was, but for what is left of a budget that is not spent."""
+    if queue is None or before is None:
+        return queue is not before
+    if queue.budget_left and before.budget_left:
+        before = replace(before, budget_left=queue.budget_left)
+    return queue != before
+
+
+def is_change_of_job(job: Job, before: Job | None) -> bool:
+    """The job is new, was edited, avoids other nodes, or gave its place up without being asked to.
+
+    `before`: as it was decided to be, whether that was observed or not.
+    """
+    if before is None or job.uid != before.uid:
+        return True
+    held, holds = before.placement is not None and not before.evicting, job.placement is not None and not job.evicting
+    if held and not holds:
+        return True
+    return job != replace(
+        before,
+        placement=job.placement,
+        admitted_at=job.admitted_at,
+        backfilled_until=job.backfilled_until,
+        last_checkpoint_at=job.last_checkpoint_at,
+        evicting=job.evicting,
+        resizing_from=job.resizing_from,
+    )
