@@ -71,6 +71,17 @@ LOST = on_commit(RACE, CallFault.ANSWER_LOST, 0.05)
 LATE = on_commit(RACE, CallFault.ANSWER_LATE, 20.0)
 PAUSED = on_commit(RACE, CallFault.PAUSED, 30.0)
 TAKEN_OVER = on_commit(RACE, CallFault.KILLED_AFTER, 0.0)
+LET_OUT = replace(
+    GANG,
+    queues=(("first", 0, 1), ("second", 0, 1)),
+    machines=(1,),
+    jobs=(job("first"), job("second", at=8.0)),
+    incidents=(
+        Incident(at=0.5, kind=CallFault.REFUSED.value, target="leader", call=COMMIT),
+        Incident(at=1.5, kind=CallFault.KILLED_AFTER.value, target="leader", call=COMMIT),
+    ),
+)
+"""A job is admitted out of its quarantine, and the leader ends before it has made its pods."""
 SEEDS = 10
 """Each is another timing: a defect that needs an unlucky moment is noticed in one of them."""
 
@@ -98,7 +109,7 @@ def test_a_defect_is_noticed(defect: Defect, scenario: Scenario, kind: str) -> N
     assert kinds == [kind]
 
 
-@pytest.mark.parametrize("scenario", [LOST, LATE, PAUSED, TAKEN_OVER, DELETED, GANG])
+@pytest.mark.parametrize("scenario", [LOST, LATE, PAUSED, TAKEN_OVER, DELETED, GANG, LET_OUT])
 def test_without_a_defect_nothing_is_found(scenario: Scenario) -> None:
     outcome = World(scenario).run()
     assert not outcome.violation, outcome.report()

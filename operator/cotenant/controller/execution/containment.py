@@ -112,9 +112,11 @@ class Containment:
         return quarantine.next_try(record.generation) if quarantine.tried_at is None else quarantine.worked_at
 
     def _give_back(self, record: JobRecord, quarantine: Quarantine) -> None:
-        """A placement of which nothing runs any more, and that failed again after a pause, counts no more."""
+        """A placement of which nothing runs any more, and that failed again after a pause, counts no more. One that
+        another leader wrote a moment ago has failed nowhere: its pods are still to be made.
+        """
         memory, attempt = self.memories[record.id], record.status.attempts
-        if not quarantine.again or record.phase not in HOLDING or memory.given_back == attempt:
+        if not quarantine.again or quarantine.inherited or record.phase not in HOLDING or memory.given_back == attempt:
             return
         if not any(pod.held for pod in self.cache.pods_of(record.id).values()):
             memory.given_back = attempt

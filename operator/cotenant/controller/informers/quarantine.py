@@ -64,6 +64,8 @@ class Quarantine:
     tried_at: float | None = None
     """Time at which the job was let out to be tried again."""
     lifted: bool = False
+    inherited: bool = False
+    """An earlier leader failed, and this one has not yet: the job may have been admitted since."""
 
     @property
     def again(self) -> bool:
@@ -123,6 +125,7 @@ def quarantine_in(status: TrainingJobStatus, *, generation: int, now: float) -> 
         retry_at=now + pause_s(since, now, holding=status.phase in HOLDING),
         generation=generation,
         reported=True,
+        inherited=True,
     )
 
 
