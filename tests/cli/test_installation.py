@@ -10,7 +10,7 @@ import yaml
 from cotenant.cli.main import main
 from tests.simulator.worlds import gpu_node, job, queue
 
-PROTECTED = {"name": "COTENANT_PROTECTED_RUNTIME_S", "value": "600"}
+PROTECTED = {"name": "COTENANT_PROTECTED_RUNTIME_S", "value": "7200"}
 
 
 def deployment(*env: dict[str, Any], name: str = "cotenant-operator", args: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def test_the_settings_of_the_operator_that_runs_there_decide(world: Path, capsys
     unrelated = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {}}
     taken = {"name": "COTENANT_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}
     result = simulated(capsys, "-f", added(world, unrelated, deployment(PROTECTED, taken)))
-    assert (result["evictions"], result["settings"]) == (0, {"protected_runtime_s": 600})
+    assert (result["evictions"], result["settings"]) == (0, {"protected_runtime_s": 7_200})
 
 
 @pytest.mark.parametrize("args", [("--protected-runtime-s", "1"), ("--protected-runtime-s=1",)])
@@ -72,7 +72,7 @@ def test_flags_of_the_operator_win_over_its_environment(
     assert (result["evictions"], result["settings"]) == (1, {"protected_runtime_s": 1})
 
 
-@pytest.mark.parametrize("values", [{"operator": {"settings": {"protected_runtime_s": 600}}}, {"moves": 0}])
+@pytest.mark.parametrize("values", [{"operator": {"settings": {"protected_runtime_s": 7_200}}}, {"moves": 0}])
 def test_a_file_of_settings_wins_over_the_operator(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], values: dict[str, Any]
 ) -> None:
@@ -80,7 +80,7 @@ def test_a_file_of_settings_wins_over_the_operator(
     file.write_text(yaml.safe_dump(values))
     one_second = {"name": "COTENANT_PROTECTED_RUNTIME_S", "value": "1"}
     result = simulated(capsys, "-f", added(world, deployment(one_second)), "--settings", str(file))
-    expected = (0, {"protected_runtime_s": 600}) if "operator" in values else (1, {"moves": 0})
+    expected = (0, {"protected_runtime_s": 7_200}) if "operator" in values else (1, {"moves": 0})
     assert (result["evictions"], result["settings"]) == expected
 
 
