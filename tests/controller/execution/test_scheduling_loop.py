@@ -466,3 +466,55 @@ async def test_a_running_job_whose_spec_cannot_be_read_any_more_gives_way_to_a_h
     await replica.run()
     assert (phase(replica.kube), phase(replica.kube, "urgent")) == ("Invalid", "Starting")
     assert status(replica.kube)["usage"]["gpuMilliseconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("lost", "while_it_is_there"),
+    [
+        pytest.param("answer", ("Pending", {"!train-1-0": ["GPU-n1-0", "GPU-n1-1"]}), id="it was made"),
+        pytest.param("request", ("Starting", {f"next{pod[5:]}": gpus for pod, gpus in ALL.items()}), id="it was not"),
+    ],
+)
+async def test_a_job_is_deleted_while_its_pod_is_made_and_what_that_pod_may_hold_is_nobody_elses(
+    lost: Any, while_it_is_there: tuple[str, dict[str, list[str]]]
+) -> None:
+    replica = Replica()
+    kube, pods_seen = replica.kube, replica.operator.on_event
+    # The watch of pods is behind, or cut: only the answer to the call could show the pod.
+    replica.operator.on_event = lambda resource, *event: pods_seen(resource, *event) if resource != PODS else None
+
+    def deleted() -> None:
+        kube.remove(TRAINING_JOBS, "train", "red")
+        submit(kube, "next")
+        kube.deliver(replica.operator.on_event)
+
+    def bound() -> None:
+        if pod := kube.stored(PODS, "train-1-0", "red"):
+            kube.put(PODS, pod | {"spec": pod["spec"] | {"nodeName": "n1"}})
+
+    kube.faults.add(Fault(call="POST pods/train-1-0", lost=lost, first=deleted))
+    kube.faults.add(Fault(call="GET pods/train-1-0", first=bound))
+    submit(kube, workers=2)
+    await replica.run(10.0)
+    assert (phase(kube, "next"), await granted(kube)) == while_it_is_there
+    replica.operator.on_event = pods_seen
+    await end_pods(kube)
+    await replica.run(10.0)
+    assert (phase(kube, "next"), [memory.id.name for memory in replica.operator.memories]) == ("Starting", ["next"])
+    assert await granted(kube) == {f"next{pod[5:]}": gpus for pod, gpus in ALL.items()}
+
+
+async def test_a_pod_that_may_have_been_made_holds_its_gpus_while_its_creation_is_tried_again() -> None:
+    replica = Replica()
+    cache = replica.operator.cache
+    held: list[dict[str, list[str]]] = []
+
+    def deleted() -> None:
+        replica.kube.remove(TRAINING_JOBS, "train", "red")
+        replica.kube.deliver(lambda resource, *event: cache.put(resource, *event) if resource != PODS else None)
+        held.append(replica.held())
+
+    replica.kube.faults.add(Fault(call="POST pods/train-1-0", first=deleted))
+    submit(replica.kube, workers=2)
+    await replica.run(0.5)
+    assert held == [{"red/train#uid-7-1": ["GPU-n1-0", "GPU-n1-1"]}]

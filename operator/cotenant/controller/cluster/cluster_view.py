@@ -226,8 +226,10 @@ class ClusterView:
         return next((name for name in serving if name in labels), serving[0] if serving else "")
 
     def _uncovered_pods(self, job: JobId) -> list[PodRecord]:
-        """Pods of the job whose GPUs no committed placement covers."""
+        """Pods of the job whose GPUs no committed placement covers: those that may be there already included."""
         pods, departed = self._pods.holding(job)
+        seen = {pod.name for pod in pods}
+        unsettled = [pod for name, pod in self._memories[job].unsettled.items() if name not in seen]
         record = self._cache.job(job)
         if (
             record is None
@@ -235,7 +237,7 @@ class ClusterView:
             or record.placement is None
             or self._core_jobs.gave_back(record)
         ):
-            return [*pods, *departed]
+            return [*pods, *departed, *unsettled]
         # Of the running attempt, the status counts only as far as it names what the pod was given.
         attempt, placement = record.status.attempts, record.placement
         uncovered = [
@@ -243,6 +245,7 @@ class ClusterView:
             for pod in pods
             if not pod.is_before(attempt) and (not pod.is_of(attempt) or pod_contradiction(placement, [pod]))
         ]
+        uncovered += [pod for pod in unsettled if not pod.is_of(attempt)]
         return uncovered + [pod for pod in departed if not (pod.is_of(attempt) and covers(placement, pod))]
 
 

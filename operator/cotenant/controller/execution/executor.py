@@ -176,6 +176,11 @@ class Executor:
         refused = await self._delete_pods(job, result, self.pod_deleter.delete_orphans(job, result))
         return refused or ExecutionResult(result.requeue_at)
 
+    async def settle_pods(self, job: JobId) -> ExecutionResult:
+        """Find out which pods are there that nothing is made of any more."""
+        await self.pod_creator.settle(job)
+        return self._retry() if self.memories[job].unsettled else ExecutionResult()
+
     async def resolve_uncertain(self, record: JobRecord, action: Action) -> ExecutionResult:
         """Find out what became of an uncertain commit. What was written is in the cache then, which is synced before
         the next decision.

@@ -3,6 +3,9 @@
 Creating is idempotent: what exists and is ours is taken as made; that a Secret is ours is known by its name alone. What
 exists and belongs to an earlier job of the same name is waited for; what belongs to another owner, or is refused for
 good, ends the attempt.
+
+From the call that asks for a pod until that pod is seen, or is known not to be there, it is unsettled: its job may be
+deleted while the answer is on its way, or lost, and its GPUs must not be handed out meanwhile.
 """
 
 from __future__ import annotations
@@ -25,9 +28,10 @@ from cotenant.controller.client.kube import (
 )
 from cotenant.controller.cluster.nodes import ClusterNodes
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.informers.job_memory import JobMemories, ObjectCreation
-from cotenant.controller.informers.job_record import JobRecord
-from cotenant.controller.informers.pod_identity import identity_of
+from cotenant.controller.informers.job_memory import JobMemories, JobMemory, ObjectCreation
+from cotenant.controller.informers.job_record import JobId, JobRecord
+from cotenant.controller.informers.pod_identity import PodIdentity, identity_of
+from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.manifests import server_pod, worker_pod
 from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.manifests.from_job import attempt_of
@@ -56,17 +60,19 @@ class PodCreator:
             return Creation.CREATED
         number, memory = record.status.attempts, self.memories[record.id]
         creation = memory.creation = memory.creation_of(number) or ObjectCreation(number)
+        memory.attempts = max(memory.attempts, number)
         attempt = attempt_of(record.job, record.status, record.placement, self.nodes.gpus, self.settings)
         # 1. What stands beside the pods, once for each attempt.
         if not creation.side_objects_made:
             objects = side_objects(attempt, secrets.token_hex(32), self.settings)
-            created = await self._create_all(objects, creation)
+            created = await self._create_all(objects, memory)
             if created is not Creation.CREATED:
                 return created
             creation.side_objects_made = True
         # 2. The pods that are not there.
-        missing = self._missing_pods(attempt, self.cache.pods_of(record.id))
-        created = await self._create_all(missing, creation)
+        missing = list(self._missing_pods(attempt, self.cache.pods_of(record.id)))
+        memory.unsettled.update(_unsettled_pods(attempt, {document["metadata"]["name"] for _, document in missing}))
+        created = await self._create_all(missing, memory)
         if created is Creation.CREATED:
             creation.delay = None
         return created
@@ -81,9 +87,9 @@ class PodCreator:
             if attempt.pod_name(len(nodes) + index) not in there:
                 yield PODS, server_pod.pod(attempt, index, self.settings)
 
-    async def _create_all(self, objects: Iterable[tuple[Resource, Document]], creation: ObjectCreation) -> Creation:
+    async def _create_all(self, objects: Iterable[tuple[Resource, Document]], memory: JobMemory) -> Creation:
         """The worst that has come of any of them. The first error is raised after all calls have ended."""
-        calls = (self._create_object(resource, document, creation) for resource, document in objects)
+        calls = (self._create_object(resource, document, memory) for resource, document in objects)
         outcomes = []
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, BaseException):
@@ -91,8 +97,18 @@ class PodCreator:
             outcomes.append(outcome)
         return _worst(outcomes)
 
-    async def _create_object(self, resource: Resource, document: Document, creation: ObjectCreation) -> Creation:
+    async def _create_object(self, resource: Resource, document: Document, memory: JobMemory) -> Creation:
+        assert memory.creation is not None
         reply = await self.kube.create(resource, document, document["metadata"]["namespace"])
+        created = await self._outcome(reply, resource, document, memory.creation)
+        if resource is PODS:  # with an answer it is known; else an error has been raised, and it stays unsettled
+            memory.unsettled.pop(document["metadata"]["name"], None)
+            self._look_again_if_gone(memory.id)
+        return created
+
+    async def _outcome(
+        self, reply: Reply, resource: Resource, document: Document, creation: ObjectCreation
+    ) -> Creation:
         if reply.done:
             if resource is PODS:
                 self.cache.put(PODS, reply.document)
@@ -101,6 +117,22 @@ class PodCreator:
             # A Secret is not read: its name has the job's uid and the attempt, so it is this one.
             return Creation.CREATED if resource is SECRETS else await self._adopt(resource, document, creation)
         return _note_failure(resource, document, reply, creation)
+
+    async def settle(self, job: JobId) -> None:
+        """Find out which pods are there of those that the API server never answered for. None is made meanwhile."""
+        unsettled = self.memories[job].unsettled
+        for name in list(unsettled):
+            found = await self.kube.get(PODS, name, job.namespace)
+            if found.done:
+                self.cache.put(PODS, found.document)
+            if found.done or found.outcome is Outcome.MISSING:
+                del unsettled[name]
+        self.cache.mark_changed([job])
+
+    def _look_again_if_gone(self, job: JobId) -> None:
+        """What is counted of a deleted job changes with what is known of its pods, though no event may come of it."""
+        if self.cache.job(job) is None:
+            self.cache.mark_changed([job])
 
     async def _adopt(self, resource: Resource, document: Document, creation: ObjectCreation) -> Creation:
         """Ours from before a crash, a namesake's on its way out, or of another owner."""
@@ -125,6 +157,20 @@ class PodCreator:
             return Creation.RETRY
         creation.rejection = f"{what} exists and does not belong to this job; remove it, or give the job another name"
         return Creation.REJECTED
+
+
+def _unsettled_pods(attempt: Attempt, missing: Container[str]) -> dict[str, PodRecord]:
+    """Name → worker pod as it will be seen, of those names."""
+    job, pods = JobId(attempt.namespace, attempt.job, attempt.uid), {}
+    for rank, node in enumerate(attempt.placement.nodes):
+        if (name := attempt.pod_name(rank)) in missing:
+            workers = len(node.ranks)
+            identity = PodIdentity(job=job, attempt=attempt.number, node_rank=rank, placement=node)
+            pods[name] = PodRecord(
+                namespace=job.namespace, name=name, uid="", version=0, worker=identity, queue_label=attempt.queue,
+                node=node.node, cpu_milli=attempt.cpu_milli * workers, memory_mib=attempt.memory_mib * workers,
+            )  # fmt: skip
+    return pods
 
 
 def _made_by_the_operator(metadata: Document, owner: Document) -> bool:

@@ -169,6 +169,9 @@ class SchedulingLoop:
             if of_orphans.acts:
                 self._writes.start(job, self.executor.delete_orphans(job, of_orphans))
                 return
+            if self.memories[job].unsettled:
+                self._writes.start(job, self.executor.settle_pods(job))
+                return
             self._queue.done(job)
             if of_orphans.requeue_at is not None:
                 self._queue.add_after(job, of_orphans.requeue_at)
@@ -188,6 +191,9 @@ class SchedulingLoop:
         result = ReconcileResult() if left_alone else reconcile(self.observer.observe(record, now), self.settings)
         if result.acts:
             self._writes.start(job, self.executor.apply(record, result))
+            return
+        if self.memories[job].unsettled:
+            self._writes.start(job, self.executor.settle_pods(job))
             return
         self._queue.done(job)
         times = [at for at in (result.requeue_at, self.containment.look_at(record)) if at is not None]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from cotenant import contract
 from cotenant.api.resources.trainingjobs import TrainingJob
 from cotenant.controller.informers.job_record import JobId
+from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.informers.quarantine import Quarantine
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Action
@@ -67,6 +68,10 @@ class JobMemory:
     attempts: int = 0
     """The last attempt that is known to have been committed, also when the job is gone."""
     creation: ObjectCreation | None = None
+    unsettled: dict[str, PodRecord] = field(default_factory=dict)
+    """Name → pod that the API server has been asked to make, and that was not seen yet: it may be there already, and
+    holds its GPUs whatever becomes of the job meanwhile.
+    """
     progress: ProgressSample | None = None
     activity: Activity | None = None
     """Kept for a running job with an idle timeout."""
@@ -119,5 +124,5 @@ class JobMemories:
     def drop(self, job: JobId) -> None:
         """Forget a job of which nothing is there any more, but for what the core still counts of it."""
         memory = self._by_owner.get(job.owner)
-        if memory is not None and not memory.orphaned:
+        if memory is not None and not memory.orphaned and not memory.unsettled:
             del self._by_owner[job.owner]
