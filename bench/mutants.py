@@ -33,7 +33,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 
-from bench.mutant_sites import Mutant, mutants_of
+from bench.parts.mutant_sites import Mutant, mutants_of
 
 ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENT = Path(__file__).with_suffix(".toml")

@@ -9,7 +9,7 @@ import pytest
 from cotenant.core.model.objects import Quota, TenantQueue
 from cotenant.simulator.comparison import Played, aligned, as_values, by_queue, owed_milli_s, queue_table, table
 from cotenant.simulator.job_run import Held
-from cotenant.simulator.outcomes import Outcome
+from cotenant.simulator.outcomes import ReplayedJob
 from tests.simulator.test_outcomes import FIRST, SECOND, THIRD
 
 RED = TenantQueue(name="red", quotas=(Quota(guaranteed=1000),))
@@ -38,7 +38,7 @@ def test_a_queue_is_owed_what_it_asked_for_within_its_guarantee_and_did_not_have
 
 
 def test_a_job_that_is_held_in_parts_is_owed_the_time_between() -> None:
-    job = Outcome(
+    job = ReplayedJob(
         name="a",
         queue="red",
         milli=2000,

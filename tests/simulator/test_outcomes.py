@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.simulator.job_run import Held
-from cotenant.simulator.outcomes import Load, Outcome, fairness, outcomes_of, summarise
+from cotenant.simulator.outcomes import Load, ReplayedJob, fairness, outcomes_of, summarise
 from tests.simulator.worlds import gpu_node, job, played, queue
 
 HOUR = 3600.0
 
 
-def outcome(name: str, submitted_at: float, duration_s: float, start: float, end: float, **more: object) -> Outcome:
+def outcome(name: str, submitted_at: float, duration_s: float, start: float, end: float, **more: object) -> ReplayedJob:
     held = (Held(start, end, 1000),)
-    return Outcome(
+    return ReplayedJob(
         name=name,
         queue="red",
         milli=1000,

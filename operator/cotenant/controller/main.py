@@ -45,7 +45,7 @@ from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry import metrics_server, probes
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.plan import Plan
-from cotenant.core.scheduler import schedule
+from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.serving.certificate import ServingCertificate
 

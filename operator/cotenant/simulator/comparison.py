@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from cotenant.core.model.objects import WHOLE, TenantQueue
-from cotenant.simulator.outcomes import HOUR, Load, Outcome, Summary, summarise
+from cotenant.simulator.outcomes import HOUR, Load, ReplayedJob, Summary, summarise
 from cotenant.simulator.report import mean
 
 _COLUMNS = (
@@ -32,7 +32,7 @@ _COLUMNS = (
 @dataclass(frozen=True, slots=True)
 class Played:
     policy: str
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[ReplayedJob]
     is_yardstick: bool = False
 
     def summary(self, gpus: int) -> Summary:
@@ -97,7 +97,7 @@ def _queue_summary(played: Played, queue: TenantQueue) -> QueueSummary:
     )
 
 
-def owed_milli_s(own: Sequence[Outcome], guaranteed: int) -> float:
+def owed_milli_s(own: Sequence[ReplayedJob], guaranteed: int) -> float:
     """∫ (min(guaranteed, asked for) − held)⁺ over time. What fits into no whole GPUs of a guarantee counts as owed too:
     a gang of 8 that waits where 4 are left is owed 4."""
     asked = Load((one.submitted_at, one.end, float(one.milli)) for one in own if one.end is not None)

@@ -21,7 +21,7 @@ HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ReplayedJob:
     name: str
     queue: str
     milli: int
@@ -39,10 +39,10 @@ class Outcome:
         return 0.0 if self.end is None else self.end - self.submitted_at
 
 
-def outcomes_of(history: SimulationResult) -> tuple[Outcome, ...]:
+def outcomes_of(history: SimulationResult) -> tuple[ReplayedJob, ...]:
     """In order of the jobs' keys."""
     return tuple(
-        Outcome(
+        ReplayedJob(
             name=key,
             queue=run.arrival.job.queue,
             milli=run.arrival.job.workers_min
@@ -85,7 +85,7 @@ class Summary:
     makespan_h: float
 
 
-def summarise(policy: str, outcomes: Sequence[Outcome], gpus: int) -> Summary:
+def summarise(policy: str, outcomes: Sequence[ReplayedJob], gpus: int) -> Summary:
     """`gpus`: in the whole cluster."""
     ended = [one for one in outcomes if one.end is not None]
     jcts = [one.jct_s / HOUR for one in ended]
@@ -119,7 +119,7 @@ def overlap(part: Held, start: float, end: float) -> float:
     return max(0.0, min(part.end, end) - max(part.start, start))
 
 
-def fairness(ended: Sequence[Outcome], gpus: int) -> list[float]:
+def fairness(ended: Sequence[ReplayedJob], gpus: int) -> list[float]:
     """ρ of every job, in the given order."""
     load = Load((one.submitted_at, one.end or one.submitted_at, one.milli / WHOLE / gpus) for one in ended)
     return [

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from cotenant.simulator.job_run import Held
-from cotenant.simulator.outcomes import Outcome
+from cotenant.simulator.outcomes import ReplayedJob
 from cotenant.simulator.traces.trace import WHOLE, TraceJob
 
 LAS_GPU_S = 3_600.0
@@ -60,7 +60,7 @@ def _srsf(run: _Run, now: float) -> tuple[float, ...]:
 YARDSTICKS: Final[Mapping[str, _Rank]] = MappingProxyType({"FIFO": _fifo, "LAS": _las, "SRSF": _srsf})
 
 
-def play_on_pool(name: str, jobs: Sequence[TraceJob], gpus: int) -> tuple[Outcome, ...]:
+def play_on_pool(name: str, jobs: Sequence[TraceJob], gpus: int) -> tuple[ReplayedJob, ...]:
     """Outcomes of the jobs, in their order, on so many GPUs. A job that asks for more never runs."""
     rank = YARDSTICKS[name]
     runs = [_Run(number, job) for number, job in enumerate(jobs)]
@@ -115,8 +115,8 @@ def _stop(run: _Run, now: float) -> None:
     run.served_s, run.since = run.attained_s(now), None
 
 
-def _outcome(run: _Run) -> Outcome:
-    return Outcome(
+def _outcome(run: _Run) -> ReplayedJob:
+    return ReplayedJob(
         name=f"{run.job.queue}/{run.job.name}",
         queue=run.job.queue,
         milli=round(run.gpus * WHOLE),

@@ -18,7 +18,7 @@ from cotenant.controller.manifests.gpu_isolation import NodeIsolation
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GrantedGpu, Node, NodePlacement, Placement, RankPlacement
-from cotenant.core.scheduler import schedule
+from cotenant.core.scheduling.scheduler import schedule
 from tests.controller.builders import T0, admitted, job_document, new_cluster, placement_on
 
 Gpus = dict[str, tuple[bool, float | None]]

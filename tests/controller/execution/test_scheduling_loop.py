@@ -476,12 +476,13 @@ async def test_a_running_job_whose_spec_cannot_be_read_any_more_gives_way_to_a_h
     ],
 )
 async def test_a_job_is_deleted_while_its_pod_is_made_and_what_that_pod_may_hold_is_nobody_elses(
-    lost: Any, while_it_is_there: tuple[str, dict[str, list[str]]]
+    monkeypatch: pytest.MonkeyPatch, lost: Any, while_it_is_there: tuple[str, dict[str, list[str]]]
 ) -> None:
     replica = Replica()
-    kube, pods_seen = replica.kube, replica.operator.on_event
+    kube, seen = replica.kube, replica.operator.on_event
     # The watch of pods is behind, or cut: only the answer to the call could show the pod.
-    replica.operator.on_event = lambda resource, *event: pods_seen(resource, *event) if resource != PODS else None
+    without_pods = lambda resource, *event: seen(resource, *event) if resource != PODS else None  # noqa: E731
+    monkeypatch.setattr(replica.operator, "on_event", without_pods)
 
     def deleted() -> None:
         kube.remove(TRAINING_JOBS, "train", "red")
@@ -497,7 +498,7 @@ async def test_a_job_is_deleted_while_its_pod_is_made_and_what_that_pod_may_hold
     submit(kube, workers=2)
     await replica.run(10.0)
     assert (phase(kube, "next"), await granted(kube)) == while_it_is_there
-    replica.operator.on_event = pods_seen
+    monkeypatch.setattr(replica.operator, "on_event", seen)
     await end_pods(kube)
     await replica.run(10.0)
     assert (phase(kube, "next"), [memory.id.name for memory in replica.operator.memories]) == ("Starting", ["next"])

@@ -29,4 +29,5 @@ def test_a_verdict_is_the_refusal_with_the_name_of_the_job() -> None:
         would_start_if="less",
     )
 
-    assert asdict(refusal.verdict("red/a")) == {"job": "red/a", **asdict(refusal)}
+    not_played_yet = {"latest_start_at": None, "position": None, "ahead": ""}
+    assert asdict(refusal.verdict("red/a")) == {"job": "red/a", **asdict(refusal), **not_played_yet}

@@ -91,7 +91,7 @@ class PendingStatus(StatusModel):
     """Who is thought to start before it, and why."""
     would_start_if: ShortSentence | None = None
     """The smallest change that would let it start at once."""
-    change: Annotated[dict[str, Word], *entries(8)] | None = None
+    change: Annotated[dict[str, Word], *entries(4)] | None = None
     """The same as fields to write: the path of each (`spec.workers`) with its value as JSON, null to leave it out.
     Absent where it is not the job that has to change."""
     evidence: Metrics = Field(default_factory=dict)

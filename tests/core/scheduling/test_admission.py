@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import Policy
-from cotenant.core.admission import Admission
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry, EntryOutcome
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, Placement, TenantQueue
 from cotenant.core.model.plan import Evict, EvictionKind, Reason, Refusal
+from cotenant.core.scheduling.admission import Admission
 from cotenant.testing import UNPROTECTED, make_job, make_node, make_placement, make_queue, make_snapshot
 
 RED = make_queue("red", guaranteed=8)

@@ -20,8 +20,6 @@ from cotenant.core.actions.nominations import (
     lost_jobs,
     new_place,
 )
-from cotenant.core.admission import Admission
-from cotenant.core.advice import advise
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
@@ -34,6 +32,8 @@ from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.queueing.fair_share import DominantShares, past_shares, within_guarantee
 from cotenant.core.queueing.line import outside_lines
 from cotenant.core.queueing.order import QueueOrder, order_in_queue
+from cotenant.core.scheduling.admission import Admission
+from cotenant.core.scheduling.advice import advise
 from cotenant.core.snapshot.snapshot import Snapshot
 
 
