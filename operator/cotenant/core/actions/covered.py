@@ -27,11 +27,12 @@ Covered: TypeAlias = frozenset[tuple[JobKey, bool]]
 class CoveredJobs:
     """Covered jobs of each queue, worked out once."""
 
-    __slots__ = ("_known", "_running")
+    __slots__ = ("_known", "_place", "_running")
 
     def __init__(self, running: RunningJobs) -> None:
         self._running = running
         self._known: dict[int, Covered] = {}
+        self._place: dict[JobKey, tuple[int, float, JobKey]] = {}
 
     def of(self, queue: int) -> Covered:
         known = self._known.get(queue)
@@ -45,9 +46,17 @@ class CoveredJobs:
         if not quotas:
             return frozenset()
         inside = [job for below in tree.subtree(queue) for job in running.in_queue(below)]
-        inside.sort(key=lambda job: (-allowed_priority(tree, job), job.submitted_at, job.key))
+        inside.sort(key=self._place_of)
         first = frozenset[tuple[JobKey, bool]]().union(*(self.of(child) for child in tree.children[queue]))
         return covered_by_guarantee(quotas, inside, running.allocations, first)
+
+    def _place_of(self, job: Job) -> tuple[int, float, JobKey]:
+        """By priority, submission and key, in every queue above alike."""
+        place = self._place.get(job.key)
+        if place is None:
+            place = -allowed_priority(self._running.tree, job), job.submitted_at, job.key
+            self._place[job.key] = place
+        return place
 
 
 def covered_by_guarantee(

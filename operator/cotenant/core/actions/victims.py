@@ -36,6 +36,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 from cotenant.core.actions.covered import CoveredJobs
 from cotenant.core.actions.eviction_rules import EvictionRules
@@ -52,11 +54,15 @@ from cotenant.core.queueing.fair_share import within_guarantee
 from cotenant.core.queueing.service import ServiceOrder
 from cotenant.core.quota.usage import Usage
 
+_InOrder: TypeAlias = list[tuple[tuple[Any, ...], EvictionCandidate]]
+"""Candidates in order, each with its place in it: worked out once."""
+_ORDER = itemgetter(0)
+
 
 class CandidateFinder:
     """Candidates of one cycle. Lists are kept per queue, priority and guarantees of the request."""
 
-    __slots__ = ("_covered", "_inventory", "_known", "_rules", "_running", "_service", "_tree")
+    __slots__ = ("_covered", "_inventory", "_known", "_of_others", "_rules", "_running", "_service", "_tree")
 
     def __init__(
         self,
@@ -73,6 +79,8 @@ class CandidateFinder:
         self._service = service
         self._covered = CoveredJobs(running)
         self._known: dict[tuple[int, int, bool, frozenset[int], bool, int | None], CandidateList] = {}
+        self._of_others: dict[tuple[int, int, bool], _InOrder] = {}
+        """(queue, its ancestor below the common one, whether the request reclaims) → what it may lose."""
 
     def candidates(
         self, request: Request, usage: Usage, outcome: CycleOutcome, *, guarantee_waits: bool, above: int | None = None
@@ -100,13 +108,15 @@ class CandidateFinder:
         return known
 
     def _list(self, request: Request, levels: frozenset[int], *, preempts: bool, above: int | None) -> CandidateList:
-        found = list(self._from_own_queue(request, preempts=preempts, above=above))
+        found = _in_order(self._from_own_queue(request, preempts=preempts, above=above))
         for queue in range(len(self._tree.queues)):
-            if queue != request.queue:
-                found.extend(self._from_other_queue(request, queue, levels))
-        found.sort(key=lambda candidate: candidate.order)
-        surplus = [candidate for candidate in found if not candidate.is_job]
-        return CandidateList(surplus, [candidate for candidate in found if candidate.is_job], 0)
+            fork = self._tree.below_common_ancestor(request.queue, queue) if queue != request.queue else None
+            if fork is not None:
+                own, other = fork
+                found += self._of_other_queue(queue, other, reclaims=own in levels)
+        found.sort(key=_ORDER)  # of lists in order, which costs little more than to look at each once
+        surplus = [candidate for _, candidate in found if not candidate.is_job]
+        return CandidateList(surplus, [candidate for _, candidate in found if candidate.is_job], 0)
 
     def _from_own_queue(self, request: Request, *, preempts: bool, above: int | None) -> Iterator[EvictionCandidate]:
         """Surplus of any job; whole jobs of lower priority."""
@@ -130,14 +140,17 @@ class CandidateFinder:
             return 0
         return self._service.level(job)
 
-    def _from_other_queue(self, request: Request, queue: int, levels: frozenset[int]) -> Iterator[EvictionCandidate]:
+    def _of_other_queue(self, queue: int, other: int, *, reclaims: bool) -> _InOrder:
+        """The same for all requests of which `reclaims` is the same, from wherever below the common ancestor."""
+        known = self._of_others.get((queue, other, reclaims))
+        if known is None:
+            found = self._from_other_queue(queue, other, reclaims=reclaims)
+            known = self._of_others[queue, other, reclaims] = _in_order(found)
+        return known
+
+    def _from_other_queue(self, queue: int, other: int, *, reclaims: bool) -> Iterator[EvictionCandidate]:
         """Borrowed holdings of the queue: surplus for any request, whole jobs for requests inside their guarantee; and
-        for any request jobs that have overrun."""
-        fork = self._tree.below_common_ancestor(request.queue, queue)
-        if fork is None:
-            return
-        own, other = fork
-        reclaims = own in levels
+        for any request jobs that have overrun. `other`: its ancestor, or itself, below the common one."""
         some = () if reclaims else self._in_question(queue)
         covered = self._covered.of(other) if reclaims or some else frozenset()
         for job in self._running.in_queue(queue) if reclaims else some:
@@ -182,6 +195,10 @@ class CandidateFinder:
         self, job: Job, allocation: Allocation, kind: EvictionKind, ranks: range | None
     ) -> EvictionCandidate:
         return EvictionCandidate(job, allocation, kind, self._rules.lost_work(job, allocation.charge.milli), ranks)
+
+
+def _in_order(candidates: Iterable[EvictionCandidate]) -> _InOrder:
+    return sorted(((candidate.order, candidate) for candidate in candidates), key=_ORDER)
 
 
 def not_yet_leaving(candidates: Iterable[EvictionCandidate], outcome: CycleOutcome) -> Iterator[EvictionCandidate]:
