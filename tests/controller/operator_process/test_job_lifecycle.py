@@ -200,7 +200,9 @@ async def test_a_running_job_cannot_be_edited_into_another_and_goes_on(tenant: T
     await tenant.submit("short-5")
     await tenant.wait_phase("short-5", "Succeeded")
     after = await tenant.status("long-4")
-    assert (refused.outcome, "workers cannot change" in refused.message) == (Outcome.REFUSED, True)
+    assert (refused.outcome, "nor after it has finished: spec.workers; set suspend: true" in refused.message) == (
+        Outcome.REFUSED, True,
+    )  # fmt: skip
     assert (after["phase"], after["placement"]) == ("Running", before["placement"])
 
 
