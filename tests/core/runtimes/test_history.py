@@ -25,6 +25,25 @@ def test_whoever_invents_names_makes_the_memory_no_larger_and_the_names_that_com
     assert learned.runtime_s(make_job("nightly-2", queue="red"), 50) == 60
 
 
+def test_a_flood_of_names_in_one_queue_takes_nothing_that_another_learned() -> None:
+    history = RuntimeHistory()
+    letters = "acdefghijklmnopqrstuvwxyz"
+    quiet = [make_job(f"{letters[number // 25]}{letters[number % 25]}", queue="blue") for number in range(300)]
+    for job in quiet:
+        for _ in range(5):
+            history.record(job, 60.0)
+    before = {group: runs for group, runs in history.learned().groups.items() if "|blue|" in group}
+
+    for number in range(9_000):
+        name = "".join(letters[number // 25**place % 25] for place in range(3))
+        history.record(make_job(name, queue="red", user=name), 10.0)
+    groups = history.learned().groups
+
+    assert {group: runs for group, runs in groups.items() if "|blue|" in group} == before
+    assert len(before) > 600
+    assert len(groups) <= 4_096
+
+
 def test_what_was_learned_stays_what_it_was_when_more_is_learned() -> None:
     history = RuntimeHistory()
     job = make_job("train-1", queue="red")

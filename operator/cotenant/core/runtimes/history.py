@@ -1,7 +1,9 @@
 """How long jobs ran that have ended, by group: a bounded memory, kept up run by run.
 
-The last `_RUNS` runs of the last `_GROUPS` groups are kept. What was learned long ago of a template that still comes is
-forgotten as it changes, and whoever invents names makes the memory no larger.
+The last `_RUNS` runs of a group are kept, and `_GROUPS` groups. What was learned long ago of a template that still comes
+is forgotten as it changes. Where there are too many groups, the queue that has most of them forgets the one that it
+heard of longest ago: so a queue with no more than its fair part, `_GROUPS` over the number of queues, forgets nothing,
+whatever names are invented in another.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ _GROUPS = 4_096
 
 class RuntimeHistory:
     def __init__(self) -> None:
-        self._runs: dict[str, deque[int]] = {}
-        """Group → run times, oldest first; the group that was heard of last stands last."""
+        self._runs: dict[str, dict[str, deque[int]]] = {}
+        """Queue → group → run times, oldest first; the group that was heard of last stands last."""
+        self._groups = 0
         self._sorted: dict[str, RunSeconds] = {}
         self._view: LearnedRuntimes | None = None
 
@@ -31,25 +34,37 @@ class RuntimeHistory:
             return
         self._view = None
         for group in groups_of(job):
-            self._append(group, seconds)
+            self._append(job.queue, group, seconds)
         if job.expected_runtime_s:
             for group in declarers_of(job):
-                self._append(group, seconds * PER_MILLE // job.expected_runtime_s)
-        while len(self._runs) > _GROUPS:
-            forgotten = next(iter(self._runs))
-            del self._runs[forgotten]
-            self._sorted.pop(forgotten, None)
+                self._append(job.queue, group, seconds * PER_MILLE // job.expected_runtime_s)
+        while self._groups > _GROUPS:
+            self._forget_one()
 
-    def _append(self, group: str, value: int) -> None:
-        runs = self._runs.pop(group, None) or deque(maxlen=_RUNS)
+    def _append(self, queue: str, group: str, value: int) -> None:
+        of_queue = self._runs.setdefault(queue, {})
+        runs = of_queue.pop(group, None)
+        if runs is None:
+            runs = deque(maxlen=_RUNS)
+            self._groups += 1
         runs.append(value)
-        self._runs[group] = runs
+        of_queue[group] = runs
         self._sorted.pop(group, None)
+
+    def _forget_one(self) -> None:
+        queue = max(self._runs, key=lambda name: (len(self._runs[name]), name))
+        forgotten = next(iter(self._runs[queue]))
+        del self._runs[queue][forgotten]
+        self._sorted.pop(forgotten, None)
+        self._groups -= 1
+        if not self._runs[queue]:
+            del self._runs[queue]
 
     def learned(self) -> LearnedRuntimes:
         """What is known now, as a value that later runs do not change."""
         if self._view is None:
-            for group in self._runs.keys() - self._sorted.keys():
-                self._sorted[group] = tuple(sorted(self._runs[group]))
+            for runs in self._runs.values():
+                for group in runs.keys() - self._sorted.keys():
+                    self._sorted[group] = tuple(sorted(runs[group]))
             self._view = LearnedRuntimes(MappingProxyType(dict(self._sorted)))
         return self._view
