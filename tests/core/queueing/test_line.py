@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cotenant.core import schedule
 from cotenant.core.model.objects import Job, PendingBounds
 from cotenant.core.model.plan import Reason
-from cotenant.core.queueing.line import in_turn, outside_line
+from cotenant.core.queueing.line import Line, in_turn
 from cotenant.testing import ToyCluster, make_job, make_node, make_queue, make_snapshot
 from tests.support.call_count import calls
 
@@ -28,7 +28,7 @@ def outside(jobs: list[Job], bounds: PendingBounds, never: frozenset[str] = froz
     def cost(one: Job) -> int | None:
         return None if one.key in never else one.workers_min * 1_000
 
-    return [one.key.removeprefix("red/") for one in outside_line(replace(RED, pending=bounds), jobs, cost)]
+    return [one.key.removeprefix("red/") for one in Line(replace(RED, pending=bounds), jobs, cost).outside]
 
 
 SIX = [job(f"a{number}", at=number) for number in range(4)] + [job("b0", "bob", at=9), job("b1", "bob", at=10)]
@@ -74,7 +74,7 @@ def test_jobs_that_can_never_start_take_no_place_but_only_so_many_are_looked_at(
 
 
 def test_without_bounds_all_are_in_line() -> None:
-    assert outside_line(RED, SIX, lambda one: 1_000) == []
+    assert Line(RED, SIX, lambda one: 1_000).outside == []
 
 
 JOBS = st.lists(
@@ -102,6 +102,41 @@ def test_the_line_keeps_its_bounds_and_every_user_waits_behind_his_own(
         own = [one.key.removeprefix("red/") in out for one in in_turn(waiting) if one.user == user]
         assert own == sorted(own)
     assert line or never or not waiting
+
+
+BOUNDS = st.builds(
+    PendingBounds, jobs=st.integers(1, 9), workers=st.integers(1, 40), milli=st.none() | st.integers(0, 20_000)
+)
+
+
+@given(JOBS.filter(bool), BOUNDS, st.integers(0, 29), st.tuples(st.integers(0, 4), st.integers(1, 40), st.booleans()))
+def test_a_job_in_line_that_asks_for_something_else_stays_there_exactly_if_the_line_formed_with_it_has_it(
+    jobs: list[tuple[Job, bool]], bounds: PendingBounds, which: int, change: tuple[int, int, bool]
+) -> None:
+    queue, waiting = replace(RED, pending=bounds), [one for one, _ in jobs]
+    can_start = {one.key: can for one, can in jobs}
+    priority, workers, starts = change
+    changed = replace(waiting[which % len(waiting)], priority=priority, workers_min=workers)
+
+    def cost(one: Job) -> int | None:
+        return one.workers_min * 1_000 if (starts if one is changed else can_start[one.key]) else None
+
+    line = Line(queue, waiting, cost)
+    assume(changed.key not in {one.key for one in line.outside})
+    others = [one for one in waiting if one.key != changed.key]
+    assert line.takes(changed) is (changed not in Line(queue, [*others, changed], cost).outside)
+
+
+def test_to_look_at_a_changed_job_costs_the_same_in_a_long_line_and_in_a_short_one() -> None:
+    def cost(number: int) -> int:
+        jobs = [job(f"j{one:05}", f"user-{one % 50}", at=one) for one in range(number)]
+        queue = replace(RED, pending=PendingBounds(jobs=number - 1, workers=9 * number))
+        line = Line(queue, jobs, lambda one: 1_000)
+        assert len(line.outside) == 1
+        changed = [replace(one, workers_min=2, priority=int(one.submitted_at) % 3) for one in jobs[:100]]
+        return calls(lambda: [line.takes(one) for one in changed])
+
+    assert cost(5_000) <= 1.5 * cost(500)
 
 
 def test_a_flood_of_one_user_keeps_nobody_else_out() -> None:

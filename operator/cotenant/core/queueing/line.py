@@ -7,7 +7,10 @@ many of such are looked at is bounded as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import TypeAlias
 
 from cotenant.core.model.formatting import counted, format_gpus
@@ -19,62 +22,138 @@ from cotenant.core.quota.tree import QueueTree
 _REFUSALS = 100
 """Jobs that can never start, looked at beyond as many as would fill the line."""
 
+_Place: TypeAlias = tuple[int, float, str]
+_Turn: TypeAlias = tuple[int, _Place]
+"""(how many jobs of the same user come before, place by priority and age)."""
+
 Cost: TypeAlias = Callable[[Job], int | None]
 """Milli-GPU that a job asks for at least; None: it can never start."""
 
 
-def outside_lines(tree: QueueTree, jobs: Iterable[Job], cost: Cost) -> dict[JobKey, Refusal]:
-    """Waiting jobs beyond the bounds of their queues, with the reason; jobs of one queue share it."""
-    waiting: dict[int, list[Job]] = {}
+def form_lines(tree: QueueTree, jobs: Iterable[Job], cost: Cost) -> dict[str, Line]:
+    """Queue → its line, of queues that have bounds; `jobs`: all that wait."""
+    waiting: dict[str, list[Job]] = {}
     for job in jobs:
         queue = tree.index.get(job.queue)
         if queue is not None and tree.queues[queue].pending is not None:
-            waiting.setdefault(queue, []).append(job)
+            waiting.setdefault(job.queue, []).append(job)
+    return {name: Line(tree.queues[tree.index[name]], own, cost) for name, own in waiting.items()}
+
+
+def outside_lines(lines: Mapping[str, Line]) -> dict[JobKey, Refusal]:
+    """Waiting jobs beyond the bounds of their queues, with the reason; jobs of one queue share it."""
     found: dict[JobKey, Refusal] = {}
-    for queue, own in waiting.items():
-        if beyond := outside_line(tree.queues[queue], own, cost):
-            refusal = waits_outside(tree.queues[queue])
-            found.update((job.key, refusal) for job in beyond)
+    for line in lines.values():
+        if line.outside:
+            refusal = waits_outside(line.queue)
+            found.update((job.key, refusal) for job in line.outside)
     return found
 
 
-def outside_line(queue: TenantQueue, jobs: Sequence[Job], cost: Cost) -> list[Job]:
-    """Jobs beyond the bounds, out of all those that wait in this very queue."""
-    bounds = queue.pending
-    if bounds is None or (
-        len(jobs) <= bounds.jobs and bounds.milli is None and sum(job.workers_min for job in jobs) <= bounds.workers
-    ):
-        return []
-    places, workers, milli = bounds.jobs, bounds.workers, bounds.milli
-    refusals = bounds.jobs + _REFUSALS
-    outside: list[Job] = []
-    waits: set[str] = set()
-    """Users whose next job is too large for what is left: those behind it do not overtake it."""
-    for job in in_turn(jobs):
-        if not places or not refusals or job.user in waits:
-            outside.append(job)
-            continue
-        wanted = cost(job)
-        if wanted is None:
-            refusals -= 1
-        elif places < bounds.jobs and (job.workers_min > workers or (milli is not None and wanted > milli)):
-            waits.add(job.user)
-            outside.append(job)
-        else:
-            places, workers = places - 1, workers - job.workers_min
-            milli = None if milli is None else milli - wanted
-    return outside
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A turn, and what is left of the bounds before it."""
+
+    turn: _Turn
+    is_first: bool
+    """No job has taken a place yet."""
+    workers: int
+    milli: int | None
 
 
-def in_turn(jobs: Sequence[Job]) -> Iterator[Job]:
+class Line:
+    """The line of one queue, formed once; then it answers of any job in it whether it would be there otherwise too."""
+
+    __slots__ = ("_by_key", "_cost", "_of_user", "_steps", "_waits_from", "outside", "queue")
+
+    def __init__(self, queue: TenantQueue, jobs: Sequence[Job], cost: Cost) -> None:
+        """`jobs`: all those that wait in this very queue."""
+        self.queue, self._cost = queue, cost
+        self._by_key = {job.key: job for job in jobs}
+        self._of_user: dict[str, list[_Place]] = {}
+        self._steps: list[_Step] = []
+        """As far as anybody comes into line. Empty: not formed yet."""
+        self._waits_from: dict[str, int] = {}
+        """User → number of the step from which on his jobs wait behind one that is too large."""
+        bounds = queue.pending
+        is_short = bounds is None or (
+            len(jobs) <= bounds.jobs and bounds.milli is None and sum(job.workers_min for job in jobs) <= bounds.workers
+        )
+        self.outside: Sequence[Job] = [] if is_short else self._form()
+        """Jobs beyond the bounds."""
+
+    def takes(self, changed: Job) -> bool:
+        """Whether a job that is in line would be, had it asked for this: as if the line were formed anew with it.
+
+        Ahead of where it was, or there, it finds what the line as it was formed had left at that turn: jobs before both
+        of its places are the same, and those of its own user that it passes come after the new one. Further back they
+        move up, so then the line is formed anew.
+        """
+        bounds, before = self.queue.pending, self._by_key.get(changed.key)
+        if bounds is None:
+            return True
+        place = order_in_queue(changed)
+        if before is None or before.user != changed.user or place > order_in_queue(before):
+            others = (job for job in self._by_key.values() if job.key != changed.key)
+            return changed not in Line(self.queue, [*others, changed], self._cost).outside
+        if not self._steps:
+            self._form()
+        number = bisect_left(
+            self._steps, (bisect_left(self._of_user[changed.user], place), place), key=lambda step: step.turn
+        )
+        if number == len(self._steps) or self._waits_from.get(changed.user, number) < number:
+            return False
+        wanted = self._cost(changed)
+        return wanted is None or _has_room(self._steps[number], changed, wanted)
+
+    def _form(self) -> list[Job]:
+        """Take the steps; returns who stays outside."""
+        bounds = self.queue.pending
+        if bounds is None:
+            return []
+        places, refusals = bounds.jobs, bounds.jobs + _REFUSALS
+        left = bounds.workers, bounds.milli
+        outside: list[Job] = []
+        for turn, job in _turns(self._by_key.values()):
+            self._of_user.setdefault(job.user, []).append(turn[1])
+            if not places or not refusals:
+                outside.append(job)
+                continue
+            step = _Step(turn, places == bounds.jobs, *left)
+            self._steps.append(step)
+            if job.user in self._waits_from:
+                outside.append(job)
+                continue
+            wanted = self._cost(job)
+            if wanted is None:
+                refusals -= 1
+            elif not _has_room(step, job, wanted):
+                self._waits_from[job.user] = len(self._steps) - 1
+                outside.append(job)
+            else:
+                places -= 1
+                left = step.workers - job.workers_min, None if step.milli is None else step.milli - wanted
+        return outside
+
+
+def _has_room(step: _Step, job: Job, milli: int) -> bool:
+    """The first job of a line is in it however large it is."""
+    return step.is_first or (job.workers_min <= step.workers and (step.milli is None or milli <= step.milli))
+
+
+def in_turn(jobs: Iterable[Job]) -> Iterator[Job]:
     """Every user's first job by priority and age, then every user's second, and so on."""
-    turns: dict[str, int] = {}
-    found: list[tuple[int, int, Job]] = []
-    for place, job in enumerate(sorted(jobs, key=order_in_queue)):
-        turn = turns[job.user] = turns.get(job.user, -1) + 1
-        found.append((turn, place, job))
-    found.sort(key=lambda one: one[:2])
-    return (job for _, _, job in found)
+    return (job for _, job in _turns(jobs))
+
+
+def _turns(jobs: Iterable[Job]) -> list[tuple[_Turn, Job]]:
+    counts: dict[str, int] = {}
+    found: list[tuple[_Turn, Job]] = []
+    for place, job in sorted(((order_in_queue(job), job) for job in jobs), key=itemgetter(0)):
+        turn = counts[job.user] = counts.get(job.user, -1) + 1
+        found.append(((turn, place), job))
+    found.sort(key=itemgetter(0))
+    return found
 
 
 def waits_outside(queue: TenantQueue) -> Refusal:

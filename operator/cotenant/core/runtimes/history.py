@@ -1,9 +1,9 @@
 """How long jobs ran that have ended, by group: a bounded memory, kept up run by run.
 
-The last `_RUNS` runs of a group are kept, and `_GROUPS` groups. What was learned long ago of a template that still comes
-is forgotten as it changes. Where there are too many groups, the queue that has most of them forgets the one that it
-heard of longest ago: so a queue with no more than its fair part, `_GROUPS` over the number of queues, forgets nothing,
-whatever names are invented in another.
+The last `_RUNS` runs of a group are kept, and `_GROUPS` groups. What was learned long ago of a template that still
+comes is forgotten as it changes. Where there are too many groups, the queue that has most of them forgets the one that
+it heard of longest ago: so a queue with no more than its fair part, `_GROUPS` over the number of queues, forgets
+nothing, whatever names are invented in another.
 """
 
 from __future__ import annotations

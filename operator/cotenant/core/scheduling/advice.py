@@ -5,7 +5,7 @@ Last in a cycle, when all that it gives out is given out. Equal jobs behind the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -20,7 +20,7 @@ from cotenant.core.explain.smallest_change import ChangeSearch, KeptFor
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Refusal
 from cotenant.core.placement import BestFit
-from cotenant.core.queueing.line import outside_line
+from cotenant.core.queueing.line import Line
 from cotenant.core.queueing.order import order_in_queue
 
 _NODES = 1_000_000
@@ -31,15 +31,20 @@ _Kind: TypeAlias = tuple[RequestKey, int, int | None, int | None, Refusal, int]
 
 
 def advise(
-    cycle: Cycle, requests: RequestResolver, waiting: Sequence[Entry], reservations: Sequence[Reservation]
+    cycle: Cycle,
+    requests: RequestResolver,
+    lines: Mapping[str, Line],
+    waiting: Sequence[Entry],
+    reservations: Sequence[Reservation],
 ) -> None:
-    """Add to every reason to wait the change that helps, as far as `Policy.advice` goes. `waiting`: entries that had a
-    turn and wait, in the order of their turns; `reservations`: those that were made for them."""
+    """Add to every reason to wait the change that helps, as far as `Policy.advice` goes. `lines`: of queues that have
+    bounds; `waiting`: entries that had a turn and wait, in the order of their turns; `reservations`: those that were
+    made for them."""
     current = cycle.accounts.current
     search = ChangeSearch(
         Occupancy(current.ledger, current.usage, BestFit()),
         requests.resolve,
-        lambda changed: is_in_line(cycle, requests, changed),
+        lambda changed: changed.queue not in lines or lines[changed.queue].takes(changed),
         now=cycle.now,
         trials=min(cycle.policy.advice, _NODES // max(1, len(cycle.inventory.nodes))),
     )
@@ -76,12 +81,3 @@ def behind_kept_places(
 def _comes_before(job: Job, other: Job) -> bool:
     """Surely: both are of one queue. Of two queues it depends on more."""
     return job.queue == other.queue and order_in_queue(job) < order_in_queue(other)
-
-
-def is_in_line(cycle: Cycle, requests: RequestResolver, changed: Job) -> bool:
-    """The changed job would be among those of its queue that take part in a cycle."""
-    queue = cycle.tree.queues[cycle.tree.index[changed.queue]]
-    if queue.pending is None:
-        return True
-    jobs = [entry.job for entry in cycle.entries if entry.job.queue == changed.queue and entry.job.key != changed.key]
-    return changed not in outside_line(queue, [*jobs, changed], requests.least_milli)

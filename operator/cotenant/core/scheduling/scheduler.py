@@ -7,7 +7,7 @@ place that becomes free, or gets the reason why it waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from cotenant.core.actions import elastic
 from cotenant.core.actions.consolidate import Consolidation, beneficiaries, evictions_of
@@ -30,7 +30,7 @@ from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import Plan, Refusal
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.queueing.fair_share import DominantShares, past_shares, within_guarantee
-from cotenant.core.queueing.line import outside_lines
+from cotenant.core.queueing.line import Line, form_lines, outside_lines
 from cotenant.core.queueing.order import QueueOrder, order_in_queue
 from cotenant.core.scheduling.admission import Admission
 from cotenant.core.scheduling.advice import advise
@@ -51,7 +51,8 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     entries = renominate(cycle, requests, entries)
 
     # 3. Of queues with very many entries take those in line; reject what can never start, once per kind of request.
-    feasible = reject_infeasible(requests, form_lines(cycle, requests, entries))
+    lines = form_lines(cycle.tree, (entry.job for entry in entries), requests.least_milli)
+    feasible = reject_infeasible(requests, in_line(lines, entries))
 
     # 4. Give every entry its turn, in the order of guarantees and shares as they stand after the turn before.
     admission = Admission(cycle)
@@ -67,13 +68,14 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     grow(cycle, requests)
 
     # 7. Say what would start those that wait all the same.
-    advise(cycle, requests, waiting, reservations)
+    advise(cycle, requests, lines, waiting, reservations)
     return cycle.plan()
 
 
 def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan:
     """No job starts or leaves, and every nomination stays."""
-    for entry, _ in reject_infeasible(requests, form_lines(cycle, requests, cycle.entries)):
+    lines = form_lines(cycle.tree, (entry.job for entry in cycle.entries), requests.least_milli)
+    for entry, _ in reject_infeasible(requests, in_line(lines, cycle.entries)):
         entry.wait(reason)
     cycle.outcome.moves.update(cycle.snapshot.nominations)
     return cycle.plan()
@@ -126,9 +128,9 @@ def settle(cycle: Cycle, entry: Entry, place: KeptPlace | None) -> bool:
     return True
 
 
-def form_lines(cycle: Cycle, requests: RequestResolver, entries: Sequence[Entry]) -> list[Entry]:
+def in_line(lines: Mapping[str, Line], entries: Iterable[Entry]) -> list[Entry]:
     """Entries that take part in this cycle; the others wait outside the line of their queue."""
-    inside, outside = [], outside_lines(cycle.tree, (entry.job for entry in entries), requests.least_milli)
+    inside, outside = [], outside_lines(lines)
     for entry in entries:
         if (refusal := outside.get(entry.job.key)) is not None:
             entry.wait(refusal)
