@@ -207,7 +207,9 @@ def observed(status: TrainingJobStatus, *pods: PodRecord, now: float = T0 + 100,
     record = read_job(job_document(**changes.pop("spec", {})))
     assert record.job is not None, record.problem
     of_pods = {
-        name: changes.pop(name) for name in ("disruptions", "violations", "unreachable_nodes") if name in changes
+        name: changes.pop(name)
+        for name in ("gone", "disruptions", "violations", "unreachable_nodes")
+        if name in changes
     }
     in_placement = ("held_milli", "error", "isolation_mismatch", "creation_rejection", "creation_delay")
     of_placement = {"held_milli": 800} | {name: changes.pop(name) for name in in_placement if name in changes}

@@ -78,7 +78,7 @@ def test_the_largest_status_that_a_program_can_bring_about_is_bounded(char: str)
         milli=1000,
         over_at=T0,
         now=T0,
-        progress=final_progress(shown, termination, T0),
+        progress=final_progress(shown, [termination], state="failed", now=T0),
         last_exit=last,
         results=termination.results,
     )

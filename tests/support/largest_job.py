@@ -142,7 +142,7 @@ def overfull_status(letter: str = WIDE) -> TrainingJobStatus:
                 "summary": long, "state": long, "step": 2**53, "of": 2**53, "rate": 0.123, "percent": 100,
                 "remainingSeconds": 2**53, "collective": long, "warnings": [long] * 100, "updatedAt": MOMENT,
                 "metrics": many,
-                "lastCheckpoint": {"step": 2**53, "at": MOMENT},
+                "lastCheckpoint": {"step": 2**53, "at": MOMENT}, "restarts": 2**53,
                 "observedGPUs": progress.observed_gpus, "memoryPeakMiB": progress.memory_peak_mib,
             },
             "isolation": "Cooperative",

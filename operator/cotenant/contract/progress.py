@@ -20,6 +20,7 @@ UUID_CHARS_MAX: Final = 80
 RATE_MAX: Final = 1e9
 MIB_MAX: Final = 1 << 40
 MS_MAX: Final = 1e9
+RESTARTS_MAX: Final = 100_000
 UNIX_S_MAX: Final = 4_102_444_800.0
 """The year 2100."""
 
@@ -55,6 +56,8 @@ class Progress:
     rank: far slower."""
     checked_on: str = ""
     """What that check used: `cuda` or `cpu`."""
+    restarts: int = 0
+    """Times that the ranks of this attempt were started again in their pods."""
     updated_at: float = 0.0
 
     @property
@@ -89,6 +92,7 @@ class Progress:
                 for rank, (own, usual) in _by_rank(fields, "slow_ranks", _is_times, "two times in milliseconds")
             },
             "checked_on": fields.word("checked_on", "", WORD_CHARS_MAX),
+            "restarts": fields.whole("restarts", 0, RESTARTS_MAX),
             "updated_at": fields.number("updated_at", UNIX_S_MAX),
         }
         warnings = fields.texts("warnings", WARNINGS_MAX, WARNING_CHARS_MAX)

@@ -22,6 +22,7 @@ WARNING_CHARS_MAX: Final = 400
 CODE_MAX: Final = 255
 NODE_RANK_MAX: Final = 100_000
 SIGNAL_MAX: Final = 64
+RESTARTS_MAX: Final = 100_000
 _RESULTS_BYTES_MAX: Final = 2400
 """Of a message that has more to say than fits."""
 
@@ -48,6 +49,8 @@ class Termination:
     """Rank 0's pod only: the last step that rank 0 reported, and how many there are in all, if it said so."""
     of: int = 0
     last_checkpoint_step: int | None = None
+    restarts: int = 0
+    """Rank 0's pod only: times that the ranks of this attempt were started again in their pods."""
     tail: tuple[str, ...] = ()
     """The last lines that the failing rank printed."""
     warnings: tuple[str, ...] = ()
@@ -86,6 +89,7 @@ class Termination:
             "step": fields.whole("step", 0),
             "of": fields.whole("of", 0),
             "last_checkpoint_step": fields.whole_or_none("last_checkpoint_step"),
+            "restarts": fields.whole("restarts", 0, RESTARTS_MAX),
             "tail": fields.texts("tail", TAIL_LINES_MAX, TAIL_CHARS_MAX),
         }
         warnings = fields.texts("warnings", WARNINGS_MAX, WARNING_CHARS_MAX)

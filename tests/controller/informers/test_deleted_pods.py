@@ -13,7 +13,7 @@ from cotenant.controller.informers.deleted_pods import DeletedPods
 from cotenant.controller.informers.disruption import Disruption
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.pod_record import read_pod
-from tests.controller.builders import UID, pod_document
+from tests.controller.builders import UID, pod_document, terminated
 
 JOB = JobId("red", "train", UID)
 DRAINED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
@@ -48,3 +48,12 @@ def test_a_newer_attempt_makes_the_departures_of_the_one_before_forgotten() -> N
     assert list(deleted.disruptions_of(JOB)) == ["train-2-0"]
     deleted.forget(JOB)
     assert dict(deleted.disruptions_of(JOB)) == {}
+
+
+def test_how_a_pod_ended_is_kept_when_it_goes() -> None:
+    cache = ObjectCache()
+    cache.put(PODS, pod_document(0))
+    cache.put(PODS, pod_document(0, version=11, status=terminated(143, message="asked to stop")), deleted=True)
+    messages = [pod.exit.termination.message for pod in cache.pods.ended_of(JOB) if pod.exit and pod.exit.termination]
+    assert messages == ["asked to stop"]
+    assert dict(cache.pods.disruptions_of(JOB)) == {}

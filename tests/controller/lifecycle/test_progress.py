@@ -68,18 +68,23 @@ def test_the_time_of_progress_is_that_of_the_launcher_where_it_has_one() -> None
 def test_the_last_step_is_that_of_the_termination_and_without_one_what_was_known() -> None:
     known = summary(Progress(state="training", step=7, of=10, metrics={"loss": 0.5}))
     ended = Termination(node_rank=0, attempt=1, code=0, reason="", step=10, of=10)
-    final = final_progress(known, ended, T0)
+    final = final_progress(known, [ended], state="done", now=T0)
     assert final is not None
     assert (final.step, final.percent, final.state, final.metrics) == (10, 100, "done", {"loss": 0.5})
     assert final.updated_at == moment(T0)
     silent = Termination(node_rank=0, attempt=1, code=0, reason="")
-    assert final_progress(known, None, T0) is final_progress(known, silent, T0) is known
+    for without in ([], [silent]):
+        assert final_progress(known, without, state="failed", now=T0 + 1) == known.model_copy(
+            update={"state": "failed", "updated_at": moment(T0 + 1)}
+        )
+        assert final_progress(known, without, state="training", now=T0 + 1) is known
+        assert final_progress(None, without, state="failed", now=T0) is None
 
 
 def test_what_was_left_out_of_the_results_is_a_warning_at_the_end() -> None:
     known = summary(Progress(state="training", step=7, warnings=("slow",)))
     ended = Termination(node_rank=0, attempt=1, code=0, reason="", warnings=("slow", "results.a was left out"))
-    final = final_progress(known, ended, T0)
+    final = final_progress(known, [ended], state="done", now=T0)
     assert final is not None
     assert (final.step, final.state, final.warnings) == (7, "done", ("slow", "results.a was left out"))
 

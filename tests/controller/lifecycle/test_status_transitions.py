@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.api.resources.placement_status import Isolation
-from cotenant.api.resources.trainingjob_status import TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import ProgressStatus, TrainingJobStatus
 from cotenant.controller.informers.job_record import JobRecord, read_job
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
@@ -114,6 +114,20 @@ def test_a_job_that_was_released_has_left_its_eviction_behind_it() -> None:
     left = status_transitions.released(evicting, milli=400, over_at=T0 + 60, now=T0 + 60)
     assert left.eviction is not None
     assert left.eviction.done
+
+
+def test_restarts_of_ranks_in_their_pods_count_as_restarts_of_the_job_each_once() -> None:
+    shown = []
+    status = admitted(Phase.RUNNING, ("n1", 1))
+    for restarts in (0, 1, 1, 3):
+        status = status_transitions.with_progress(status, ProgressStatus(restarts=restarts))
+        shown.append(status.restarts)
+    status = status_transitions.resized(
+        status, placement_on(("n1", 2)), isolation=Isolation.NONE, message="", milli=400, now=T0 + 100
+    )
+    shown.append(status.restarts)
+    status = status_transitions.with_progress(status, ProgressStatus(restarts=1))
+    assert [*shown, status.restarts, status.attempts] == [0, 1, 1, 3, 4, 5, 2]
 
 
 @pytest.mark.parametrize("servers", [0, 2])

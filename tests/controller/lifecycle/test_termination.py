@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cotenant import contract
+from cotenant.api.resources.trainingjob_status import CheckpointStatus, ExitStatus, TrainingJobStatus
+from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.lifecycle import progress
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, exit_status
 from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.controller.lifecycle.termination import (
+    SUSPENDED_MESSAGE,
     UNREACHABLE_S,
     Ending,
     Eviction,
@@ -79,16 +84,16 @@ def test_the_results_of_rank_0_become_those_of_the_job() -> None:
     [
         (0, {"step": 400, "of": 400}, ("400/400 (100 %)", 400, 100, "done")),
         (0, {"step": 300, "of": 400}, ("300/400 (75 %)", 300, 75, "done")),
-        (1, {"step": 290, "of": 400}, ("290/400 (72 %)", 290, 72, "done")),
+        (1, {"step": 290, "of": 400}, ("290/400 (72 %)", 290, 72, "failed")),
         (0, {"step": 500}, ("500", 500, None, "done")),
-        (0, {}, ("268/400 (67 %)", 268, 67, "training")),
+        (0, {}, ("268/400 (67 %)", 268, 67, "done")),
     ],
     ids=["all of it", "it stopped early", "it failed", "a total was never named", "it said nothing of its steps"],
 )
 def test_the_last_progress_is_what_rank_0_left_behind_not_what_it_answered_last(
     code: int, told: dict[str, int], want: tuple[str, int, int | None, str]
 ) -> None:
-    polled = progress.summary(contract.Progress(state="training", step=268, of=400, metrics={"loss": 0.2}))
+    polled = progress.summary(contract.Progress(state="training", step=268, of=400, rate=1, metrics={"loss": 0.2}))
     status = admitted(Phase.RUNNING, *ONE, progress=polled)
     ended = pod(end=exited(code, node_rank=0, **told))
     step = reconcile(observed(status, ended, spec={"retries": 0}), SETTINGS)
@@ -97,6 +102,74 @@ def test_the_last_progress_is_what_rank_0_left_behind_not_what_it_answered_last(
     assert written is not None
     assert (written.summary, written.step, written.percent, written.state) == want
     assert written.metrics == {"loss": 0.2}
+
+
+TRAINING = progress.summary(
+    contract.Progress(state="training", step=193, of=400, rate=2.0, last_checkpoint_step=100, last_checkpoint_at=T0)
+)
+SAVED: dict[str, Any] = {"reason": "Preempted", "last_checkpoint_step": 180}
+
+
+def left(*pods: PodRecord, **observation: Any) -> TrainingJobStatus:
+    """The status of a job that was asked to leave while it trained, once the last of its pods is gone."""
+    status = admitted(Phase.EVICTING, *TWO, progress=TRAINING, workers="2", gpus="2 × 0.4")
+    step = reconcile(observed(status, *pods, **observation), SETTINGS)
+    assert step.status is not None
+    return step.status
+
+
+def test_a_job_that_was_asked_to_leave_says_what_became_of_its_ranks() -> None:
+    kept = "asked to stop; its checkpoint of step 180 is kept"
+    killed = f"{kept}; rank 1 did not leave within 25 s and had to be killed"
+    first = pod(0, deleting=True, end=exited(143, **SAVED | {"node_rank": 0, "message": kept}))
+    second = pod(1, deleting=True, end=exited(143, **SAVED | {"node_rank": 1, "message": killed}))
+    status = left(first, gone=(second,))
+    assert status.last_exit is not None
+    assert (status.last_exit.code, status.last_exit.reason, status.last_exit.message) == (143, "Preempted", killed)
+
+
+def test_the_exit_of_an_attempt_that_failed_is_not_replaced_by_that_of_pods_that_were_asked_to_end() -> None:
+    told = ExitStatus(code=1, reason="UserError", message="rank 0 raised", at=T0 + 60)
+    status = admitted(Phase.EVICTING, *TWO, last_exit=told)
+    step = reconcile(observed(status, pod(1, end=exited(143, **SAVED | {"node_rank": 1}))), SETTINGS)
+    assert step.status is not None
+    assert step.status.last_exit == told
+
+
+def test_progress_of_a_job_that_left_has_its_last_checkpoint_and_no_time_that_is_left() -> None:
+    status = left(gone=(pod(0, end=exited(143, **SAVED | {"node_rank": 0, "step": 195, "of": 400})),))
+    shown = status.progress
+    assert shown is not None
+    assert (shown.summary, shown.remaining_seconds, shown.state) == ("195/400 (48 %)", None, "stopped")
+    assert shown.last_checkpoint == CheckpointStatus(step=180)
+    silent = left().progress
+    assert silent is not None
+    assert (silent.summary, silent.remaining_seconds, silent.last_checkpoint) == (
+        "193/400 (48 %)", None, TRAINING.last_checkpoint,
+    )  # fmt: skip
+
+
+def test_a_job_that_leaves_asks_again_for_what_its_spec_says() -> None:
+    assert (left(spec={"workers": 4}).workers, left(spec={"workers": 4}).gpus) == ("4", "4 × 0.4")
+
+
+@pytest.mark.parametrize(
+    ("gone", "message"),
+    [
+        ((), f"{SUSPENDED_MESSAGE}; its checkpoint of step 100 is kept"),
+        ((pod(0, end=exited(143, **SAVED)),), f"{SUSPENDED_MESSAGE}; its checkpoint of step 180 is kept"),
+    ],
+    ids=["as it was last told", "as its pod left it"],
+)
+def test_a_suspended_job_names_the_checkpoint_that_is_kept(gone: tuple[PodRecord, ...], message: str) -> None:
+    assert left(gone=gone, spec={"suspend": True}).message == message
+
+
+def test_a_suspended_job_without_a_checkpoint_names_none() -> None:
+    status = admitted(Phase.EVICTING, *ONE)
+    step = reconcile(observed(status, spec={"suspend": True}), SETTINGS)
+    assert step.status is not None
+    assert step.status.message == SUSPENDED_MESSAGE
 
 
 LEAVE = Eviction(event=LifecycleEvent.EVICTED, kind="Drained", message="was evicted")

@@ -94,7 +94,7 @@ def check_termination(text: str) -> None:
         return
     assert_plain(asdict(found))
     assert len(found.to_json().encode()) <= 4000
-    ended = final_progress(None, found, NOW)
+    ended = final_progress(None, [found], state="done", now=NOW)
     orjson.dumps([found.results, ended.to_document() if ended else None])
 
 

@@ -228,6 +228,7 @@ class ProgressBoard:
             memory_peak_mib=dict(self.memory_peak),
             slow_ranks={str(self.grants.get(rank, rank)): times for rank, times in sorted(self.slow.items())},
             checked_on=self.checked_on,
+            restarts=self.restarts,
             updated_at=self.updated_at,
         )
 

@@ -47,6 +47,7 @@ def termination_of(contract: Contract, board: ProgressBoard, finish: Finish) -> 
         step=progress.step if head else 0,
         of=progress.of if head else 0,
         last_checkpoint_step=last_saved(contract, board),
+        restarts=progress.restarts if head else 0,
         tail=tuple(finish.tail),
         warnings=board.report_warnings() if head else (),
     )

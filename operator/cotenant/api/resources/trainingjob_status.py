@@ -107,7 +107,8 @@ class ProgressStatus(StatusModel):
     summary: Line = ""
     """One phrase for a table: `120/400 (30 %), 4m left`."""
     state: Word = ""
-    """What the workers do: starting, rendezvous, running (no step told yet), training, saving, done."""
+    """What the workers do: starting, rendezvous, running (no step told yet), training, saving. Of an attempt that is
+    over: done, failed, or stopped, where the job was asked to leave (stopping before)."""
     step: int = 0
     """Steps made."""
     of: int = 0
@@ -121,6 +122,8 @@ class ProgressStatus(StatusModel):
     """The latest, averaged over the ranks."""
     last_checkpoint: CheckpointStatus | None = None
     """The newest whole one."""
+    restarts: int = Field(default=0, ge=0)
+    """Times that the ranks of this attempt were started again in their pods."""
     collective: Word = ""
     """What was chosen: nccl or gloo."""
     observed_gpus: Annotated[
@@ -188,8 +191,10 @@ class TrainingJobStatus(StatusModel):
     """One word: why it waits, failed or was evicted."""
     message: Sentence | None = None
     """The same as a sentence for a person."""
+    workers: Word | None = None
+    """Workers that run, or ran last; of a job that waits those that it asks for: `2`, `2-8`."""
     gpus: Word | None = None
-    """What the job asks for, or holds, in short: `2 × 0.4`."""
+    """What the job holds, or held last, in short: `2 × 0.4`; of a job that waits what it asks for."""
     conditions: Annotated[tuple[Condition, ...], *keyed_by("type"), *at_most(CONDITIONS_MAX)] = ()
     placement: PlacementStatus | None = None
     pending: PendingStatus | None = None
@@ -211,7 +216,8 @@ class TrainingJobStatus(StatusModel):
     saved_at_fault: int | None = None
     """Step of the newest checkpoint at the last such fault: a newer one at the next means that the job gets on."""
     restarts: int = Field(default=0, ge=0)
-    """Times that the job was started again, whatever the cause."""
+    """Times that the job was started again, whatever the cause: attempts after the first, and starts of all ranks in
+    their pods (`progress.restarts`)."""
     last_exit: ExitStatus | None = None
     """How the last attempt ended."""
     eviction: EvictionStatus | None = None

@@ -99,7 +99,8 @@ class TrainingJobSpec(Model):
     priority_class_name: ObjectName | None = None
     """Take the priority of this PriorityClass instead."""
     suspend: Bool = False
-    """True: hold the job back; a running one saves a checkpoint and gives its GPUs up."""
+    """True: hold the job back; a running one is asked to end (SIGTERM), has `gracePeriod` to save, and gives its GPUs
+    up."""
     workers: Annotated[int, *whole(1, MAX_WORKERS)] = 1
     """Ranks of the job. They start together or not at all."""
     min_workers: Annotated[int, *whole(1, MAX_WORKERS)] | None = None

@@ -63,7 +63,7 @@ RESOURCES = (
         columns=(
             Column("Phase", ".status.phase"),
             Column("Queue", ".spec.queue"),
-            Column("Workers", ".spec.workers", "integer"),
+            Column("Workers", ".status.workers"),
             Column("GPUs", ".status.gpus"),
             Column("Progress", ".status.progress.summary"),
             Column("Reason", ".status.reason"),

@@ -35,6 +35,7 @@ from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.quarantine import Quarantine, with_condition
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.observation import EventToRecord, ReconcileResult
+from cotenant.controller.lifecycle.progress import final_progress
 from cotenant.controller.telemetry.logs import shorten
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import LifecycleEvent
@@ -96,8 +97,9 @@ class Executor:
         # 1. The status that hands the GPUs out.
         message = admission_message(record, action, self.cache.nodes.gpu_nodes, self.pod_creator.settings)
         isolation = self.cluster.nodes.isolation_level(action.placement)
+        size = record.size_placed(sum(len(node.ranks) for node in action.placement.nodes))
         status = status_transitions.admitted(
-            record.observed_status, action.placement, isolation, message, now,
+            record.observed_status.model_copy(update=size), action.placement, isolation, message, now,
             backfilled_until=action.backfilled_until, servers=record.servers,
         )  # fmt: skip
         # 2. The commit: one write, which fails if the document is not the one that was decided on.
@@ -115,8 +117,9 @@ class Executor:
         """Write the eviction down, then end the pods."""
         kind, message = action.kind.value, action.message
         try:
+            known = final_progress(record.status.progress, (), state="stopping", now=self.clock())
             status = status_transitions.evicting(
-                record.status,
+                record.status.model_copy(update={"progress": known}),
                 LifecycleEvent.EVICTED,
                 kind=kind,
                 message=message,
@@ -150,8 +153,9 @@ class Executor:
 
     async def resize(self, record: JobRecord, action: Resize) -> ExecutionResult:
         """Commit the new placement of an elastic job. Its next attempt starts when the pods of this one are gone."""
+        size = record.size_placed(sum(len(node.ranks) for node in action.placement.nodes))
         status = status_transitions.resized(
-            record.status,
+            record.status.model_copy(update=size),
             action.placement,
             isolation=self.cluster.nodes.isolation_level(action.placement),
             message=action.message,

@@ -30,6 +30,7 @@ class Observer:
             problem=record.problem if record.job is None else memory.reading_problem,
             of_pods=PodsObserved(
                 pods=tuple(pods.values()),
+                gone=self.cache.pods.ended_of(record.id),
                 disruptions=self.cache.pods.disruptions_of(record.id),
                 violations=self.cluster.nodes.violations(pods),
                 unreachable_nodes=agents.unreachable,

@@ -88,7 +88,7 @@ class JobRecord:
     @property
     def observed_status(self) -> TrainingJobStatus:
         """The status, with what was observed of the spec."""
-        return self.status.model_copy(update={"observed_generation": self.generation, "gpus": self.gpus_requested})
+        return self.status.model_copy(update={"observed_generation": self.generation, **self.size_requested})
 
     @property
     def servers(self) -> int:
@@ -97,9 +97,18 @@ class JobRecord:
         return wanted.servers if wanted else 0
 
     @property
-    def gpus_requested(self) -> str | None:
-        """GPU request of its spec, for a table; None where it cannot be read."""
-        return format_gpu_request(self.job.spec) if self.job else None
+    def size_requested(self) -> dict[str, str | None]:
+        """Workers and GPUs that its spec asks for, as the status shows them; None where it cannot be read."""
+        if self.job is None:
+            return {"workers": None, "gpus": None}
+        spec = self.job.spec
+        elastic = spec.min_workers is not None and spec.min_workers < spec.workers
+        workers = f"{spec.min_workers}-{spec.workers}" if elastic else str(spec.workers)
+        return {"workers": workers, "gpus": format_gpus_of(spec, spec.workers)}
+
+    def size_placed(self, workers: int) -> dict[str, str | None]:
+        """The same for a placement of so many workers."""
+        return {"workers": str(workers), "gpus": format_gpus_of(self.job.spec, workers) if self.job else None}
 
 
 def read_job(document: Document) -> JobRecord:
@@ -145,8 +154,8 @@ def _read_status(raw: Mapping[str, Any]) -> TrainingJobStatus:
         return TrainingJobStatus()
 
 
-def format_gpu_request(spec: TrainingJobSpec) -> str:
-    """`2 × 0.4`, `4`, `2 × 16Gi`."""
+def format_gpus_of(spec: TrainingJobSpec, workers: int) -> str:
+    """GPUs of so many workers: `2 × 0.4`, `4`, `2 × 16Gi`."""
     gpu = spec.gpu
     if gpu.memory_fraction is not None:
         each = show_decimal(gpu.memory_fraction)
@@ -154,4 +163,4 @@ def format_gpu_request(spec: TrainingJobSpec) -> str:
         each = show_memory(gpu.memory)
     else:
         each = str(gpu.count or 1)
-    return each if spec.workers == 1 else f"{spec.workers} × {each}"
+    return each if workers == 1 else f"{workers} × {each}"

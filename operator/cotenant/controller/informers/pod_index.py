@@ -53,6 +53,10 @@ class PodIndex:
         """Disruptions of pods of the newest attempt that are not there any more, by name of the pod."""
         return self._deleted.disruptions_of(job)
 
+    def ended_of(self, job: JobId) -> tuple[PodRecord, ...]:
+        """Pods of the newest attempt that had ended, and are not there any more."""
+        return self._deleted.ended_of(job)
+
     def put(self, key: str, pod: PodRecord, now: float) -> Iterable[PodRecord]:
         """Returns the pods that this changes something for: this one, and what was known under its name. Times here are
         Unix seconds.
@@ -90,7 +94,7 @@ class PodIndex:
         return (pod,)
 
     def note_deletion(self, pod: PodRecord) -> None:
-        """Keep why it went, from the last that was seen of it."""
+        """Keep why it went and how it ended, from the last that was seen of it."""
         self._deleted.record(pod)
 
     def forget_job(self, job: JobId) -> None:

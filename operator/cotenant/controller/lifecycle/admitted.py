@@ -12,6 +12,7 @@ from typing import Final
 
 from cotenant import names
 from cotenant.api.resources.trainingjob_status import ExitStatus
+from cotenant.api.scalars.quantities import show_duration
 from cotenant.controller.lifecycle import (
     idle_timeout,
     max_runtime,
@@ -24,7 +25,7 @@ from cotenant.controller.lifecycle import (
 )
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, Undecided
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
-from cotenant.controller.lifecycle.pod_deletion import is_unconfirmed
+from cotenant.controller.lifecycle.pod_deletion import effective_grace_s, is_unconfirmed
 from cotenant.controller.lifecycle.termination import Ending, Eviction, terminate
 from cotenant.controller.settings import Settings
 from cotenant.core.model.formatting import counted
@@ -70,7 +71,7 @@ def _starting(o: Observation) -> ReconcileResult:
 
 def _running(o: Observation) -> ReconcileResult:
     """Write how far it is, and end what earlier attempts have left."""
-    status = None if o.progress is None else o.status.model_copy(update={"progress": o.progress})
+    status = None if o.progress is None else status_transitions.with_progress(o.status, o.progress)
     return ReconcileResult(status=status, delete_pods=o.strays)
 
 
@@ -88,7 +89,8 @@ def _placement_revoked(o: Observation, settings: Settings) -> Ending | None:
 def _suspended(o: Observation, settings: Settings) -> Ending | None:
     if o.spec is None or not o.spec.suspend:
         return None
-    message = "spec.suspend was set: the job saves a checkpoint and gives its GPUs back"
+    grace_s = effective_grace_s(o.spec.grace_period, settings)
+    message = f"spec.suspend was set: the ranks get SIGTERM and {show_duration(grace_s)} to save and to end"
     return Eviction(event=LifecycleEvent.SUSPENDED, kind="Suspended", message=message)
 
 

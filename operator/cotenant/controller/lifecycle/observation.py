@@ -23,6 +23,8 @@ class PodsObserved:
 
     pods: tuple[PodRecord, ...] = ()
     """All of them, whatever the attempt."""
+    gone: tuple[PodRecord, ...] = ()
+    """Pods that had ended, and are not there any more, as they were last seen."""
     disruptions: Mapping[str, Disruption] = field(default_factory=dict)
     """Pods of the running attempt that are not there any more, as far as Kubernetes has given a reason; by name."""
     violations: Mapping[str, Violation] = field(default_factory=dict)
@@ -88,6 +90,15 @@ class Observation:
         """Pods of the running attempt, by node rank."""
         number = self.status.attempts
         return {pod.worker.node_rank: pod for pod in self.pods if pod.worker and pod.worker.attempt == number}
+
+    @property
+    def ended(self) -> dict[int, PodRecord]:
+        """Pods of the running attempt that have ended, also those that are not there any more, by node rank."""
+        pods = {
+            pod.worker.node_rank: pod for pod in self.of_pods.gone if pod.is_of(self.status.attempts) and pod.worker
+        }
+        both = pods | self.gang
+        return {rank: both[rank] for rank in sorted(both) if both[rank].exit is not None}
 
     @cached_property
     def end(self) -> AttemptEnd | Undecided | None:

@@ -6,7 +6,7 @@ What is kept of each rank is bounded together, so that the status of the largest
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from cotenant import contract
@@ -34,6 +34,7 @@ def summary(progress: contract.Progress) -> ProgressStatus:
     return ProgressStatus(
         **_step_fields(progress.step, progress.of, progress.remaining_s),
         state=progress.state,
+        restarts=progress.restarts,
         rate=round(progress.rate, 3),
         metrics=dict(progress.metrics),
         last_checkpoint=checkpoint,
@@ -54,19 +55,28 @@ def progress_update(status: ProgressStatus | None, progress: contract.Progress, 
 
 
 def final_progress(
-    known: ProgressStatus | None, termination: contract.Termination | None, now: float
+    known: ProgressStatus | None, terminations: Collection[contract.Termination], *, state: str, now: float
 ) -> ProgressStatus | None:
-    """Progress at the end of an attempt: the last poll may be seconds older than what rank 0's pod left behind."""
-    if termination is None or not (termination.step or termination.warnings):
-        return known
+    """Progress at the end of an attempt: the last poll may be seconds older than what its pods left behind, and what it
+    told of the time that is left does not hold any more. `state`: `done`, `failed` or `stopped`.
+    """
+    head = next((one for one in terminations if one.node_rank == 0), None)
+    saved = [one.last_checkpoint_step for one in terminations if one.last_checkpoint_step is not None]
+    told = head is not None and (head.step or head.warnings or head.restarts)
+    if known is None and not told and not saved:
+        return None
     before = known or ProgressStatus()
-    fields: dict[str, Any] = {"state": "done", "updated_at": moment(now)}
-    if termination.step:
-        fields |= _step_fields(termination.step, termination.of)
-    if termination.warnings:
-        both = dict.fromkeys((*before.warnings, *termination.warnings))
+    step, of = (head.step, head.of) if head and head.step else (before.step, before.of)
+    fields: dict[str, Any] = _step_fields(step, of) | {"state": state}
+    if saved and (before.last_checkpoint is None or before.last_checkpoint.step != max(saved)):
+        fields["last_checkpoint"] = CheckpointStatus(step=max(saved))
+    if head and head.restarts:
+        fields["restarts"] = head.restarts
+    if head and head.warnings:
+        both = dict.fromkeys((*before.warnings, *head.warnings))
         fields["warnings"] = tuple(both)[-WARNINGS_MAX:]
-    return before.model_copy(update=fields)
+    changed = before.model_copy(update=fields)
+    return known if changed == known else changed.model_copy(update={"updated_at": moment(now)})
 
 
 def _first_ranks(of_ranks: Mapping[str, Any]) -> dict[str, Any]:

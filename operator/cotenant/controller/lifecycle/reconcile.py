@@ -82,7 +82,7 @@ def _reconcile_waiting(o: Observation) -> ReconcileResult:
         event = EventToRecord(reason="Suspended", message=SUSPENDED_MESSAGE)
         changed = status_transitions.moved(
             status, LifecycleEvent.SUSPENDED, reason="Suspended", message=SUSPENDED_MESSAGE, now=now, pending=None,
-            gpus=o.record.gpus_requested,
+            **o.record.size_requested,
         )  # fmt: skip
     elif not o.spec.suspend and o.phase is Phase.SUSPENDED:
         event = EventToRecord(reason="Resumed", message="spec.suspend was cleared")

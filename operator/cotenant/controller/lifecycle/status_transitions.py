@@ -17,6 +17,7 @@ from cotenant.api.resources.trainingjob_status import (
     EvictionStatus,
     ExitStatus,
     PendingStatus,
+    ProgressStatus,
     TrainingJobStatus,
     UsageStatus,
 )
@@ -107,7 +108,7 @@ def admitted(
         pending=None,
         isolation=isolation,
         attempts=status.attempts + 1,
-        restarts=status.attempts,
+        restarts=status.restarts + (status.attempts > 0),
         progress=None,
     )
 
@@ -138,7 +139,8 @@ def resized(
         usage=charged(status, now, milli=milli),
         isolation=isolation,
         attempts=status.attempts + 1,
-        restarts=status.attempts,
+        restarts=status.restarts + 1,
+        progress=None,
     )
 
 
@@ -227,6 +229,12 @@ def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> Training
         }
     )
     return changed.model_copy(update={"conditions": conditions(changed, now)})
+
+
+def with_progress(status: TrainingJobStatus, progress: ProgressStatus | None) -> TrainingJobStatus:
+    """With what is known of the running attempt; starts of its ranks in their pods count as restarts of the job."""
+    counted, now = (one.restarts if one else 0 for one in (status.progress, progress))
+    return status.model_copy(update={"progress": progress, "restarts": status.restarts + max(0, now - counted)})
 
 
 def charged(status: TrainingJobStatus, over_at: float, *, milli: int) -> UsageStatus:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.lifecycle import status_transitions
-from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome
+from cotenant.controller.lifecycle.failure_classification import AttemptEnd, AttemptOutcome, exit_status
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation, ReconcileResult
 from cotenant.controller.lifecycle.pod_deletion import effective_grace_s, is_unconfirmed, named
 from cotenant.controller.lifecycle.progress import final_progress
@@ -55,23 +55,27 @@ def terminate(o: Observation, ending: Ending) -> ReconcileResult:
     reason = ending.reason if isinstance(ending, Finish) else ending.kind
     if isinstance(ending, Finish):
         warning = ending.event is not LifecycleEvent.COMPLETED
-        head = o.gang.get(0)
-        termination = head.exit.termination if head and head.exit else None
+        state = "failed" if warning else "done"
         changed = status_transitions.finished(
-            o.status,
+            _with_last_progress(o, o.status, state),
             ending.event,
             reason=reason,
             message=ending.message,
             milli=o.of_placement.held_milli,
             over_at=o.gpus_until,
             now=o.now,
-            progress=final_progress(o.progress or o.status.progress, termination, o.now),
             **ending.fields,
         )
     else:
         warning = ending.warning or ending.event in {LifecycleEvent.CRASHED, LifecycleEvent.START_TIMED_OUT}
+        state = "failed" if "last_exit" in ending.fields else "stopping"
         changed = status_transitions.evicting(
-            o.status, ending.event, kind=reason, message=ending.message, now=o.now, **ending.fields
+            _with_last_progress(o, o.status, state),
+            ending.event,
+            kind=reason,
+            message=ending.message,
+            now=o.now,
+            **ending.fields,
         )
         if not any(pod.held for pod in o.pods):
             changed = _released(o, changed)
@@ -116,9 +120,33 @@ def completion(o: Observation, end: AttemptEnd) -> Finish:
 
 def _released(o: Observation, status: TrainingJobStatus) -> TrainingJobStatus:
     """Free, and suspended by the same write where the spec has `suspend`."""
-    freed = status_transitions.released(status, milli=o.of_placement.held_milli, over_at=o.gpus_until, now=o.now)
+    failed = status.progress is not None and status.progress.state == "failed"
+    told = _with_departure(o, _with_last_progress(o, status, "failed" if failed else "stopped"))
+    freed = status_transitions.released(told, milli=o.of_placement.held_milli, over_at=o.gpus_until, now=o.now)
+    freed = freed.model_copy(update=o.record.size_requested)
     if o.spec is None or not o.spec.suspend:
         return freed
+    saved = freed.progress.last_checkpoint.step if freed.progress and freed.progress.last_checkpoint else None
+    kept = "" if saved is None else f"; its checkpoint of step {saved} is kept"
     return status_transitions.moved(
-        freed, LifecycleEvent.SUSPENDED, reason="Suspended", message=SUSPENDED_MESSAGE, now=o.now, pending=None
+        freed, LifecycleEvent.SUSPENDED, reason="Suspended", message=SUSPENDED_MESSAGE + kept, now=o.now, pending=None
     )
+
+
+def _with_last_progress(o: Observation, status: TrainingJobStatus, state: str) -> TrainingJobStatus:
+    """With all that is known of the attempt by what its pods left behind."""
+    terminations = [pod.exit.termination for pod in o.ended.values() if pod.exit and pod.exit.termination]
+    known = o.progress or status.progress
+    return status_transitions.with_progress(status, final_progress(known, terminations, state=state, now=o.now))
+
+
+def _with_departure(o: Observation, status: TrainingJobStatus) -> TrainingJobStatus:
+    """`lastExit` of an attempt that was asked to leave: what became of its ranks, as their pods tell it."""
+    began = unix_seconds(status.placement.admitted_at) if status.placement else None
+    last = unix_seconds(status.last_exit.at) if status.last_exit else None
+    if not o.ended or (status.last_exit and (last is None or began is None or last >= began)):
+        return status
+    exits = [exit_status(pod, o.ended) for pod in o.ended.values()]
+    # Each pod tells of its own ranks: what is the same for all of them is said once.
+    clauses = dict.fromkeys(clause for one in exits for clause in one.message.split("; "))
+    return status.model_copy(update={"last_exit": exits[0].model_copy(update={"message": "; ".join(clauses)})})
