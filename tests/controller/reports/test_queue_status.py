@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from cotenant.api.conversion.to_core import parse_queue, to_queue
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.reports.queue_status import QueueAccounts, status_of
@@ -39,3 +41,22 @@ def test_what_was_borrowed_is_written_down_with_the_half_life_of_its_tree() -> N
     assert past["halfLifeSeconds"] == DAY
     # A day at 1.25 GPUs: half of what an endless past would have come to.
     assert 0.62 < past["milliGPUSeconds"] * 0.6931 / DAY / 1000 < 0.63
+
+
+@pytest.mark.parametrize(
+    ("quotas", "borrowed", "of_lines"),
+    [
+        ([{"guaranteed": 2}, {"gpuClass": "H100", "limit": 2}], "0", ["0", "0"]),
+        ([{"guaranteed": 1}, {"gpuClass": "H100", "limit": 2}], "0.25", ["0.25", "0.25"]),
+        ([{"guaranteed": 1}, {"gpuClass": "T4", "limit": 2}], "0.25", ["0.25", "0"]),
+        ([{"limit": 2}, {"gpuClass": "H100", "guaranteed": 1}], "0.25", ["0.25", "0.25"]),
+        ([{"limit": 2}], "1.25", ["1.25"]),
+    ],
+    ids=["all is guaranteed", "a quarter is not", "of another class", "a class is guaranteed", "nothing is guaranteed"],
+)
+def test_a_line_that_only_limits_makes_nothing_borrowed(
+    quotas: list[dict[str, Any]], borrowed: str, of_lines: list[str]
+) -> None:
+    """1.25 GPUs of class H100 are held."""
+    shown = status({"namespaces": ["red"], "quotas": quotas})
+    assert (shown["borrowed"], [line["borrowed"] for line in shown["quotas"]]) == (borrowed, of_lines)

@@ -117,6 +117,18 @@ def usage_of(lines: Sequence[Quota], held: Mapping[str, int], **changes: Any) ->
             [replace(ANY, guaranteed=3_999)], {"H100": 2_000, "A100": 2_000}, {None: 1}, id="a thousandth above, in all"
         ),
         pytest.param(
+            [replace(ANY, guaranteed=4_000), replace(H100, limit=3_000)],
+            {"H100": 2_000, "A100": 2_000},
+            {},
+            id="a line that only limits a class, inside what another line guarantees",
+        ),
+        pytest.param(
+            [replace(ANY, guaranteed=3_000), replace(H100, limit=3_000)],
+            {"H100": 2_000, "A100": 2_000},
+            {None: 1_000},
+            id="a line that only limits a class, beyond what another line guarantees",
+        ),
+        pytest.param(
             [replace(ANY, guaranteed=1_000)] * 2, {"H100": 3_000}, {None: 1_000}, id="two lines of all add up"
         ),
         pytest.param(

@@ -58,7 +58,7 @@ def final_progress(
     known: ProgressStatus | None, terminations: Collection[contract.Termination], *, state: str, now: float
 ) -> ProgressStatus | None:
     """Progress at the end of an attempt: the last poll may be seconds older than what its pods left behind, and what it
-    told of the time that is left does not hold any more. `state`: `done`, `failed` or `stopped`.
+    told of the time that is left does not hold any more. `state` is the word for how it ended.
     """
     head = next((one for one in terminations if one.node_rank == 0), None)
     saved = [one.last_checkpoint_step for one in terminations if one.last_checkpoint_step is not None]

@@ -58,11 +58,11 @@ def status_of(
     name = queue.metadata.name or ""
     number = account.tree.index[name]
     over = borrowed(account.usage, number)
-    lines = tuple(_quota_usage(account, line) for line in account.tree.quotas_of[number])
+    lines = tuple(_quota_usage(account, line, over) for line in account.tree.quotas_of[number])
     below = _descendants(account.tree, number)
     amounts = {
         "used": account.usage.held_milli(number),
-        "borrowed": over[None] if None in over else sum(over.values()),
+        "borrowed": _in_all(over),
         "lent": max((line.lent for line in lines), default=0),
     }
     status = QueueStatus(
@@ -84,15 +84,17 @@ def worth_a_write(change: Mapping[str, object], written: Mapping[str, object]) -
     return bool(change.keys() - {"pastBorrowing"} or (change and "pastBorrowing" not in written))
 
 
-def _quota_usage(account: QueueAccounts, line: QuotaLine) -> QuotaUsage:
-    """Lent is what others hold of the idle guarantee: the part of it that is not free any more."""
+def _quota_usage(account: QueueAccounts, line: QuotaLine, over: Mapping[str | None, int]) -> QuotaUsage:
+    """Lent is what others hold of the idle guarantee: the part of it that is not free any more. `over`: class → what
+    the queue has borrowed.
+    """
     used = account.usage.quota_milli[line.index]
     idle = max(0, line.guaranteed - used)
     amounts = {
         "guaranteed": line.quota.guaranteed,
         "effective": line.guaranteed,
         "used": used,
-        "borrowed": max(0, used - line.guaranteed),
+        "borrowed": max(0, used - line.guaranteed) if line.quota.guaranteed else _borrowed_within(line, used, over),
         "lent": max(0, idle - _free_milli(account, line)),
     }
     most = line.quota.memory_limit_mib
@@ -102,6 +104,17 @@ def _quota_usage(account: QueueAccounts, line: QuotaLine) -> QuotaUsage:
         memory_used=None if most is None else show_mib(account.usage.quota_mib[line.index]),
         memory_limit=None if most is None else show_mib(most),
     ).model_copy(update=amounts)
+
+
+def _borrowed_within(line: QuotaLine, used: int, over: Mapping[str | None, int]) -> int:
+    """Of what is used under a line that guarantees nothing: other lines may guarantee it."""
+    return min(
+        used, _in_all(over) if line.quota.gpu_class is None else over.get(line.quota.gpu_class, over.get(None, 0))
+    )
+
+
+def _in_all(over: Mapping[str | None, int]) -> int:
+    return over[None] if None in over else sum(over.values())
 
 
 def _free_milli(account: QueueAccounts, line: QuotaLine) -> int:

@@ -76,12 +76,13 @@ GuaranteesByClass: TypeAlias = tuple[int, dict[str, int]]
 
 
 def guarantees_of(tree: QueueTree, queue: int) -> GuaranteesByClass:
+    """A line that only limits says nothing about what is guaranteed: use within its class may lie in a wider line."""
     by_class: dict[str, int] = {}
     overall = 0
     for line in tree.quotas_of[queue]:
-        if line.quota.gpu_class is not None:
+        if line.quota.gpu_class is not None and line.quota.guaranteed:
             by_class[line.quota.gpu_class] = by_class.get(line.quota.gpu_class, 0) + line.guaranteed
-        else:
+        elif line.quota.gpu_class is None:
             overall += line.guaranteed
     return overall, by_class
 
