@@ -31,6 +31,8 @@ SET_BY_THE_CHART = {
     "metrics_readers": "COTENANT_METRICS_READERS",
     "metrics_certificate": "COTENANT_METRICS_CERTIFICATE",
 }
+DEFAULTED = {"COTENANT_POD_PRIORITY_CLASS"}
+"""Variables that the chart sets unless `operator.settings` does."""
 FIXED = {"identity", "lease_name", "port", "host", "metrics_port"}
 """Settings that the chart leaves at their defaults, because RBAC, probes, Services and the Lease rely on them."""
 
@@ -71,6 +73,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("NetworkPolicy", "cotenant-agent"),
         ("NetworkPolicy", "cotenant-operator"),
         ("PodDisruptionBudget", "cotenant-operator"),
+        ("PriorityClass", "cotenant-workers"),
         ("Role", "cotenant-operator"),
         ("RoleBinding", "cotenant-operator"),
         ("Secret", "cotenant-metrics"),
@@ -187,6 +190,13 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ),
         pytest.param(
             {"operator": {"podDisruptionBudget": {"enabled": False}}}, {"PodDisruptionBudget"}, set(), id="no budget"
+        ),
+        pytest.param({"worker": {"priority": None}}, {"PriorityClass"}, set(), id="no priority of worker pods"),
+        pytest.param(
+            {"operator": {"settings": {"pod_priority_class": "training"}}},
+            {"PriorityClass"},
+            set(),
+            id="a priority class of the administrator's own",
         ),
     ],
 )
@@ -333,9 +343,27 @@ def test_a_simulation_finds_the_settings_in_what_the_chart_renders(render: Rende
     assert (installation.changed(found[0]), found[1]) == ({"moves": 7}, f"Deployment {NAMESPACE}/cotenant-operator")
 
 
+@pytest.mark.parametrize(
+    ("values", "priority_class", "bounded"),
+    [
+        pytest.param({}, "cotenant-workers", True, id="the chart's"),
+        pytest.param({"operator": {"settings": {"pod_priority_class": "mine"}}}, "mine", False, id="their own"),
+        pytest.param({"worker": {"priority": None}}, None, False, id="the cluster's default"),
+    ],
+)
+def test_worker_pods_have_one_priority_class_and_tenants_pods_are_bounded_by_the_charts(
+    render: Render, values: dict[str, Any], priority_class: str | None, bounded: bool
+) -> None:
+    rendered = render(values)
+    assert env_of(rendered["Deployment", "cotenant-operator"]).get("COTENANT_POD_PRIORITY_CLASS") == priority_class
+    policy = rendered["ValidatingAdmissionPolicy", "cotenant-tenant-pods"]
+    rules = [rule["expression"] for rule in policy["spec"]["validations"]]
+    assert any("object.spec.?priority.orValue(0) <= 1000000" in rule for rule in rules) is bounded
+
+
 def test_the_operator_accepts_every_variable_of_the_chart(render: Render) -> None:
     environment = env_of(render()["Deployment", "cotenant-operator"])
-    assert environment.keys() == set(SET_BY_THE_CHART.values())
+    assert environment.keys() == set(SET_BY_THE_CHART.values()) | DEFAULTED
     settings = Settings.read({key: value for key, value in environment.items() if isinstance(value, str)})
     assert settings.toleration_list == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 

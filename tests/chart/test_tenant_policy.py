@@ -25,6 +25,7 @@ TENANT = {"Impersonate-User": "alice", "Impersonate-Group": "system:masters"}
 RUNTIME_CLASSES = ("nvidia", "nvidia-cdi")
 TEAM, ORDINARY = "policy-team", "policy-ordinary"
 GRANTED = "granted-3-0"
+ABOVE_WORKERS = "above-workers"
 SECURITY = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -117,7 +118,10 @@ def server(policies: "Cluster") -> Iterator[Server]:
     classes = kubernetes.client.NodeV1Api(server.storage)
     for name in RUNTIME_CLASSES:  # else the server's own check of the name comes first
         classes.create_runtime_class({"metadata": {"name": name}, "handler": "nvidia"})
+    priorities = kubernetes.client.SchedulingV1Api(server.storage)
+    priorities.create_priority_class({"metadata": {"name": ABOVE_WORKERS}, "value": 1_000_001})
     yield server
+    priorities.delete_priority_class(ABOVE_WORKERS)
     for name in RUNTIME_CLASSES:
         classes.delete_runtime_class(name)
     for namespace in (TEAM, ORDINARY):
@@ -227,6 +231,12 @@ DENIED_ON_CREATE = [
         with_spec(priorityClassName="system-node-critical"), "the system priority classes", id="a system priority"
     ),
     pytest.param(
+        with_spec(priorityClassName=ABOVE_WORKERS),
+        f"spec.priorityClassName {ABOVE_WORKERS} has priority 1000001 and would push jobs off their nodes; use one of "
+        "at most 1000000",
+        id="a priority above that of worker pods",
+    ),
+    pytest.param(
         with_spec(tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}]),
         "may not tolerate nvidia.com/gpu or every taint",
         id="the GPU taint",
@@ -265,6 +275,7 @@ def test_the_same_pod_is_judged_only_in_namespaces_of_tenants(server: Server, ch
         pytest.param(with_spec(nodeSelector={"zone": "a"}), id="a node selector"),
         pytest.param(with_spec(tolerations=[{"key": "spot", "operator": "Exists"}]), id="another toleration"),
         pytest.param(with_spec(schedulerName="default-scheduler"), id="the scheduler by its name"),
+        pytest.param(with_spec(priorityClassName="cotenant-workers"), id="the priority of worker pods"),
     ],
 )
 def test_ordinary_pods_of_a_tenant_are_let_through(server: Server, change: Change) -> None:

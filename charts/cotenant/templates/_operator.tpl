@@ -61,3 +61,8 @@ spec:
 {{- range (.Values.operator.settings.server_tolerations | default "[]" | fromJsonArray) }}{{ $keys = append $keys (.key | default "") }}{{ end }}
 {{- $keys | toJson }}
 {{- end }}
+
+{{/* "true" where the chart makes the PriorityClass of worker pods; an administrator who names one of their own needs none. */}}
+{{- define "cotenant.makesPriorityClass" -}}
+{{- if and (not (kindIs "invalid" .Values.worker.priority)) (not .Values.operator.settings.pod_priority_class) }}true{{ end }}
+{{- end }}
