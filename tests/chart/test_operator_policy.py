@@ -109,13 +109,13 @@ def server(api_server: Cluster, install: Callable[..., Any]) -> Iterator[Server]
 
 
 def worker() -> Document:
-    return worker_pod.pod(attempt(), 0, SETTINGS, SIMULATED)
+    return worker_pod.pod(attempt(), 0, SETTINGS, SIMULATED).pod
 
 
 MADE: dict[str, Callable[[], Document]] = {
     "a worker pod": worker,
-    "a worker pod with real GPUs": lambda: worker_pod.pod(attempt(), 1, SETTINGS, REAL),
-    "the tenant's volumes": lambda: worker_pod.pod(served(), 0, SETTINGS, REAL),
+    "a worker pod with real GPUs": lambda: worker_pod.pod(attempt(), 1, SETTINGS, REAL).pod,
+    "the tenant's volumes": lambda: worker_pod.pod(served(), 0, SETTINGS, REAL).pod,
     "a parameter server": lambda: server_pod.pod(served(), 1, SETTINGS),
     "a token": lambda: token_secret(attempt(), "t"),
     "a Service": lambda: service(attempt()),

@@ -95,7 +95,7 @@ class Server:
 
 def granted_pod(uid: str) -> Document:
     """A pod as the operator makes it, of the job `granted`."""
-    return worker_pod.pod(attempt(job="granted", uid=uid, namespace=TEAM), 0, Settings(), SIMULATED)
+    return worker_pod.pod(attempt(job="granted", uid=uid, namespace=TEAM), 0, Settings(), SIMULATED).pod
 
 
 def said(call: Callable[[], object]) -> str:
@@ -285,7 +285,7 @@ def test_ordinary_pods_of_a_tenant_are_let_through(server: Server, change: Chang
 
 
 def test_the_operator_may_do_all_of_it(server: Server) -> None:
-    pod = worker_pod.pod(attempt(namespace=TEAM), 0, Settings(), REAL)
+    pod = worker_pod.pod(attempt(namespace=TEAM), 0, Settings(), REAL).pod
     assert {"NVIDIA_VISIBLE_DEVICES"} <= {entry["name"] for entry in pod["spec"]["containers"][0]["env"]}
     assert server.create(pod, user={"Impersonate-User": OPERATOR}) == ""
 

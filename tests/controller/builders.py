@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cotenant import contract, names
-from cotenant.api.resources.placement_status import Isolation
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.cluster.cluster_view import ClusterView, Synced
@@ -20,6 +19,7 @@ from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobId, read_job
 from cotenant.controller.informers.pod_identity import PodIdentity
 from cotenant.controller.informers.pod_record import Exit, PodRecord
+from cotenant.controller.isolation.gpu_isolation import NOTHING
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.observation import Observation, PlacementObserved, PodsObserved
 from cotenant.controller.manifests.attempt import Attempt, GpuFacts, Program
@@ -189,7 +189,7 @@ def exited(code: int, at: float = T0 + 100, **told: Any) -> Exit:
 def admitted(phase: Phase, *nodes: tuple[str, int], servers: int = 0, **changes: Any) -> TrainingJobStatus:
     """The status of a job that was admitted at T0 and, for Running, ran from T0 + 10."""
     status = status_transitions.admitted(
-        TrainingJobStatus(), placement_on(*nodes), Isolation.NONE, "admitted", T0, servers=servers
+        TrainingJobStatus(), placement_on(*nodes), NOTHING, "admitted", T0, servers=servers
     )
     if phase is not Phase.STARTING:
         status = status_transitions.moved(
@@ -211,7 +211,7 @@ def observed(status: TrainingJobStatus, *pods: PodRecord, now: float = T0 + 100,
         for name in ("gone", "disruptions", "violations", "unreachable_nodes")
         if name in changes
     }
-    in_placement = ("held_milli", "error", "isolation_mismatch", "creation_rejection", "creation_delay")
+    in_placement = ("held_milli", "error", "isolation", "creation_rejection", "creation_delay")
     of_placement = {"held_milli": 800} | {name: changes.pop(name) for name in in_placement if name in changes}
     return Observation(
         record=replace(record, status=status, deleting=changes.pop("deleting", False)),

@@ -18,8 +18,9 @@ import pytest
 
 from cotenant import names
 from cotenant.api.resources.placement_status import Isolation
+from cotenant.controller.isolation.choice import isolation_on
+from cotenant.controller.isolation.gpu_isolation import NodeIsolation
 from cotenant.controller.manifests import worker_pod
-from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath
 from cotenant.controller.manifests.side_objects import side_objects
 from cotenant.controller.settings import Settings
 from tests.chart.conftest import EXEMPT_USER
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
 TEAM, ELSEWHERE, NODE = "managed-team", "managed-elsewhere", "played"
-SIMULATED = RuntimePath(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")
+SIMULATED = isolation_on(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")
 EDIT = """
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -56,7 +57,7 @@ def made_by_the_operator(job: str, uid: str) -> Iterator[tuple[str, Document]]:
     for resource, document in side_objects(attempt, "token", Settings()):
         yield resource.plural, document
     for rank in range(len(nodes)):
-        pod = worker_pod.pod(attempt, rank, Settings(), SIMULATED)
+        pod = worker_pod.pod(attempt, rank, Settings(), SIMULATED).pod
         if rank != 1:
             pod["spec"]["nodeName"] = NODE
             del pod["spec"]["affinity"]

@@ -14,7 +14,6 @@ from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.client.kube import GPU_NODES, NODES, TRAINING_JOBS
 from cotenant.controller.cluster import nodes
 from cotenant.controller.cluster.missing_gpus import KEPT_S
-from cotenant.controller.manifests.gpu_isolation import NodeIsolation
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import GrantedGpu, Node, NodePlacement, Placement, RankPlacement
@@ -141,11 +140,10 @@ def test_what_ranks_see_is_not_held_against_a_node_whose_agent_says_nothing() ->
     placement = Placement(nodes=(NodePlacement(node="n1", ranks=(RankPlacement(rank=0, gpus=()),)),))
     cluster = running()
     seen_by_ranks = {"0": ["somebody else's"]}
-    wrong = cluster.observed.view.nodes.isolation_mismatch(placement, seen_by_ranks)
-    assert wrong is not None
+    wrong = cluster.observed.view.nodes.verify_isolation(placement, seen=seen_by_ranks).mismatch
     assert "sees somebody else's" in wrong
     cluster.agent("n1", gone=True)
-    assert cluster.observed.view.nodes.isolation_mismatch(placement, seen_by_ranks) is None
+    assert not cluster.observed.view.nodes.verify_isolation(placement, seen=seen_by_ranks).mismatch
 
 
 def test_a_node_whose_agent_has_no_heartbeat_any_more_is_not_ready() -> None:
@@ -157,8 +155,8 @@ def test_a_node_whose_agent_has_no_heartbeat_any_more_is_not_ready() -> None:
 
 def test_a_node_without_an_agent_is_taken_for_one_with_real_gpus() -> None:
     nodes = running().observed.view.nodes
-    assert nodes.isolation_of("elsewhere") == NodeIsolation(simulated=False, best=Isolation.COOPERATIVE)
-    assert nodes.isolation_of("n1").simulated
+    found = [nodes.verify_isolation(placement_on((node, 1))).levels.memory for node in ("elsewhere", "n1")]
+    assert found == [Isolation.COOPERATIVE, Isolation.NONE]
 
 
 def test_a_node_that_breaks_its_conversion_takes_nothing_new_and_the_others_do(

@@ -75,9 +75,9 @@ async def test_progress_is_passed_on_only_when_the_status_does_not_have_it() -> 
     replica = await running()
     memory_of(replica).progress = ProgressSample(1, Progress(state="training", step=7, observed_gpus=SEES), T0)
     progress = observe(replica).progress
-    assert (progress and (progress.step, progress.state), observe(replica).of_placement.isolation_mismatch) == (
+    assert (progress and (progress.step, progress.state), observe(replica).of_placement.isolation.mismatch) == (
         (7, "training"),
-        None,
+        "",
     )
     status = record_of(replica).status.model_copy(update={"progress": progress})
     known = replica.operator.loop.observer.observe(replace(record_of(replica), status=status), time.time())
@@ -88,7 +88,7 @@ async def test_a_rank_that_sees_gpus_of_another_is_a_mismatch() -> None:
     replica = await running()
     wrong = SEES | {"1": ["GPU-n1-0"]}
     memory_of(replica).progress = ProgressSample(1, Progress(state="training", step=7, observed_gpus=wrong), T0)
-    assert "rank 1" in (observe(replica).of_placement.isolation_mismatch or "")
+    assert "rank 1" in observe(replica).of_placement.isolation.mismatch
 
 
 async def test_what_an_earlier_attempt_left_in_memory_is_not_seen() -> None:

@@ -191,3 +191,33 @@ def test_a_pod_whose_last_state_cannot_be_read_is_gone_all_the_same() -> None:
     cache.put(PODS, pod_document(0))
     cache.put(PODS, versioned(pod_document(0), 11) | {"status": "not a status"}, deleted=True)
     assert (cache.unreadable, list(cache.pods_of(JOB))) == ({}, [])
+
+
+def reported(version: int, **status: Any) -> Document:
+    return versioned(GPU_NODE | {"status": {"isolation": "Watched"} | status}, version)
+
+
+def limit_of(pod_uid: str, in_force: int) -> dict[str, Any]:
+    found = {"wanted": 9, "state": "InForce", "inForce": in_force}
+    return {"podUID": pod_uid, "uuid": "GPU-a", "dimension": "Memory", **found}
+
+
+@pytest.mark.parametrize(
+    ("report", "looked_at"),
+    [
+        pytest.param({"limits": [limit_of("pod-1-0", 9)]}, False, id="the same"),
+        pytest.param({"limits": [limit_of("pod-1-0", 8)]}, True, id="another limit"),
+        pytest.param({}, True, id="its limit is gone"),
+        pytest.param({"limits": [limit_of(uid, 9) for uid in ("pod-1-0", "else")]}, False, id="a limit of another pod"),
+        pytest.param({"limits": [limit_of("pod-1-0", 9)], "isolation": "Hard"}, True, id="another best of the node"),
+    ],
+)
+def test_a_job_is_looked_at_when_what_is_enforced_on_it_may_be_other_than_before(
+    report: dict[str, Any], looked_at: bool
+) -> None:
+    cache = ObjectCache()
+    cache.put(PODS, pod_document(0, uid="pod-1-0"))
+    cache.put(GPU_NODES, reported(5, limits=[limit_of("pod-1-0", 9)]))
+    cache.pop_changes()
+    cache.put(GPU_NODES, reported(6, **report))
+    assert cache.pop_changes().jobs == ({JOB} if looked_at else set())

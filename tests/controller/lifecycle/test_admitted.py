@@ -8,11 +8,12 @@ from cotenant import names
 from cotenant.api.resources.gpunodes import Violation
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.informers.disruption import Disruption
+from cotenant.controller.isolation.gpu_isolation import Verification
 from cotenant.controller.lifecycle.observation import EventToRecord, Observation
 from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.core.model.lifecycle import Phase
 from tests.controller.builders import T0, admitted, exited, observed, pod, server
-from tests.controller.lifecycle.reconcile_cases import ONE, SETTINGS, TWO, Case, check, check_written_once
+from tests.support.reconcile_cases import ONE, SETTINGS, TWO, Case, check, check_written_once
 
 OVER = Violation(pod_uid="pod-1-0", uuid="GPU-n1-0", memory_mib=40_000, quota_mib=32_768, since=T0)
 
@@ -305,7 +306,7 @@ RUNNING = [
     Case(
         "a rank that sees other GPUs than it was granted is stopped",
         observed(admitted(Phase.RUNNING, *ONE), pod(ready=True),
-                 isolation_mismatch="rank 0 sees GPU-b but was granted GPU-a"),
+                 isolation=Verification(mismatch="rank 0 sees GPU-b but was granted GPU-a", node="n1")),
         phase=Phase.EVICTING, reason="IsolationMismatch", says="sees GPU-b", delete=("train-1-0",),
     ),
     Case(
@@ -404,7 +405,7 @@ def test_objects_that_are_refused_for_good_are_the_last_exit_without_a_code_of_t
 
 def test_a_rank_that_sees_other_gpus_is_an_exit_without_a_code_of_the_program() -> None:
     status = reconcile(
-        observed(admitted(Phase.RUNNING, *ONE), pod(ready=True), isolation_mismatch="x"), SETTINGS
+        observed(admitted(Phase.RUNNING, *ONE), pod(ready=True), isolation=Verification(mismatch="x")), SETTINGS
     ).status
     assert status is not None
     assert status.last_exit is not None

@@ -18,7 +18,7 @@ from cotenant.controller.lifecycle.termination import UNREACHABLE_S
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from tests.controller.builders import T0, admitted, exited, observed, pod
-from tests.controller.lifecycle.reconcile_cases import ONE, TWO
+from tests.support.reconcile_cases import ONE, TWO
 
 TEN_MINUTES = Settings(max_grace_period_s=600)
 YEARS = 100_000_000

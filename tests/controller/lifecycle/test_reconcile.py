@@ -11,7 +11,7 @@ from cotenant.controller.lifecycle.observation import Observation
 from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.core.model.lifecycle import Phase
 from tests.controller.builders import T0, observed, pod
-from tests.controller.lifecycle.reconcile_cases import SETTINGS, Case, check, check_written_once
+from tests.support.reconcile_cases import SETTINGS, Case, check, check_written_once
 
 WAITING = [
     Case("a new job is left to the scheduler", observed(TrainingJobStatus()), holds=False),

@@ -15,7 +15,7 @@ from cotenant.controller.lifecycle.termination import Eviction, Finish
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from tests.controller.builders import admitted, exited, observed, pod
-from tests.controller.lifecycle.reconcile_cases import ONE, SETTINGS
+from tests.support.reconcile_cases import ONE, SETTINGS
 
 
 @pytest.mark.parametrize(

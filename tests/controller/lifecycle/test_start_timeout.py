@@ -11,7 +11,7 @@ from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.controller.lifecycle.termination import Eviction, Finish
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from tests.controller.builders import T0, admitted, exited, observed, pod, server
-from tests.controller.lifecycle.reconcile_cases import ONE, SETTINGS, TWO
+from tests.support.reconcile_cases import ONE, SETTINGS, TWO
 
 NOWHERE = "Unschedulable: 0/3 nodes are available: 3 Insufficient cpu."
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.api.resources.placement_status import Isolation
 from cotenant.api.resources.trainingjob_status import ProgressStatus, TrainingJobStatus
 from cotenant.controller.informers.job_record import JobRecord, read_job
+from cotenant.controller.isolation.gpu_isolation import NOTHING
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from cotenant.core.model.plan import Reason, Verdict
@@ -48,7 +48,7 @@ def test_usage_adds_up_over_attempts() -> None:
         admitted(Phase.RUNNING, ("n1", 2)), LifecycleEvent.EVICTED, kind="Preempted", message="", now=T0 + 100
     )
     waits = status_transitions.released(first, milli=800, over_at=T0 + 100, now=T0 + 100)
-    again = status_transitions.admitted(waits, placement_on(("n1", 2)), Isolation.NONE, "", T0 + 200)
+    again = status_transitions.admitted(waits, placement_on(("n1", 2)), NOTHING, "", T0 + 200)
     running = status_transitions.moved(again, LifecycleEvent.WORKERS_READY, reason="", message="", now=T0 + 210)
     done = status_transitions.finished(
         running, LifecycleEvent.COMPLETED, reason="", message="", milli=800, over_at=T0 + 300, now=T0 + 300
@@ -82,7 +82,7 @@ def reasons(status: TrainingJobStatus) -> dict[str, str]:
 def test_a_resize_begins_the_next_attempt_and_charges_what_was_held_until_then() -> None:
     larger = placement_on(("n1", 1), ("n2", 1))
     resized = status_transitions.resized(
-        admitted(Phase.RUNNING, ("n1", 1)), larger, isolation=Isolation.NONE, message="", milli=400, now=T0 + 100
+        admitted(Phase.RUNNING, ("n1", 1)), larger, isolation=NOTHING, message="", milli=400, now=T0 + 100
     )
     assert (resized.phase, resized.attempts, resized.restarts) == (Phase.STARTING, 2, 1)
     assert resized.placement is not None
@@ -102,7 +102,7 @@ def test_the_condition_admitted_keeps_its_reason_while_the_job_holds_gpus_and_ot
 def test_the_condition_admitted_has_the_reason_of_its_end_and_of_the_next_admission() -> None:
     left = status_transitions.released(admitted(Phase.EVICTING, ("n1", 1)), milli=400, over_at=T0 + 60, now=T0 + 60)
     assert reasons(left)["Admitted"] == "Preempted"
-    again = status_transitions.admitted(left, placement_on(("n1", 1)), Isolation.NONE, "again", T0 + 90)
+    again = status_transitions.admitted(left, placement_on(("n1", 1)), NOTHING, "again", T0 + 90)
     assert reasons(again)["Admitted"] == "Admitted"
     assert again.conditions[0].last_transition_time.timestamp() == T0 + 90
 
@@ -123,7 +123,7 @@ def test_restarts_of_ranks_in_their_pods_count_as_restarts_of_the_job_each_once(
         status = status_transitions.with_progress(status, ProgressStatus(restarts=restarts))
         shown.append(status.restarts)
     status = status_transitions.resized(
-        status, placement_on(("n1", 2)), isolation=Isolation.NONE, message="", milli=400, now=T0 + 100
+        status, placement_on(("n1", 2)), isolation=NOTHING, message="", milli=400, now=T0 + 100
     )
     shown.append(status.restarts)
     status = status_transitions.with_progress(status, ProgressStatus(restarts=1))
@@ -135,11 +135,11 @@ def test_a_placement_says_how_many_servers_the_attempt_has(servers: int) -> None
     status = admitted(Phase.STARTING, ("n1", 1), servers=servers)
     assert status.placement is not None
     assert (status.placement.servers or 0) == servers
-    bare = status_transitions.admitted(TrainingJobStatus(), placement_on(("n1", 1)), Isolation.NONE, "", T0)
+    bare = status_transitions.admitted(TrainingJobStatus(), placement_on(("n1", 1)), NOTHING, "", T0)
     grown = status_transitions.resized(
         admitted(Phase.RUNNING, ("n1", 1)),
         placement_on(("n1", 2)),
-        isolation=Isolation.NONE,
+        isolation=NOTHING,
         message="",
         milli=0,
         now=T0,
@@ -149,11 +149,11 @@ def test_a_placement_says_how_many_servers_the_attempt_has(servers: int) -> None
 
 def test_what_a_backfilled_job_promised_holds_over_a_resize_and_ends_with_its_placement() -> None:
     waits, place = TrainingJobStatus(), placement_on(("n1", 1))
-    promised = status_transitions.admitted(waits, place, Isolation.NONE, "", T0, backfilled_until=T0 + 600)
+    promised = status_transitions.admitted(waits, place, NOTHING, "", T0, backfilled_until=T0 + 600)
     grown = status_transitions.resized(
-        promised, placement_on(("n1", 2)), isolation=Isolation.NONE, message="", milli=0, now=T0 + 9
+        promised, placement_on(("n1", 2)), isolation=NOTHING, message="", milli=0, now=T0 + 9
     )
-    again = status_transitions.admitted(waits, place, Isolation.NONE, "", T0 + 700)
+    again = status_transitions.admitted(waits, place, NOTHING, "", T0 + 700)
     found = [one.placement.backfilled_until for one in (promised, grown, again) if one.placement]
     assert [at and at.timestamp() for at in found] == [T0 + 600, T0 + 600, None]
 

@@ -26,7 +26,7 @@ from cotenant.controller.lifecycle.termination import (
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from tests.controller.builders import T0, admitted, exited, observed, pod
-from tests.controller.lifecycle.reconcile_cases import ONE, SETTINGS, TWO, Case, check, check_written_once
+from tests.support.reconcile_cases import ONE, SETTINGS, TWO, Case, check, check_written_once
 
 LEAVING = [
     Case(

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from cotenant.api.resources.placement_status import Isolation
+from cotenant.controller.isolation.choice import isolation_on
+from cotenant.controller.isolation.gpu_isolation import NodeIsolation
 from cotenant.controller.manifests.attempt import Attempt, Program, ServerRequest
-from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath
 from cotenant.controller.settings import Settings
 from tests.controller.builders import UID, attempt
 
 SETTINGS = Settings(tolerations='[{"key": "gpu", "operator": "Exists"}]')
 
-SIMULATED = RuntimePath(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")
+SIMULATED = isolation_on(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")
 
-REAL = RuntimePath(NodeIsolation(simulated=False, best=Isolation.WATCHED), "nvidia")
+REAL = isolation_on(NodeIsolation(simulated=False, best=Isolation.WATCHED), "nvidia")
 
 SECRET = f"cotenant-token-{UID}-3"
 

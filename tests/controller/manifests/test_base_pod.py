@@ -54,7 +54,7 @@ LINUX_LETS = 128 * 1024
     ids=["four thousand ranks", "long arguments", "characters of many bytes", "what cannot be packed"],
 )
 def test_a_long_contract_is_carried_by_variables_that_linux_lets_be(made: Attempt) -> None:
-    entries = pod(made, 0, SETTINGS, SIMULATED)["spec"]["containers"][0]["env"]
+    entries = pod(made, 0, SETTINGS, SIMULATED).pod["spec"]["containers"][0]["env"]
     env = {entry["name"]: entry["value"] for entry in entries if "value" in entry}
     assert max(len(f"{name}={value}".encode()) + 1 for name, value in env.items()) <= LINUX_LETS
     assert contract.Contract.from_environment(env) == contract_of(made, 0, SETTINGS)
@@ -78,7 +78,7 @@ def test_a_whole_gpu_is_said_to_be_whole() -> None:
 
 @pytest.mark.parametrize("knobs", [{"image_pull_secrets": "one, two"}, {"pod_priority_class": "training"}])
 def test_settings_of_the_administrator_reach_the_pod(knobs: dict[str, Any]) -> None:
-    spec = pod(attempt(), 0, Settings(**knobs), SIMULATED)["spec"]
+    spec = pod(attempt(), 0, Settings(**knobs), SIMULATED).pod["spec"]
     wanted = {"imagePullSecrets": [{"name": "one"}, {"name": "two"}], "priorityClassName": "training"}
     assert [spec[key] for key in wanted if key in spec] == [
         wanted["imagePullSecrets" if "image_pull_secrets" in knobs else "priorityClassName"]
@@ -96,6 +96,6 @@ def test_settings_of_the_administrator_reach_the_pod(knobs: dict[str, Any]) -> N
 )
 def test_only_a_pod_that_runs_ray_gets_a_token(nodes: tuple[tuple[str, int], ...], mode: Any, wanted: bool) -> None:
     program = Program(image="example.com/worker:1", mode=mode, command=("python", "x.py"))
-    made = pod(attempt(*nodes, program=program), 0, SETTINGS, SIMULATED)
+    made = pod(attempt(*nodes, program=program), 0, SETTINGS, SIMULATED).pod
     told = {entry["name"] for entry in made["spec"]["containers"][0]["env"]}
     assert (names.ENV_RAY_TOKEN in told) is wanted

@@ -30,7 +30,7 @@ def test_the_administrators_limit_is_the_grace_period_of_pod_and_program() -> No
     status = from_placement(placement_on(("n1", 1)), admitted_at=0, isolation=Isolation.NONE)
     bounded = SETTINGS.model_copy(update={"max_grace_period_s": 90})
     made = attempt_of(job, TrainingJobStatus(attempts=1, placement=status), to_placement(status), {}, bounded)
-    assert pod(made, 0, bounded, REAL)["spec"]["terminationGracePeriodSeconds"] == 90
+    assert pod(made, 0, bounded, REAL).pod["spec"]["terminationGracePeriodSeconds"] == 90
     assert contract_of(made, 0, bounded).grace_s == 90
 
 
@@ -66,7 +66,7 @@ def test_a_document_with_everything_reaches_the_pod() -> None:
         {"GPU-n1-0": GpuFacts(memory_mib=81_920, simulated=False)},
         SETTINGS,
     )
-    spec = pod(made, 0, SETTINGS, REAL)["spec"]
+    spec = pod(made, 0, SETTINGS, REAL).pod["spec"]
     told = contract_of(made, 0, SETTINGS)
     assert (told.mode, told.command, told.precision, told.checkpoint, told.grace_s) == (
         "command",

@@ -126,4 +126,4 @@ def test_the_administrator_may_let_all_servers_onto_tainted_cpu_nodes() -> None:
     plain, beside = (replace(SERVERS, tolerate_gpu_taints=chosen) for chosen in (False, True))
     assert server_pod.pod(served(1, plain), 0, settings)["spec"]["tolerations"] == [pool]
     assert server_pod.pod(served(1, beside), 0, settings)["spec"]["tolerations"] == [pool, *SETTINGS.toleration_list]
-    assert pod(attempt(), 0, settings, SIMULATED)["spec"]["tolerations"] == SETTINGS.toleration_list
+    assert pod(attempt(), 0, settings, SIMULATED).pod["spec"]["tolerations"] == SETTINGS.toleration_list

@@ -13,7 +13,7 @@ from tests.controller.manifests.expected import OWNED, REAL, SECRET, SETTINGS, S
 
 
 def test_the_pod_of_the_second_node_is_this_one() -> None:
-    made = pod(attempt(), 1, SETTINGS, SIMULATED)
+    made = pod(attempt(), 1, SETTINGS, SIMULATED).pod
     told = made["spec"]["containers"][0]["env"][1].pop("value")
     assert made == {
         "apiVersion": "v1",
@@ -107,7 +107,7 @@ def test_the_pod_of_the_second_node_is_this_one() -> None:
 
 
 def test_the_head_pod_has_more_room_for_ray_and_asks_for_all_of_its_ranks() -> None:
-    resources = pod(attempt(), 0, SETTINGS, SIMULATED)["spec"]["containers"][0]["resources"]
+    resources = pod(attempt(), 0, SETTINGS, SIMULATED).pod["spec"]["containers"][0]["resources"]
     assert resources == {"requests": {"memory": "4864Mi", "cpu": "3000m"}, "limits": {"memory": "4864Mi"}}
 
 
@@ -116,9 +116,9 @@ def test_what_a_tenant_may_not_set_does_not_reach_the_container() -> None:
     program = Program(
         image="i", mode="command", command=("x",), env=tuple({"name": name, "value": "mine"} for name in theirs)
     )
-    env = pod(attempt(program=program), 0, SETTINGS, REAL)["spec"]["containers"][0]["env"]
+    env = pod(attempt(program=program), 0, SETTINGS, REAL).pod["spec"]["containers"][0]["env"]
     assert [entry["name"] for entry in env if entry.get("value") == "mine"] == ["DATA"]
 
 
 def test_building_twice_gives_the_same() -> None:
-    assert json.dumps(pod(attempt(), 0, SETTINGS, REAL)) == json.dumps(pod(attempt(), 0, SETTINGS, REAL))
+    assert json.dumps(pod(attempt(), 0, SETTINGS, REAL).pod) == json.dumps(pod(attempt(), 0, SETTINGS, REAL).pod)

@@ -8,16 +8,37 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from cotenant.api.resources.object_meta import ObjectMeta
-from cotenant.api.resources.placement_status import Isolation
-from cotenant.api.scalars.fields import Timestamp
+from cotenant.api.resources.placement_status import Isolation, IsolationLevels
+from cotenant.api.scalars.fields import Timestamp, keyed_by
 from cotenant.api.validation.rules import Model, Rule, StatusModel
 
 HEARTBEAT_STALE_S = 60
 """A node whose agent has been silent for longer gets no new jobs."""
 
 
+class IsolationPath(StrEnum):
+    """A way in which GPUs get into pods, or in which pods are held to their shares of them."""
+
+    RUNTIME_CLASS = "RuntimeClass"
+    """The container runtime gives a pod the GPUs that it names."""
+    MEMORY_LIMIT = "MemoryLimit"
+    """The driver refuses memory beyond a limit of the container's cgroup."""
+
+
+class PathCapability(StatusModel):
+    path: Annotated[str, Field(json_schema_extra={"maxLength": 64})]
+    """Its name; a newer agent may know more of them."""
+    available: bool = False
+    """New pods get it."""
+    reason: str = ""
+    """What is missing, where it is not there."""
+
+
 class Capabilities(StatusModel):
     """What the node can do to keep jobs apart."""
+
+    paths: Annotated[tuple[PathCapability, ...], *keyed_by("path")] = ()
+    """Every path that the agent knows, with what is missing for those that are not there."""
 
     runtime_class: bool = False
     """The nvidia runtime is set up."""
@@ -67,6 +88,36 @@ class Violation(StatusModel):
     memory_mib: int = Field(alias="memoryMiB")
     quota_mib: int = Field(alias="quotaMiB")
     since: Timestamp
+
+
+class Dimension(StrEnum):
+    MEMORY = "Memory"
+    """In MiB."""
+    COMPUTE = "Compute"
+    """In milli-GPU."""
+
+
+class LimitState(StrEnum):
+    """What the driver shows of a limit that a pod asked for."""
+
+    IN_FORCE = "InForce"
+    ABSENT = "Absent"
+    """There is none."""
+    UNKNOWN = "Unknown"
+    """It cannot be read, or not yet."""
+
+
+class DeviceLimit(StatusModel):
+    """A limit that a pod asked for on one GPU, read back from the driver."""
+
+    pod_uid: str = Field(alias="podUID")
+    uuid: str
+    dimension: Dimension
+    wanted: int = Field(ge=0)
+    """As the pod's variables have it."""
+    state: LimitState
+    in_force: int | None = Field(default=None, ge=0)
+    """The limit, where it is in force."""
 
 
 class Evidence(StrEnum):
@@ -120,13 +171,17 @@ class GPUNodeStatus(StatusModel):
     toolkit_version: str = ""
     capabilities: Capabilities = Capabilities()
     isolation: Isolation = Isolation.NONE
-    """The best that this node can enforce."""
+    """The best that this node can enforce on the memory of a pod's GPUs."""
+    isolation_levels: IsolationLevels | None = None
+    """The best that this node can enforce, for each dimension."""
     gpus: tuple[GpuStatus, ...] = ()
     """Every GPU of the node."""
     summary: str = ""
     """One phrase for a table: `2 × H100 80Gi`."""
     violations: tuple[Violation, ...] = ()
     """Pods that use more than they were given."""
+    limits: tuple[DeviceLimit, ...] = ()
+    """Limits that pods asked for, as the driver has them."""
     holders: tuple[GpuHolder, ...] | None = None
     """Pods that hold GPUs of this node, also without a Pod object, until they are really gone; not given by an agent
     that does not look for them.

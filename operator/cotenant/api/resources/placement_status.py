@@ -27,6 +27,13 @@ class Isolation(StrEnum):
     HARD = "Hard"
 
 
+class IsolationLevels(StatusModel):
+    """What is really enforced, for each dimension of a GPU."""
+
+    memory: Isolation = Isolation.NONE
+    compute: Isolation = Isolation.NONE
+
+
 class GrantStatus(StatusModel):
     uuid: Annotated[str, Field(min_length=1, json_schema_extra={"maxLength": 64})]
     memory_mib: int = Field(alias="memoryMiB", ge=0)
@@ -54,5 +61,6 @@ class PlacementStatus(StatusModel):
     workers: int = Field(ge=1)
     """Ranks in all."""
     isolation: Isolation = Isolation.NONE
+    """Level of memory that was sure at admission; what has been found since is in `status.isolationLevels`."""
     servers: int | None = Field(default=None, ge=0, le=MAX_SERVERS)
     """Pods of parameter servers beside those of the nodes: the kube-scheduler places them, and they hold no GPU."""

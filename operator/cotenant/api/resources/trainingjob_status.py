@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from cotenant.api.resources.placement_status import MAX_GPUS_PER_RANK, Isolation, PlacementStatus
+from cotenant.api.resources.placement_status import MAX_GPUS_PER_RANK, Isolation, IsolationLevels, PlacementStatus
 from cotenant.api.scalars.fields import Timestamp, keyed_by
 from cotenant.api.scalars.status_fields import (
     Line,
@@ -202,7 +202,9 @@ class TrainingJobStatus(StatusModel):
     progress: ProgressStatus | None = None
     """While it runs: how far it is."""
     isolation: Isolation | None = None
-    """What is really enforced on its GPUs."""
+    """What is really enforced on the memory of its GPUs: `isolationLevels.memory`, for readers that know no other."""
+    isolation_levels: IsolationLevels | None = None
+    """What is really enforced on its GPUs, for each dimension: `{memory: Hard, compute: None}`."""
     usage: UsageStatus | None = None
     """What it has cost so far."""
     results: Metrics | None = None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from cotenant.api.conversion.nodes import to_node
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.gpunodes import GPUNode, Violation
-from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.client.kube import GPU_NODES
 from cotenant.controller.cluster.agent_heartbeats import AgentHeartbeats
 from cotenant.controller.cluster.duplicate_gpus import DuplicateGpus
@@ -18,8 +18,9 @@ from cotenant.controller.cluster.taints import untolerated_taint
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_record import JobId
 from cotenant.controller.informers.pod_record import NodeLoad, PodRecord
+from cotenant.controller.isolation.choice import evidence_of, isolation_on, node_isolation, verify_all
+from cotenant.controller.isolation.gpu_isolation import GpuIsolation, Verification
 from cotenant.controller.manifests.attempt import GpuFacts
-from cotenant.controller.manifests.gpu_isolation import NodeIsolation, RuntimePath, isolation_level
 from cotenant.controller.settings import Settings
 from cotenant.core.model.objects import Node, Placement
 from cotenant.core.model.share_cost import share_cost
@@ -139,26 +140,26 @@ class ClusterNodes:
         """Nothing is known of heartbeats while another replica led."""
         self._heartbeats.forget()
 
-    def isolation_of(self, node: str) -> NodeIsolation:
-        seen = self._index.gpu_nodes.get(node)
-        if seen is None:
-            return NodeIsolation(simulated=False, best=Isolation.COOPERATIVE)
-        return NodeIsolation(simulated=seen.status.simulated, best=seen.status.isolation)
+    def isolation_on(self, node: str) -> GpuIsolation:
+        """Paths by which GPUs of this node get into pods, as its agent reported last."""
+        return isolation_on(node_isolation(self._index.gpu_nodes.get(node)), self._runtime_class)
 
-    def isolation_path(self, node: str) -> RuntimePath:
-        return RuntimePath(self.isolation_of(node), self._runtime_class)
+    def verify_isolation(
+        self,
+        placement: Placement,
+        pods: Mapping[int, PodRecord] = MappingProxyType({}),
+        seen: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> Verification:
+        """Judge a placement by the pods of its attempt, by node rank, and by the GPUs that ranks see.
 
-    def isolation_level(self, placement: Placement) -> Isolation:
-        return isolation_level([self.isolation_of(node.node) for node in placement.nodes])
-
-    def isolation_mismatch(
-        self, placement: Placement, observed: Mapping[str, tuple[str, ...] | list[str]]
-    ) -> str | None:
-        """Which rank sees other GPUs than it was granted; a node without an agent is not judged."""
-        for node in placement.nodes:
-            if node.node in self._index.gpu_nodes and (wrong := self.isolation_path(node.node).verify(node, observed)):
-                return wrong
-        return None
+        What ranks see is not held against a node without an agent.
+        """
+        found = []
+        for node_rank, node in enumerate(placement.nodes):
+            agent, pod = self._index.gpu_nodes.get(node.node), pods.get(node_rank)
+            evidence = evidence_of(agent, pod.uid if pod else "", {} if agent is None else seen)
+            found.append((node, self.isolation_on(node.node), evidence))
+        return verify_all(found)
 
     def held_milli(self, placement: Placement) -> int:
         """Milli-GPU held: of each grant the larger of its two dimensions, rounded up."""

@@ -96,8 +96,8 @@ class Executor:
         now = self.clock()
         # 1. The status that hands the GPUs out.
         message = admission_message(record, action, self.cache.nodes.gpu_nodes, self.pod_creator.settings)
-        isolation = self.cluster.nodes.isolation_level(action.placement)
         size = record.size_placed(sum(len(node.ranks) for node in action.placement.nodes))
+        isolation = self.cluster.nodes.verify_isolation(action.placement).levels
         status = status_transitions.admitted(
             record.observed_status.model_copy(update=size), action.placement, isolation, message, now,
             backfilled_until=action.backfilled_until, servers=record.servers,
@@ -157,7 +157,7 @@ class Executor:
         status = status_transitions.resized(
             record.status.model_copy(update=size),
             action.placement,
-            isolation=self.cluster.nodes.isolation_level(action.placement),
+            isolation=self.cluster.nodes.verify_isolation(action.placement).levels,
             message=action.message,
             milli=self.cluster.nodes.held_milli(record.placement) if record.placement else 0,
             now=self.clock(),

@@ -45,11 +45,13 @@ class Observer:
         creation, sample = memory.creation_of(record.status.attempts), memory.progress_of(record.status.attempts)
         if (placement := record.placement) is None:
             return PlacementObserved()
-        nodes = self.cluster.nodes
+        nodes, number = self.cluster.nodes, record.status.attempts
+        workers = (pod for pod in self.cache.pods_of(record.id).values() if pod.is_of(number))
+        gang = {pod.worker.node_rank: pod for pod in workers if pod.worker}
         return PlacementObserved(
             held_milli=nodes.held_milli(placement),
             error=self.cluster.placements.error(record, now),
-            isolation_mismatch=nodes.isolation_mismatch(placement, sample.progress.observed_gpus) if sample else None,
+            isolation=nodes.verify_isolation(placement, gang, sample.progress.observed_gpus if sample else {}),
             creation_rejection=creation.rejection if creation else None,
             creation_delay=creation.delay if creation else None,
         )

@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from cotenant import names
 from cotenant.controller.client.kube import (
@@ -37,6 +38,8 @@ from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.manifests.from_job import attempt_of
 from cotenant.controller.manifests.side_objects import side_objects
 from cotenant.controller.settings import Settings
+
+Manifests: TypeAlias = list[tuple[Resource, Document]]
 
 
 class Creation(StrEnum):
@@ -69,23 +72,31 @@ class PodCreator:
             if created is not Creation.CREATED:
                 return created
             creation.side_objects_made = True
-        # 2. The pods that are not there.
-        missing = list(self._missing_pods(attempt, self.cache.pods_of(record.id)))
+        # 2. The pods that are not there, each after what its isolation needs beside it.
+        beside, missing = self._missing_pods(attempt, self.cache.pods_of(record.id))
+        created = await self._create_all(beside, memory)
+        if created is not Creation.CREATED:
+            return created
         memory.unsettled.update(_unsettled_pods(attempt, {document["metadata"]["name"] for _, document in missing}))
         created = await self._create_all(missing, memory)
         if created is Creation.CREATED:
             creation.delay = None
         return created
 
-    def _missing_pods(self, attempt: Attempt, there: Container[str]) -> Iterable[tuple[Resource, Document]]:
+    def _missing_pods(self, attempt: Attempt, there: Container[str]) -> tuple[Manifests, Manifests]:
+        """Side objects of the missing pods, and the pods."""
         nodes = attempt.placement.nodes
+        beside: Manifests = []
+        missing: Manifests = []
         for rank, node in enumerate(nodes):
             if attempt.pod_name(rank) not in there:
-                path = self.nodes.isolation_path(node.node)
-                yield PODS, worker_pod.pod(attempt, rank, self.settings, path)
+                rendered = worker_pod.pod(attempt, rank, self.settings, self.nodes.isolation_on(node.node))
+                beside += rendered.side_objects
+                missing.append((PODS, rendered.pod))
         for index in range(attempt.servers):
             if attempt.pod_name(len(nodes) + index) not in there:
-                yield PODS, server_pod.pod(attempt, index, self.settings)
+                missing.append((PODS, server_pod.pod(attempt, index, self.settings)))
+        return beside, missing
 
     async def _create_all(self, objects: Iterable[tuple[Resource, Document]], memory: JobMemory) -> Creation:
         """The worst that has come of any of them. The first error is raised after all calls have ended."""

@@ -237,12 +237,18 @@ class ObjectCache:
 
     def _store_gpu_node(self, name: str, document: Document) -> None:
         before = self.nodes.gpu_nodes.get(name)
-        violators = self.nodes.put_gpu_node(name, document)
-        if self.nodes.gpu_nodes.get(name) is before:
+        named = self.nodes.put_gpu_node(name, document)
+        seen = self.nodes.gpu_nodes.get(name)
+        if seen is None or seen is before:
             return
         self._changes.nodes.add(name)
-        self._changes.jobs |= {pod.worker.job for pod in self.pods.ours() if pod.worker and pod.uid in violators}
-        holders = self.nodes.gpu_nodes[name].status.holders
+        all_there = before is not None and before.status.isolation is not seen.status.isolation
+        self._changes.jobs |= {
+            pod.worker.job
+            for pod in self.pods.ours()
+            if pod.worker and (pod.uid in named or (all_there and pod.node == name))
+        }
+        holders = seen.status.holders
         self._changes.jobs |= self.pods.departed.report(name, holders, self._clock())
 
     def _store_queue(self, name: str, document: Document) -> None:

@@ -41,16 +41,18 @@ class NodeIndex:
         return self._note_unreachable(name, now)
 
     def put_gpu_node(self, name: str, document: Document) -> frozenset[str]:
-        """Returns the uids of the pods that its violations name.
+        """Returns the uids of the pods that its violations name, and of those whose limits are other than before.
 
         Raises `DocumentError` for what cannot be read, such as a newer agent's document: the last one that could be
         read stays, and goes stale by its heartbeat.
         """
-        seen = parse_gpunode(document)
+        seen, before = parse_gpunode(document), self.gpu_nodes.get(name)
         self.gpu_nodes[name] = seen
         if (written := status_written_at(document)) is not None:
             self.statuses_written[name] = written
-        return frozenset(violation.pod_uid for violation in seen.status.violations)
+        changed = set(seen.status.limits) ^ set(before.status.limits if before else ())
+        violators = {violation.pod_uid for violation in seen.status.violations}
+        return frozenset(violators | {limit.pod_uid for limit in changed})
 
     def drop_gpu_node(self, name: str) -> None:
         self.gpu_nodes.pop(name, None)

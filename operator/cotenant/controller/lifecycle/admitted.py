@@ -15,6 +15,7 @@ from cotenant.api.resources.trainingjob_status import ExitStatus
 from cotenant.api.scalars.quantities import show_duration
 from cotenant.controller.lifecycle import (
     idle_timeout,
+    isolation_levels,
     max_runtime,
     node_lost,
     pod_exits,
@@ -38,7 +39,7 @@ def reconcile_admitted(o: Observation, settings: Settings) -> ReconcileResult:
         if (ending := ending_of(o, settings)) is not None:
             return terminate(o, ending)
     # 2. Otherwise it starts, or runs on.
-    result = _running(o) if o.phase is Phase.RUNNING else _starting(o)
+    result = isolation_levels.with_levels(o, _running(o) if o.phase is Phase.RUNNING else _starting(o))
     # 3. What ends it by the clock is looked for again at its time.
     times = [result.requeue_at, *(deadline_of(o, settings) for deadline_of in DEADLINES)]
     return replace(result, requeue_at=min((at for at in times if at is not None), default=None))
@@ -103,7 +104,7 @@ def _creation_rejected(o: Observation, settings: Settings) -> Ending | None:
 
 
 def _gpu_limit_broken(o: Observation, settings: Settings) -> Ending | None:
-    """A pod over its GPU memory, or one that sees GPUs that it was not given."""
+    """A pod over its GPU memory."""
     for pod in o.gang.values():
         violation = o.of_pods.violations.get(pod.uid)
         if violation is not None and pod.held:
@@ -115,10 +116,7 @@ def _gpu_limit_broken(o: Observation, settings: Settings) -> Ending | None:
                 code=names.EXIT_QUOTA, reason="GPUMemoryQuotaExceeded", message=message, node=pod.node, at=o.now
             )
             return retries.decide(o, AttemptEnd(outcome=AttemptOutcome.FAILED, exit=over, pod=pod), settings)
-    if o.of_placement.isolation_mismatch is None:
-        return None
-    seen = ExitStatus(code=-1, reason="IsolationMismatch", message=o.of_placement.isolation_mismatch, at=o.now)
-    return retries.decide(o, AttemptEnd(outcome=AttemptOutcome.PLATFORM_FAULT, exit=seen), settings)
+    return None
 
 
 ENDINGS: Final = (
@@ -126,6 +124,7 @@ ENDINGS: Final = (
     _suspended,
     _creation_rejected,
     _gpu_limit_broken,
+    isolation_levels.ending,
     node_lost.ending,
     pod_exits.ending,
     start_timeout.ending,

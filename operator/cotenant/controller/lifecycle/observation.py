@@ -12,6 +12,7 @@ from cotenant.api.resources.trainingjobs import TrainingJobSpec
 from cotenant.controller.informers.disruption import Disruption
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.informers.pod_record import PodRecord
+from cotenant.controller.isolation.gpu_isolation import UNVERIFIED, Verification
 from cotenant.controller.lifecycle.failure_classification import AttemptEnd, Undecided, classify
 from cotenant.controller.manifests.attempt import pod_name
 from cotenant.core.model.lifecycle import Phase
@@ -41,8 +42,8 @@ class PlacementObserved:
     """Milli-GPU that it holds."""
     error: str | None = None
     """Its error, such as no decision of the operator would have."""
-    isolation_mismatch: str | None = None
-    """A rank sees other GPUs than it was granted."""
+    isolation: Verification = UNVERIFIED
+    """What is enforced on its pods, by all that has been found of them, or what contradicts it."""
     creation_rejection: str | None = None
     """The API server refused one of the attempt's objects for good."""
     creation_delay: str | None = None

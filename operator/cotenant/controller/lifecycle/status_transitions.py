@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cotenant.api.conversion.placements import from_placement
 from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.placement_status import Isolation
+from cotenant.api.resources.placement_status import IsolationLevels
 from cotenant.api.resources.trainingjob_status import (
     Condition,
     EvictionStatus,
@@ -88,7 +88,7 @@ def conditions(status: TrainingJobStatus, now: float) -> tuple[Condition, ...]:
 def admitted(
     status: TrainingJobStatus,
     placement: Placement,
-    isolation: Isolation,
+    isolation: IsolationLevels,
     message: str,
     now: float,
     *,
@@ -103,10 +103,11 @@ def admitted(
         message=message,
         now=now,
         placement=from_placement(
-            placement, admitted_at=now, isolation=isolation, backfilled_until=backfilled_until, servers=servers
+            placement, admitted_at=now, isolation=isolation.memory, backfilled_until=backfilled_until, servers=servers
         ),
         pending=None,
-        isolation=isolation,
+        isolation=isolation.memory,
+        isolation_levels=isolation,
         attempts=status.attempts + 1,
         restarts=status.restarts + (status.attempts > 0),
         progress=None,
@@ -117,7 +118,7 @@ def resized(
     status: TrainingJobStatus,
     placement: Placement,
     *,
-    isolation: Isolation,
+    isolation: IsolationLevels,
     message: str,
     milli: int,
     now: float,
@@ -134,10 +135,11 @@ def resized(
         message=message,
         now=now,
         placement=from_placement(
-            placement, admitted_at=now, isolation=isolation, backfilled_until=until, servers=servers
+            placement, admitted_at=now, isolation=isolation.memory, backfilled_until=until, servers=servers
         ),
         usage=charged(status, now, milli=milli),
-        isolation=isolation,
+        isolation=isolation.memory,
+        isolation_levels=isolation,
         attempts=status.attempts + 1,
         restarts=status.restarts + 1,
         progress=None,
@@ -173,6 +175,7 @@ def released(status: TrainingJobStatus, *, milli: int, over_at: float, now: floa
         now=now,
         placement=None,
         isolation=None,
+        isolation_levels=None,
         eviction=eviction,
         pending=PendingStatus(reason=reason, message=message, since=now),
         usage=charged(status, over_at, milli=milli),

@@ -10,16 +10,15 @@ from typing import Any
 
 from cotenant import names
 from cotenant.api.resources import reserved_env
-from cotenant.controller.client.kube import Document
+from cotenant.controller.isolation.gpu_isolation import GpuIsolation, Rendered
 from cotenant.controller.manifests.attempt import Attempt
 from cotenant.controller.manifests.base_pod import base_pod
-from cotenant.controller.manifests.gpu_isolation import IsolationPath
 from cotenant.controller.manifests.placement_annotation import placement_to_json
 from cotenant.controller.settings import Settings
 
 
-def pod(attempt: Attempt, node_rank: int, settings: Settings, path: IsolationPath) -> Document:
-    """Build the pod of one node, GPUs included."""
+def pod(attempt: Attempt, node_rank: int, settings: Settings, path: GpuIsolation) -> Rendered:
+    """Build the pod of one node, GPUs included, and what has to be there before it."""
     placement = attempt.placement.nodes[node_rank]
     made = base_pod(attempt, node_rank, settings)
     made["metadata"]["annotations"] = {names.ANNOTATION_PLACEMENT: placement_to_json(placement)}

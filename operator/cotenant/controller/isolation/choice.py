@@ -1,0 +1,48 @@
+"""The paths of one node, strongest last, and what a whole placement amounts to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from cotenant.api.resources.gpunodes import GPUNode
+from cotenant.api.resources.placement_status import Isolation
+from cotenant.controller.isolation.gpu_isolation import GpuIsolation, NodeIsolation, PodEvidence, Verification, weakest
+from cotenant.controller.isolation.memory_limit import MemoryLimitPath
+from cotenant.controller.isolation.runtime_class import RuntimeClassPath
+from cotenant.core.model.objects import NodePlacement
+
+UNREPORTED = NodeIsolation(simulated=False, best=Isolation.COOPERATIVE)
+"""A node without an agent is taken for one with real GPUs that nobody watches."""
+
+
+def node_isolation(node: GPUNode | None) -> NodeIsolation:
+    if node is None:
+        return UNREPORTED
+    status = node.status
+    return NodeIsolation(
+        simulated=status.simulated,
+        best=status.isolation,
+        available=frozenset(one.path for one in status.capabilities.paths if one.available),
+        memory_mib={gpu.uuid: gpu.memory_mib for gpu in status.gpus},
+    )
+
+
+def isolation_on(node: NodeIsolation, runtime_class: str) -> GpuIsolation:
+    """Every path, one around the other: each renders where the node has what it requires, and claims on evidence.
+
+    So a pod that was made while a node could more, or less, than now is judged by what is found of it.
+    """
+    return MemoryLimitPath(RuntimeClassPath(node, runtime_class), node)
+
+
+def verify_all(found: Iterable[tuple[NodePlacement, GpuIsolation, PodEvidence]]) -> Verification:
+    """Of a whole placement: the first contradiction, or the weakest level in each dimension."""
+    judged = [path.verify(placement, evidence) for placement, path, evidence in found]
+    wrong = next((one for one in judged if one.mismatch), None)
+    return wrong or Verification(levels=weakest(one.levels for one in judged))
+
+
+def evidence_of(node: GPUNode | None, pod_uid: str, seen: Mapping[str, Sequence[str]]) -> PodEvidence:
+    """What is known of one pod: by its ranks, and by the agent of its node; no uid where it is not there yet."""
+    limits = tuple(one for one in node.status.limits if one.pod_uid == pod_uid) if node and pod_uid else ()
+    return PodEvidence(seen=seen, limits=limits)

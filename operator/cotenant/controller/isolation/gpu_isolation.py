@@ -1,0 +1,122 @@
+"""The boundary between a decision and the machinery that keeps pods apart on GPUs. Pure.
+
+A path names the capability of a node that it needs, adds to a pod what makes it work, and judges what has been found of
+it since. A level is claimed on evidence alone: on what a node's agent has read back, never on what was asked for.
+Paths that only add to another one (a limit on top of the GPUs themselves) hold that one and pass on what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeAlias
+
+from cotenant.api.resources.gpunodes import DeviceLimit, Dimension
+from cotenant.api.resources.placement_status import Isolation, IsolationLevels
+from cotenant.controller.client.kube import Document, Resource
+from cotenant.core.model.objects import NodePlacement
+
+STRENGTH: Final = tuple(Isolation)
+"""Weakest first; the published level of a job is the weakest of its nodes, in each dimension."""
+NOTHING: Final = IsolationLevels()
+SideObjects: TypeAlias = tuple[tuple[Resource, Document], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeIsolation:
+    """What one node can do to keep pods apart, as its agent reports it."""
+
+    simulated: bool
+    best: Isolation
+    """Level of memory that its ordinary path reaches."""
+    available: frozenset[str] = frozenset()
+    """Names of the paths whose capability it has (`IsolationPath`)."""
+    memory_mib: Mapping[str, int] = field(default_factory=dict)
+    """GPU UUID → its memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodEvidence:
+    """What has been found of one pod since it was made."""
+
+    seen: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Rank → UUIDs, as counted inside the container. A rank may see those of the other ranks in its pod: the container
+    is the boundary, as with torchrun.
+    """
+    limits: tuple[DeviceLimit, ...] = ()
+    """Read back from the driver by the agent of its node."""
+
+    def of(self, dimension: Dimension) -> Mapping[str, DeviceLimit]:
+        """GPU UUID → limit."""
+        return {limit.uuid: limit for limit in self.limits if limit.dimension is dimension}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What is enforced on one pod, or that it is not what was rendered."""
+
+    levels: IsolationLevels = NOTHING
+    mismatch: str = ""
+    """Names the rank or the GPU; empty where nothing contradicts the placement."""
+    node: str | None = None
+    """Of the mismatch."""
+
+
+UNVERIFIED: Final = Verification()
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    pod: Document
+    side_objects: SideObjects = ()
+    """To be made before the pod. The job owns them."""
+
+
+class GpuIsolation(Protocol):
+    @property
+    def requires(self) -> str:
+        """Capability of a node (`IsolationPath`) without which `render` adds nothing of this path."""
+
+    def render(self, placement: NodePlacement, pod: Document) -> Rendered:
+        """Add exactly the GPUs of `placement` to the pod, and what keeps it to its share of them."""
+
+    def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
+        """Judge the evidence of a pod, whichever paths its node has by now; without any, what holds anyway."""
+
+
+def uuids_of(placement: NodePlacement) -> list[str]:
+    """List every GPU of one pod once, in the order of its ranks."""
+    return list(dict.fromkeys(grant.uuid for rank in placement.ranks for grant in rank.gpus))
+
+
+def memory_by_gpu(placement: NodePlacement) -> dict[str, int]:
+    """GPU UUID → MiB that all ranks of the pod may use of it together."""
+    total: dict[str, int] = {}
+    for rank in placement.ranks:
+        for grant in rank.gpus:
+            total[grant.uuid] = total.get(grant.uuid, 0) + grant.memory_mib
+    return total
+
+
+def with_env(pod: Document, variables: Mapping[str, str]) -> Document:
+    """The pod with these variables of its first container: last, so that they count."""
+    container, *others = pod["spec"]["containers"]
+    env = [*container["env"], *({"name": name, "value": value} for name, value in variables.items())]
+    return pod | {"spec": pod["spec"] | {"containers": [container | {"env": env}, *others]}}
+
+
+def weakest(levels: Iterable[IsolationLevels]) -> IsolationLevels:
+    """The weakest in each dimension; nothing of no levels."""
+    of_all = list(levels)
+    if not of_all:
+        return NOTHING
+    return IsolationLevels(
+        memory=min((one.memory for one in of_all), key=STRENGTH.index),
+        compute=min((one.compute for one in of_all), key=STRENGTH.index),
+    )
+
+
+def is_lower(now: IsolationLevels, before: IsolationLevels) -> bool:
+    """Whether a dimension is held less than before."""
+    return any(STRENGTH.index(a) < STRENGTH.index(b) for a, b in
+               ((now.memory, before.memory), (now.compute, before.compute)))  # fmt: skip

@@ -1,0 +1,80 @@
+"""Path A+: the driver itself refuses memory beyond a share, by a limit on the container's cgroup. Pure.
+
+Two variables on the pod make the hook of NVIDIA's container toolkit (1.20.1 and later, driver r615, cgroup v2) set the
+limit before the container starts. With one of them alone it sets none and says nothing, so both are always written. It
+knows one limit for all GPUs of a container: a pod with shares of different sizes gets none and stays `Watched`. Managed
+memory, which the driver moves between host and GPU, is not under this limit; the agent's watchdog goes on beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, IsolationPath, LimitState
+from cotenant.api.resources.placement_status import Isolation
+from cotenant.controller.client.kube import Document
+from cotenant.controller.isolation.gpu_isolation import (
+    GpuIsolation,
+    NodeIsolation,
+    PodEvidence,
+    Rendered,
+    Verification,
+    memory_by_gpu,
+    with_env,
+)
+from cotenant.core.model.objects import NodePlacement
+
+REQUEST: Final = "NVIDIA_GPU_MEMORY_REQUEST"
+LIMIT: Final = "NVIDIA_GPU_MEMORY_LIMIT"
+PAGE_MIB: Final = 2
+"""Largest page of GPU memory: by less than this a driver may round a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimitPath:
+    inner: GpuIsolation
+    node: NodeIsolation
+
+    @property
+    def requires(self) -> str:
+        return IsolationPath.MEMORY_LIMIT
+
+    def render(self, placement: NodePlacement, pod: Document) -> Rendered:
+        made = self.inner.render(placement, pod)
+        limit = self._common_limit_mib(placement) if self.requires in self.node.available else None
+        if limit is None:
+            return made
+        return Rendered(with_env(made.pod, {REQUEST: str(limit), LIMIT: str(limit)}), made.side_objects)
+
+    def _common_limit_mib(self, placement: NodePlacement) -> int | None:
+        """The limit of every GPU of the pod; None where they differ, or where nothing of a GPU is left for others."""
+        shares = memory_by_gpu(placement)
+        whole = any(mib >= self.node.memory_mib.get(uuid, mib) for uuid, mib in shares.items())
+        return next(iter(shares.values())) if len(set(shares.values())) == 1 and not whole else None
+
+    def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
+        """`Hard` where every GPU of the pod has its limit in force; other limits than its shares are a mismatch.
+
+        What the agent could not read is neither: the level stays what holds without it.
+        """
+        found = self.inner.verify(placement, evidence)
+        limits, shares = evidence.of(Dimension.MEMORY), memory_by_gpu(placement)
+        if found.mismatch or not limits:
+            return found
+        for uuid, share in shares.items():
+            if (limit := limits.get(uuid)) is not None and (wrong := _contradiction(limit, share)):
+                text = f"GPU {uuid} of node {placement.node}: {wrong}"
+                return Verification(mismatch=text, node=placement.node)
+        known = all(uuid in limits and limits[uuid].state is LimitState.IN_FORCE for uuid in shares)
+        if not known or self.node.simulated:
+            return found
+        return Verification(levels=found.levels.model_copy(update={"memory": Isolation.HARD}))
+
+
+def _contradiction(limit: DeviceLimit, share_mib: int) -> str:
+    if limit.state is LimitState.ABSENT:
+        return f"the driver has no memory limit for this pod, its share is {share_mib} MiB"
+    if limit.state is LimitState.IN_FORCE and abs((limit.in_force or 0) - share_mib) >= PAGE_MIB:
+        return f"the driver limits this pod to {limit.in_force} MiB, its share is {share_mib} MiB"
+    return ""

@@ -1,0 +1,91 @@
+"""What a node's report gives its pods, and what several of them amount to. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant.api.conversion.to_core import parse_gpunode
+from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, GPUNode, LimitState
+from cotenant.api.resources.placement_status import Isolation, IsolationLevels
+from cotenant.controller.isolation.choice import (
+    UNREPORTED,
+    evidence_of,
+    isolation_on,
+    node_isolation,
+    verify_all,
+)
+from cotenant.controller.isolation.gpu_isolation import NodeIsolation, PodEvidence
+from tests.controller.builders import placement_on
+
+SEEN = {"0": ["GPU-n1-0"]}
+
+
+def reported(**status: Any) -> GPUNode:
+    gpu = {"uuid": "GPU-a", "index": 0, "class": "H100", "memoryMiB": 81_920}
+    return parse_gpunode(
+        {
+            "apiVersion": "cotenant.dev/v1alpha1",
+            "kind": "GPUNode",
+            "metadata": {"name": "n1"},
+            "status": {"isolation": "Watched", "gpus": [gpu], **status},
+        }
+    )
+
+
+def test_a_path_counts_when_it_is_available_and_one_that_nobody_knows_is_no_harm() -> None:
+    paths = [
+        {"path": "RuntimeClass", "available": True},
+        {"path": "MemoryLimit", "available": False, "reason": "driver 580 is older than 615"},
+        {"path": "OfTomorrow", "available": True},
+    ]
+    assert node_isolation(reported(capabilities={"paths": paths})) == NodeIsolation(
+        simulated=False,
+        best=Isolation.WATCHED,
+        available=frozenset({"RuntimeClass", "OfTomorrow"}),
+        memory_mib={"GPU-a": 81_920},
+    )
+
+
+def test_the_report_of_an_agent_that_knows_no_paths_is_read_as_ever() -> None:
+    assert node_isolation(reported(capabilities={"runtimeClass": True, "dmem": True})).available == frozenset()
+    assert node_isolation(None) == UNREPORTED
+
+
+def test_the_limits_of_other_pods_are_no_evidence() -> None:
+    limits = [
+        {"podUID": uid, "uuid": "GPU-a", "dimension": "Memory", "wanted": 9, "state": "InForce", "inForce": 9}
+        for uid in ("mine", "theirs")
+    ]
+    node = reported(limits=limits)
+    own = DeviceLimit(
+        pod_uid="mine", uuid="GPU-a", dimension=Dimension.MEMORY, wanted=9, state=LimitState.IN_FORCE, in_force=9
+    )
+    assert evidence_of(node, "mine", SEEN) == PodEvidence(seen=SEEN, limits=(own,))
+    assert evidence_of(node, "", SEEN) == PodEvidence(seen=SEEN)
+    assert evidence_of(None, "mine", {}) == PodEvidence()
+
+
+@pytest.mark.parametrize(
+    ("best", "levels"),
+    [
+        ([], Isolation.NONE),
+        ([Isolation.WATCHED], Isolation.WATCHED),
+        ([Isolation.WATCHED, Isolation.COOPERATIVE], Isolation.COOPERATIVE),
+    ],
+    ids=str,
+)
+def test_the_weakest_node_is_the_level(best: list[Isolation], levels: Isolation) -> None:
+    nodes = placement_on(*((f"n{i}", 1) for i in range(len(best)))).nodes
+    paths = [isolation_on(NodeIsolation(simulated=False, best=one), "nvidia") for one in best]
+    found = verify_all((node, path, PodEvidence()) for node, path in zip(nodes, paths, strict=True))
+    assert found.levels == IsolationLevels(memory=levels)
+
+
+def test_one_contradiction_is_that_of_the_whole_placement() -> None:
+    path = isolation_on(NodeIsolation(simulated=False, best=Isolation.WATCHED), "nvidia")
+    nodes = placement_on(("n1", 1), ("n2", 1)).nodes
+    seen = PodEvidence(seen={"0": ["GPU-n1-0"], "1": ["GPU-n1-0"]})
+    found = verify_all((node, path, seen) for node in nodes)
+    assert (found.node, found.mismatch) == ("n2", "rank 1 on node n2 sees GPU-n1-0 but was granted GPU-n2-0")
