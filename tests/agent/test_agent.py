@@ -22,12 +22,16 @@ START = 1_700_000_000.0
 GPU = Gpu(uuid="GPU-a", index=0, gpu_class="H100", memory_mib=81920)
 
 
+READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+
 class FakeCluster:
     """The agent's Cluster, in memory. `failing` is raised by every call as long as it is set."""
 
     def __init__(self) -> None:
         self.failing: Exception | None = None
         self.labels: dict[str, str] = {}
+        self.cordoned = False
         self.there: dict[str, Any] = {"metadata": {}}
         self.patches: list[Mapping[str, Any]] = []
         self.made = 0
@@ -40,7 +44,7 @@ class FakeCluster:
 
     def node(self) -> dict[str, Any]:
         self._answer()
-        return {"metadata": {"uid": "n", "labels": self.labels}}
+        return {"metadata": {"uid": "n", "labels": self.labels}, "spec": {"unschedulable": self.cordoned}} | READY
 
     def runtime_class_exists(self, name: str) -> bool:
         return name == "nvidia"
@@ -95,6 +99,17 @@ def test_the_first_look_is_written_whole_and_then_only_the_heartbeat() -> None:
     assert [world.turn() for _ in range(14)] == [[]] * 14
     assert world.turn() == [{"heartbeat": "2023-11-14T22:13:36Z"}]
     assert world.cluster.made == 1
+
+
+def test_a_node_that_is_cordoned_reads_so_within_a_minute() -> None:
+    world = World()
+    assert world.turn()[0]["node"] == "Ready"
+    world.cluster.cordoned = True
+    assert [one["node"] for _ in range(60) for one in world.turn() if "node" in one] == ["Cordoned"]
+    world.cluster.failing = OSError("no route")
+    world.turn(after=60.0)
+    world.cluster.failing, world.cluster.cordoned = None, False
+    assert [one["node"] for _ in range(60) for one in world.turn() if "node" in one] == ["Ready"]
 
 
 def test_nothing_is_written_before_the_first_look() -> None:

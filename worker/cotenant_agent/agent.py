@@ -26,6 +26,8 @@ log = logging.getLogger("cotenant.agent")
 
 RETRY_S: Final = 5.0
 NOTES_OF_SLOW_GPUS: Final = (ANNOTATION_SLOW_REPORTS, ANNOTATION_SUSPECT)
+NODE_LOOK_S: Final = 60.0
+"""Between two looks at the Node: whether it is cordoned is shown, nothing is decided by it."""
 FINDING_CHARS_MAX: Final = 300
 
 
@@ -40,6 +42,7 @@ class Agent:
         self._tried_at = 0.0
         self._there = False
         self._class_label: str | None = None
+        self._node_looked_at = 0.0
         self._seen: GpuPoll | None = None
         self.view: NodeView | None = None
         self.poll_duration_s = 0.0
@@ -61,6 +64,7 @@ class Agent:
             return
         if not self._there and not self._ensure_gpu_node(now):
             return
+        self._look_at_node(now)
         if taken is not self._seen:
             self._seen, self.poll_duration_s = taken, taken.duration_s
             self._observer.inventory = with_class_label(taken.inventory, self._class_label)
@@ -98,6 +102,15 @@ class Agent:
             self._observer.set_slow_gpus(slow_gpus(there["metadata"].get("annotations") or {}))
         self._there, self.failures = True, 0
         return True
+
+    def _look_at_node(self, now: float) -> None:
+        if now - self._node_looked_at < NODE_LOOK_S:
+            return
+        self._node_looked_at = now
+        try:
+            self._observer.node_condition = node_status.node_condition(self._cluster.node())
+        except UNREACHABLE as error:
+            log.warning("the Node cannot be read: %s", error_summary(error))
 
     def _restore_cordons(self, before: Mapping[str, Any], now: float) -> None:
         last = before.get("heartbeat")

@@ -23,6 +23,8 @@ def test_the_status_is_the_whole_node() -> None:
         "capabilities": {"runtimeClass": True, "cdi": False, "dmem": False, "mps": False},
         "isolation": "Watched",
         "summary": "2 × H100 80Gi",
+        "node": "",
+        "health": "1 of 2 ill: Stranger",
         "gpus": [
             {
                 "uuid": "GPU-a",
@@ -114,6 +116,43 @@ def test_a_gpu_that_is_no_longer_listed_is_not_healthy() -> None:
 
 def test_a_partitioned_gpu_is_not_offered() -> None:
     assert health_of(make_observer(mig=True), busy()) == [(False, "MigEnabled"), (True, "")]
+
+
+SICK = {"healthy": False, "health": "GpuLost: the driver cannot reach the GPU"}
+SLOW = {"healthy": True, "health": "Slow: 3 times as slow"}
+WELL = {"healthy": True, "health": ""}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "text"),
+    [
+        ([], ""),
+        ([WELL, WELL], "healthy"),
+        ([WELL, SLOW], "1 of 2 slow: Slow"),
+        ([SICK, SLOW, WELL, SICK], "2 of 4 ill: GpuLost"),
+        ([SICK | {"health": f"XID{n}: …"} for n in (79, 48, 62, 63)], "4 of 4 ill: XID48, XID62, XID63 and 1 more"),
+    ],
+    ids=["no GPUs", "all are well", "one is slow", "two are ill", "many reasons"],
+)
+def test_the_health_of_all_gpus_is_one_phrase(gpus: list[dict[str, Any]], text: str) -> None:
+    assert node_status.health_summary(gpus) == text
+
+
+READY = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [
+        (READY, "Ready"),
+        (READY | {"spec": {"unschedulable": True}}, "Cordoned"),
+        ({"spec": {"unschedulable": True}}, "NotReady"),
+        ({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, "NotReady"),
+    ],
+    ids=["it takes pods", "cordoned", "cordoned and not ready", "its kubelet is silent"],
+)
+def test_whether_the_node_takes_pods(node: dict[str, Any], text: str) -> None:
+    assert node_status.node_condition(node) == text
 
 
 def changed(**top: Any) -> dict[str, Any]:

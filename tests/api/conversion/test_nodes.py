@@ -81,15 +81,16 @@ def test_a_node_is_what_the_agent_and_the_kubelet_say_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "late_s"),
+    ("change", "late_s", "why"),
     [
-        ({}, 61),
-        ({"spec": {"unschedulable": True}}, 0),
-        ({"status": {**NODE["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]}}, 0),
-        ({"status": {}}, 0),
+        ({}, 61, ""),
+        ({"spec": {"unschedulable": True}}, 0, "cordoned"),
+        ({"status": {**NODE["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]}}, 0, "not Ready"),
+        ({"status": {}}, 0, "not Ready"),
     ],
     ids=["its agent is silent", "cordoned", "not ready", "says nothing"],
 )
-def test_a_node_that_cannot_be_relied_on_is_not_ready(change: dict[str, Any], late_s: int) -> None:
+def test_a_node_that_cannot_be_relied_on_is_not_ready(change: dict[str, Any], late_s: int, why: str) -> None:
     facts = nodes.to_node_facts(NODE | change)
-    assert not nodes.to_node(to_core.parse_gpunode(GPUNODE), facts, now=CREATED_AT + late_s).ready
+    node = nodes.to_node(to_core.parse_gpunode(GPUNODE), facts, now=CREATED_AT + late_s)
+    assert (node.ready, node.unready_because) == (False, why)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cotenant.core import schedule
@@ -87,6 +89,12 @@ def test_nodes_that_are_not_ready_and_would_help_are_named(number: int, names: s
         f"Not ready: {names}."
     )
     assert dict(verdict.evidence) == {"asked": number + 1, "available": 1, "nodes_not_ready": number}
+
+
+def test_a_node_that_is_cordoned_is_named_so() -> None:
+    down = replace(make_node("n1", gpus=1, ready=False), unready_because="cordoned")
+    plan = schedule(make_snapshot(nodes=[down], queues=[make_queue("red", guaranteed=1)], jobs=[make_job("a")]))
+    assert plan.verdicts["red/a"].message.endswith("Not ready: n1 (cordoned).")
 
 
 def test_the_class_that_holds_most_of_the_gang_decides() -> None:

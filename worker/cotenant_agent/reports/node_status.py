@@ -23,6 +23,7 @@ log = logging.getLogger("cotenant.agent")
 HEARTBEAT_S: Final = 15.0
 STRANGERS_MAX: Final = 64
 """Strangers in one status; the GPUs that they are on are not handed out, however many there are."""
+SHOWN_CODES_MAX: Final = 3
 MIG_REASON: Final = "MigEnabled: partitioned by MIG; Cotenant places whole GPUs and shares of them, not MIG slices"
 
 
@@ -37,6 +38,7 @@ def parse_time(written: str) -> float:
 
 def build(view: NodeView) -> dict[str, Any]:
     found = view.capabilities
+    gpus = [gpu_entry(view, gpu) for gpu in sorted(view.inventory.gpus, key=lambda gpu: gpu.index)]
     known = {} if view.holders is None else {"holders": [holder_entry(one) for one in gpu_holders.listed(view.holders)]}
     return known | {
         "heartbeat": format_time(view.taken_at),
@@ -51,7 +53,9 @@ def build(view: NodeView) -> dict[str, Any]:
         },
         "isolation": isolation(found, simulated=view.inventory.simulated, attributing=view.attributing),
         "summary": summary(view.inventory.gpus),
-        "gpus": [gpu_entry(view, gpu) for gpu in sorted(view.inventory.gpus, key=lambda gpu: gpu.index)],
+        "node": view.node_condition,
+        "health": health_summary(gpus),
+        "gpus": gpus,
         "violations": [
             {
                 "podUID": violation.pod_uid,
@@ -125,6 +129,28 @@ def summary(gpus: Iterable[Gpu]) -> str:
     """One phrase for a table: `2 × H100 80Gi`."""
     kinds = Counter((gpu.gpu_class, round(gpu.memory_mib / 1024)) for gpu in gpus)
     return ", ".join(f"{count} × {name} {gib}Gi" for (name, gib), count in sorted(kinds.items())) or "no GPUs"
+
+
+def health_summary(gpus: Iterable[Mapping[str, Any]]) -> str:
+    """One phrase for a table: `2 of 8 ill: GpuLost`, `1 of 8 slow`, or `healthy`; the codes of those that are ill."""
+    entries = list(gpus)
+    ill = [gpu for gpu in entries if not gpu["healthy"]]
+    warned = [gpu for gpu in entries if gpu["healthy"] and gpu["health"]]
+    codes = sorted({gpu["health"].partition(":")[0] for gpu in (ill or warned)})
+    if not codes:
+        return "healthy" if entries else ""
+    more = f" and {len(codes) - SHOWN_CODES_MAX} more" if len(codes) > SHOWN_CODES_MAX else ""
+    shown = ", ".join(codes[:SHOWN_CODES_MAX]) + more
+    return f"{len(ill or warned)} of {len(entries)} {'ill' if ill else 'slow'}: {shown}"
+
+
+def node_condition(node: Mapping[str, Any]) -> str:
+    """`Ready`, `Cordoned` or `NotReady`: whether its Node takes pods, as Kubernetes has it."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    if not ready:
+        return "NotReady"
+    return "Cordoned" if (node.get("spec") or {}).get("unschedulable") else "Ready"
 
 
 def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:

@@ -41,6 +41,8 @@ class NodeView:
     holders: gpu_holders.Holders | None
     """By uid of the pod; None before the pods of this node are known."""
     strangers: tuple[gpu_holders.StrangerOnGpu, ...]
+    node_condition: str
+    """Whether its Node takes pods; empty before it was looked at."""
     xids: Mapping[tuple[str, int], int]
     """(GPU UUID or nothing, code) → how often since the agent started."""
 
@@ -59,6 +61,7 @@ class NodeObserver:
     ) -> None:
         self.inventory = inventory
         self.capabilities = capabilities
+        self.node_condition = ""
         self._owner, self._attributing, self._running = owner, attributing, running
         self._health = health.NodeHealth()
         self._excesses: quota.Excesses = {}
@@ -116,6 +119,7 @@ class NodeObserver:
             attributing=self._attributing,
             holders=None if pods is None else self._holders,
             strangers=tuple(one for one in self._strangers if one.polls >= gpu_holders.STRANGER_POLLS),
+            node_condition=self.node_condition,
             xids=dict(self._xids),
         )
 

@@ -31,6 +31,7 @@ class NodeFacts:
     rack: str = ""
     ready: bool = True
     """Ready and not cordoned."""
+    unready_because: str = ""
     shared_by_queues: bool = False
     gpu_class: str = ""
     """From the node's label, if the administrator named the class; overrides the agent's."""
@@ -42,13 +43,15 @@ def to_node_facts(document: Document) -> NodeFacts:
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     allocatable = status.get("allocatable") or {}
     conditions = {condition.get("type"): condition.get("status") for condition in status.get("conditions") or ()}
+    why = "not Ready" if conditions.get("Ready") != "True" else "cordoned" if spec.get("unschedulable", False) else ""
     return NodeFacts(
         name=metadata.get("name", ""),
         cpu_milli=_amount(allocatable.get("cpu", 0), scale=1000),
         memory_mib=_amount(allocatable.get("memory", 0)) // 2**20,
         zone=labels.get(names.LABEL_ZONE, ""),
         rack=labels.get(names.LABEL_RACK, ""),
-        ready=conditions.get("Ready") == "True" and not spec.get("unschedulable", False),
+        ready=not why,
+        unready_because=why,
         shared_by_queues=annotations.get(names.ANNOTATION_SHARED_BY_QUEUES) == "true",
         gpu_class=labels.get(names.LABEL_GPU_CLASS, ""),
     )
@@ -72,6 +75,7 @@ def to_node(gpunode: GPUNode, facts: NodeFacts, *, now: float, cpu_used: int = 0
         zone=facts.zone,
         rack=facts.rack,
         ready=facts.ready and beat is not None and now - beat <= HEARTBEAT_STALE_S,
+        unready_because=facts.unready_because,
         shared_by_queues=facts.shared_by_queues,
     )
 

@@ -178,6 +178,10 @@ class GPUNodeStatus(StatusModel):
     """Every GPU of the node."""
     summary: str = ""
     """One phrase for a table: `2 × H100 80Gi`."""
+    health: str = ""
+    """One phrase for a table: `healthy`, or how many GPUs are ill (not handed out) or slow, and by which codes."""
+    node: str = ""
+    """Whether the Node takes pods, as of the last minute: `Ready`, `Cordoned` or `NotReady`."""
     violations: tuple[Violation, ...] = ()
     """Pods that use more than they were given."""
     limits: tuple[DeviceLimit, ...] = ()

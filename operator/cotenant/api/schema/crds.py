@@ -101,6 +101,8 @@ RESOURCES = (
         namespaced=False,
         columns=(
             Column("GPUs", ".status.summary"),
+            Column("Health", ".status.health"),
+            Column("Node", ".status.node"),
             Column("Driver", ".status.driverVersion"),
             Column("Isolation", ".status.isolation"),
             Column("Compute", ".status.isolationLevels.compute", wide=True),

@@ -119,12 +119,15 @@ class ClusterNodes:
                     self._cache.forget_node(name)
                 return None
             return replace(known, gpus=gpus, ready=False, deleted=facts is None or known.deleted)
-        if untolerated_taint(self._index.taints.get(name, ()), self._tolerations) is not None:
-            facts = replace(facts, ready=False)
+        taint = untolerated_taint(self._index.taints.get(name, ()), self._tolerations)
+        if taint is not None:
+            facts = replace(facts, ready=False, unready_because=facts.unready_because or f"taint {taint}")
         self._heartbeats.note(name, unix_seconds(agent.status.heartbeat), self._index.statuses_written.get(name), now)
         load = self._pods.load.get(name, NodeLoad())
         node = to_node(agent, facts, now=now, cpu_used=load.cpu_milli, memory_used=load.memory_mib)
-        node = replace(node, ready=facts.ready and self._heartbeats.is_fresh(name, now))
+        heard = self._heartbeats.is_fresh(name, now)
+        why = facts.unready_because or ("" if heard else "its agent is silent")
+        node = replace(node, ready=facts.ready and heard, unready_because=why)
         node = self._without_disputed(node, agent)
         simulated = agent.status.simulated
         self.gpus |= {gpu.uuid: GpuFacts(memory_mib=gpu.memory_mib, simulated=simulated) for gpu in node.gpus}

@@ -70,7 +70,11 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
     all_ready = FitCache(Ledger(everything), BestFit())
     with_all = _largest_gang(all_ready, replace(request, options=options_of(job, everything, tree)))
     if with_all >= request.workers:
-        down = [node.name for node in inventory.nodes if not node.ready]
+        down = [
+            f"{node.name} ({node.unready_because})" if node.unready_because else node.name
+            for node in inventory.nodes
+            if not node.ready
+        ]
         return Refusal(
             reason=Reason.NODES_NOT_READY,
             message=(

@@ -97,6 +97,8 @@ class Node:
     rack: str = ""
     ready: bool = True
     """Node Ready, agent heartbeat fresh, not cordoned."""
+    unready_because: str = ""
+    """In a word or two, for a message; empty where it is ready or nothing is known of it."""
     shared_by_queues: bool = False
     """The administrator lets jobs of different queues with `sharing: Any` share one GPU here."""
     deleted: bool = False
