@@ -1,4 +1,4 @@
-"""bench/parts/mutant_sites.py run as the file that it is: a source of a few lines, and all of its mutants."""
+"""bench/parts/mutants/sites.py run as the file that it is: a source of a few lines, and all of its mutants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-SITES = runpy.run_path(str(Path(__file__).resolve().parents[2] / "bench" / "parts" / "mutant_sites.py"))
+SITES = runpy.run_path(str(Path(__file__).resolve().parents[2] / "bench" / "parts" / "mutants" / "sites.py"))
 
 PRICES = '''"""Prices, 2 of them."""
 
