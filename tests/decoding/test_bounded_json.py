@@ -57,6 +57,8 @@ def test_nan_and_infinity_are_floats() -> None:
         ("", "is not JSON: Expecting value: line 1 column 1 (char 0)"),
         ("[[[[]]]]", "nests more than 3 deep"),
         ('{"a":' * 4, "nests more than 3 deep"),
+        ("[[],[],[[[]]]]", "nests more than 3 deep"),
+        ("[{},{},[[[]]]]", "nests more than 3 deep"),
         ("[" * 999, "holds more than 20 values"),
         ("123456789", "holds a number of more than 8 digits"),
         ("-1e-99999999", "holds a number of more than 8 digits"),

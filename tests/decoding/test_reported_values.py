@@ -20,13 +20,28 @@ from cotenant.decoding.reported_values import finite_numbers, plain_numbers, pla
         ("a file", "a file", []),
         (2**63 - 1, 2**63 - 1, []),
         (2**63, "9223372036854775808", ["r.k is kept as text: an integer of 64 bits is more than the 64 of a number"]),
+        (
+            2**132 - 1,
+            str(2**132 - 1),
+            ["r.k is kept as text: an integer of 132 bits is more than the 64 of a number"],
+        ),
+        (2**132, None, ["r.k was left out: an integer of 133 bits is more than the 64 of a number"]),
         (10**5000, None, ["r.k was left out: an integer of 16610 bits is more than the 64 of a number"]),
         (math.nan, "nan", ["r.k is kept as text: JSON has no such number"]),
         (-math.inf, "-inf", ["r.k is kept as text: JSON has no such number"]),
         (PurePosixPath("/a/b"), "/a/b", []),
         (b"caf\xe9", "caf\\xe9", []),
         ("caf\udce9", "caf\\udce9", ["r.k has characters that cannot be shown; they are written as \\x1b is"]),
+        ("x" * 1000, "x" * 1000, []),
         ("x" * 1001, "x" * 999 + "…", ["r.k was cut after 1000 characters"]),
+        (b"x" * 1001, "x" * 999 + "…", ["r.k was cut after 1000 characters"]),
+        ("👍".encode() * 1000, "👍" * 1000, []),
+        ("👍".encode() * 1001, "👍" * 999 + "…", ["r.k was cut after 1000 characters"]),
+        (
+            "\x1b" + "x" * 999,
+            "\\x1b" + "x" * 995 + "…",
+            ["r.k has characters that cannot be shown; they are written as \\x1b is"],
+        ),
         (
             [1],
             None,
@@ -64,3 +79,9 @@ def test_metrics_are_numbers_and_a_loss_may_diverge() -> None:
     assert found == {"loss": math.inf, "text": 1.5, "n": 3}
     assert notes == ["m.name was left out: a metric is a number"]
     assert finite_numbers({"loss": math.inf, "n": 3}, "m") == ({"n": 3}, [])
+
+
+def test_a_whole_number_stays_whole_up_to_what_a_status_can_hold() -> None:
+    found, notes = plain_numbers({"tokens": 2**63 - 1, "seed": 2**63}, "m")
+    assert (found, notes) == ({"tokens": 2**63 - 1, "seed": 2.0**63}, [])
+    assert [type(value) for value in found.values()] == [int, float]

@@ -89,7 +89,7 @@ def plain_value(given: Any) -> tuple[Value | None, str]:
     if isinstance(given, os.PathLike):
         given = os.fspath(given)
     if isinstance(given, bytes | bytearray):
-        given = bytes(given[: TEXT_CHARS_MAX + 1]).decode("utf-8", errors="backslashreplace")
+        given = bytes(given[: 4 * (TEXT_CHARS_MAX + 1)]).decode("utf-8", errors="backslashreplace")
     elif not isinstance(given, str):
         return None, f"was left out: {shown_value(given)} is neither a number nor a text; json.dumps makes a text of it"
     text = plain_text(given, TEXT_CHARS_MAX)
