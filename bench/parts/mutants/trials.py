@@ -47,10 +47,11 @@ class Area:
 
 @dataclass(frozen=True)
 class Run:
-    """What the tests made of one mutant: `killed`, `killed (time)`, `alive` or `equivalent`."""
+    """What the tests made of one mutant."""
 
     mutant: Mutant
     outcome: str
+    """killed, killed (time), alive or equivalent"""
     killer: str = ""
     seconds: float = 0.0
 
