@@ -5,23 +5,23 @@ No stream as elsewhere: with a `ForkRequest` travels the descriptor of the rank'
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from cotenant_worker.messaging.codec import Codec
+from cotenant_worker.messaging.records import record
 from cotenant_worker.ranks.program import ProgramKind
 
 DATAGRAM_LIMIT_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PreloadDone:
     """From the server: the required modules are imported."""
 
     at_unix_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ForkRequest:
     """To the server: fork a rank. Its stdout and stderr are the descriptor that comes along."""
 
@@ -31,7 +31,7 @@ class ForkRequest:
     argv: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Forked:
     """From the server."""
 
@@ -39,7 +39,7 @@ class Forked:
     """0 where the fork failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PreloadNext:
     """To the server: deferred imports may take CPU time from now on."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from cotenant_worker.messaging.records import record
 from cotenant_worker.supervision.worker_group import RankAssignment
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Start:
     """Begin a generation with these ranks."""
 
@@ -18,21 +18,21 @@ class Start:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stop:
     """Kill what is left of a generation; its state is of no use."""
 
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Save:
     """Ask the ranks to save and leave: the group changes its size."""
 
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finish:
     """The attempt is over, everywhere, with this verdict."""
 

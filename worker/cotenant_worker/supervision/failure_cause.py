@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 import signal as signals
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cotenant import names
+from cotenant_worker.messaging.records import record
 from cotenant_worker.supervision.rank_error import RankError
 from cotenant_worker.supervision.traceback_excerpt import (
     EXCERPT_LINES,
@@ -49,7 +49,7 @@ TRANSIT_S = 2.0
 """Events of two pods may overtake each other by this much: an end with 0 that arrives later was still first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RankExit:
     """How one rank of a generation ended."""
 
@@ -112,7 +112,7 @@ class RankExit:
         return self.signal is not None and not self.collateral
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FailureCause:
     """Why a generation failed."""
 

@@ -11,9 +11,10 @@ of them may be loading data and no rank waits; once some have, those are missing
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cotenant.contract import Contract
+from cotenant_worker.messaging.records import record
 
 WARN_AFTER_S = 30.0
 """After this a hang becomes a warning of the job."""
@@ -26,7 +27,7 @@ def hang_timeout_s(contract: Contract) -> float:
     return float(contract.platform.get("hangTimeoutSeconds", _HANG_TIMEOUT_S))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RankHeartbeat:
     """A rank's state, sent by its side thread twice a second; a message of its own."""
 
@@ -69,7 +70,7 @@ class RankHeartbeat:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hang:
     sequence: int
     """Of the collective; less than 0 for a rendezvous."""

@@ -6,10 +6,10 @@ decodes all that it sends. Times `…_unix_s` are seconds since 1970; durations 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from cotenant_worker.messaging.codec import Codec
+from cotenant_worker.messaging.records import record
 from cotenant_worker.supervision.commands import Finish
 from cotenant_worker.supervision.failure_cause import RankExit
 from cotenant_worker.supervision.hangs import RankHeartbeat
@@ -30,7 +30,7 @@ from cotenant_worker.supervision.worker_group import WorkerGroup
 # -- a process introduces itself to the launcher of its pod ----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hello:
     """The first message on the launcher's socket."""
 
@@ -39,7 +39,7 @@ class Hello:
     pid: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PhaseReached:
     """A phase of the start-up is done: for the launcher's table of timings."""
 
@@ -49,7 +49,7 @@ class PhaseReached:
     rank: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ForwardedReport:
     """A report from a rank of another pod, on its way to rank 0's."""
 
@@ -61,19 +61,19 @@ class ForwardedReport:
 # -- a launcher to the conductor -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PodReady:
     ip: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RankExited:
     exit: RankExit
     age_s: float
     """Time since it ended: clocks of two pods differ, `exit.at` holds in its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RankStopped:
     """A rank was stopped (SIGSTOP) and stays so."""
 
@@ -82,7 +82,7 @@ class RankStopped:
     stopped_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SafePoints:
     """Progress of the ranks of a pod that were asked to leave."""
 
@@ -91,25 +91,25 @@ class SafePoints:
     calls_per_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServerReady:
     server: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServerLost:
     server: int
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PodLost:
     """The pod's launcher or its node has ended."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Preempt:
     """As an event: a pod was asked to leave. As a command: all ranks save and leave."""
 
@@ -131,38 +131,38 @@ PodEvent: TypeAlias = (
 # -- the conductor to the launchers ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StartRanks:
     group: WorkerGroup
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KillRanks:
     """SIGKILL what is left of generations up to this one."""
 
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Resize:
     """All ranks save and leave: the group changes its size."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StopAtCall:
     """Every rank leaves at this call of `should_stop`."""
 
     call: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HeadSilent:
     """No sign of life from rank 0's pod."""
 
     silent_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FinishAttempt:
     verdict: Finish
 
@@ -171,7 +171,7 @@ PodCommand: TypeAlias = StartRanks | KillRanks | Resize | Preempt | StopAtCall |
 """Commands that a launcher carries out."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Restarted:
     """The ranks start again in place, for rank 0's pod to show."""
 
@@ -185,17 +185,17 @@ HeadMessage: TypeAlias = ForwardedReport | ProgressWarning | Restarted
 # -- between rank 0's pod and the pods of parameter servers ----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServerHello:
     server: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Alive:
     """Sent at an interval, so that silence means a loss."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServerGone:
     """The process of the server has ended, or hangs."""
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from cotenant_worker.messaging.records import record
 
 MAX_BYTES = 64 << 10
 """Of an error file; what is larger is no error file."""
@@ -20,7 +22,7 @@ _TOGETHER_S = 10.0
 """A failure in a child may be why its parent fails so much later; an older one was survived."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RankError:
     """One exception."""
 

@@ -5,14 +5,16 @@ The shim sends them. Times `…_unix_s` are seconds since 1970.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
+
+from cotenant_worker.messaging.records import record
 
 REPORTED: Final = "reported: "
 """How the key of a warning begins that is about a value that the program reported."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StepReport:
     """Progress of a rank, with the metrics of that step."""
 
@@ -26,7 +28,7 @@ class StepReport:
     at_unix_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResultsReport:
     """Final values for `status.results`."""
 
@@ -34,19 +36,19 @@ class ResultsReport:
     values: dict[str, float | int | str | bool]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CheckpointStarted:
     rank: int
     step: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CheckpointSaved:
     rank: int
     step: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PreflightTimes:
     """The check before step 0: one all-reduce, and the same work alone."""
 
@@ -58,7 +60,7 @@ class PreflightTimes:
     """`cuda` or `cpu`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CollectiveBackend:
     """Backend of the program's process group: `nccl` or `gloo`."""
 
@@ -66,7 +68,7 @@ class CollectiveBackend:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VisibleGpus:
     """The GPUs that a rank's process sees."""
 
@@ -76,13 +78,13 @@ class VisibleGpus:
     """The contract's rank that they were granted to, which differs once a group has shrunk; None: `rank`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemoryPeak:
     rank: int
     peak_mib: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProgressWarning:
     """A warning in the job's progress: one per `key`; an empty text takes it back."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from cotenant.contract import Contract
+from cotenant_worker.messaging.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RankAssignment:
     """One rank of a group: where it runs, and which grant of the contract it holds."""
 
@@ -20,7 +20,7 @@ class RankAssignment:
     """The rank in the contract; differs from `rank` once an elastic group has shrunk."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WorkerGroup:
     """All ranks of one start. Every (re)start has a new generation and a new port."""
 
