@@ -27,6 +27,17 @@ from cotenant.core.model.lifecycle import HOLDING
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Restraint:
+    """What the quarantine of a job means for its next step."""
+
+    left_alone: bool = False
+    to_report: Quarantine | None = None
+    """Its condition is not as it should be: to be written, once."""
+    look_at: float | None = None
+    """Time at which the job has to be looked at for its quarantine."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Containment:
     cache: ObjectCache
@@ -75,41 +86,28 @@ class Containment:
         quarantine = self.memories[job].quarantine
         return quarantine.retry_at if quarantine is not None and now < quarantine.retry_at else None
 
-    def left_alone(self, record: JobRecord, now: float) -> Quarantine | None:
-        """Quarantine of a job that nothing may be done with now. Where it is over, the job is let out to be tried."""
-        memory = self.memories[record.id]
-        quarantine = memory.quarantine
-        if quarantine is None or quarantine.lifted:
-            return None
-        if quarantine.holds(record.generation, now):
+    def restraint(self, record: JobRecord, now: float) -> Restraint:
+        """What the job's quarantine means for its next step. Where a pause is over, the job is let out to be tried."""
+        quarantine = self.memories[record.id].quarantine
+        if quarantine is None:
+            return Restraint()
+        holds = quarantine.holds(record.generation, now)
+        if holds:
             self._give_back(record, quarantine)
-            return quarantine
+        elif not quarantine.lifted:
+            self._let_out(record, quarantine, now)
+        to_report = None
+        if not quarantine.reported and (quarantine.lifted or holds):
+            quarantine.reported, to_report = True, quarantine
+        return Restraint(holds, to_report, quarantine.look_at(record.generation))
+
+    def _let_out(self, record: JobRecord, quarantine: Quarantine, now: float) -> None:
         if quarantine.tried_at is None:
             quarantine.tried_at = now
             self.cache.mark_changed([record.id])  # the core sees it again
         elif (worked_at := quarantine.worked_at) is not None and now >= worked_at:
             quarantine.lifted, quarantine.reported = True, False
             log.info("%s: the quarantine is lifted", record.key)
-        return None
-
-    def to_report(self, record: JobRecord, now: float) -> Quarantine | None:
-        """Quarantine whose condition is not as it should be, to be written once."""
-        quarantine = self.memories[record.id].quarantine
-        if (
-            quarantine is None
-            or quarantine.reported
-            or not (quarantine.lifted or quarantine.holds(record.generation, now))
-        ):
-            return None
-        quarantine.reported = True
-        return quarantine
-
-    def look_at(self, record: JobRecord) -> float | None:
-        """Time at which the job has to be looked at for its quarantine."""
-        quarantine = self.memories[record.id].quarantine
-        if quarantine is None or quarantine.lifted:
-            return None
-        return quarantine.next_try(record.generation) if quarantine.tried_at is None else quarantine.worked_at
 
     def _give_back(self, record: JobRecord, quarantine: Quarantine) -> None:
         """A placement of which nothing runs any more, and that failed again after a pause, counts no more. One that

@@ -183,12 +183,14 @@ class SchedulingLoop:
             self._writes.start(job, self.executor.resolve_uncertain(record, action))
             return
         # 3. A job that the operator failed on: left alone for a while, which its conditions show.
-        left_alone = self.containment.left_alone(record, now)
-        if (quarantine := self.containment.to_report(record, now)) is not None:
-            self._writes.start(job, self.executor.report_quarantine(record, quarantine))
+        restraint = self.containment.restraint(record, now)
+        if restraint.to_report is not None:
+            self._writes.start(job, self.executor.report_quarantine(record, restraint.to_report))
             return
         # 4. What is to be done by what was observed.
-        result = ReconcileResult() if left_alone else reconcile(self.observer.observe(record, now), self.settings)
+        result = (
+            ReconcileResult() if restraint.left_alone else reconcile(self.observer.observe(record, now), self.settings)
+        )
         if result.acts:
             self._writes.start(job, self.executor.apply(record, result))
             return
@@ -196,7 +198,7 @@ class SchedulingLoop:
             self._writes.start(job, self.executor.settle_pods(job))
             return
         self._queue.done(job)
-        times = [at for at in (result.requeue_at, self.containment.look_at(record)) if at is not None]
+        times = [at for at in (result.requeue_at, restraint.look_at) if at is not None]
         if times:
             self._queue.add_after(job, min(times))
 

@@ -86,6 +86,12 @@ class Quarantine:
         """Time at which the try that is under way will have worked."""
         return None if self.lifted or self.tried_at is None else self.tried_at + TRIAL_S
 
+    def look_at(self, generation: int) -> float | None:
+        """Time at which it has to be looked at: at the next try, and when that has worked."""
+        if self.lifted:
+            return None
+        return self.next_try(generation) if self.tried_at is None else self.worked_at
+
 
 def quarantine_after(
     before: Quarantine | None, stage: Stage, error: str, *, generation: int, holding: bool, now: float
