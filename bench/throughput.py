@@ -24,6 +24,7 @@ from bench.parts.used_cluster import changed, pending_jobs, used_cluster
 from cotenant.core import ClusterState, schedule
 from cotenant.core.model.objects import Job, Node, Quota, TenantQueue
 from cotenant.core.model.plan import Admit, Evict, Plan, Resize
+from cotenant.core.scheduling.scheduler import decide
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.core.state.facts import JobObserved, NodeObserved, QueueObserved
 from cotenant.testing import make_job, make_node
@@ -270,8 +271,10 @@ def steady_state(dice: random.Random, scale: float) -> Row:
 
 
 def unchanged(dice: random.Random, scale: float) -> Row:
+    """A minute after the last decision, on which the cycle goes on as the operator's does."""
     state, _, jobs = settled(dice, scale)
-    spent, plan = timed(lambda: schedule(snapshot_at(state, 1e6 + 60)))
+    last = decide(snapshot_at(state, 1e6 + 3))
+    spent, plan = timed(lambda: decide(snapshot_at(state, 1e6 + 60), last=last).plan)
     note = f"{jobs} jobs, {len(plan.verdicts)} wait"
     return duration("cycle, nothing changed", 0.005, spent=spent, note=note)
 

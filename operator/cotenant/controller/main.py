@@ -23,6 +23,7 @@ from cotenant.controller.client.rest import RestKube, RetryPolicy
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.cluster.cluster_view import ClusterView
 from cotenant.controller.execution.containment import Containment
+from cotenant.controller.execution.decisions import Decisions
 from cotenant.controller.execution.event_recorder import EventRecorder
 from cotenant.controller.execution.executor import Executor
 from cotenant.controller.execution.observer import Observer
@@ -45,7 +46,6 @@ from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry import metrics_server, probes
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.plan import Plan
-from cotenant.core.scheduling.scheduler import schedule
 from cotenant.core.snapshot.snapshot import Snapshot
 from cotenant.serving.certificate import ServingCertificate
 
@@ -122,7 +122,7 @@ class Operator:
             executor=executor,
             containment=Containment(cache=cache, memories=memories, metrics=self.metrics),
             observer=Observer(cache=cache, cluster=cluster, memories=memories),
-            schedule=partial(schedule, policy=self.settings.policy),
+            schedule=Decisions(self.settings.policy),
             metrics=self.metrics,
             settings=self.settings,
             is_leader=self.is_leader,

@@ -10,13 +10,14 @@ import pytest
 from cotenant.core import Policy
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.moment import Moment
 from cotenant.core.quota.tree import QueueTree
 from cotenant.testing import make_job, make_queue
 
 
 def rules(*, policy_s: int = 0, queue_s: int = 0, restart_s: int = 60) -> EvictionRules:
     tree = QueueTree.of([make_queue("red", protected_runtime_s=queue_s)], Inventory.of([]))
-    return EvictionRules(tree, Policy(protected_runtime_s=policy_s, restart_cost_s=restart_s), 1_000.0)
+    return EvictionRules(tree, Policy(protected_runtime_s=policy_s, restart_cost_s=restart_s), Moment(1_000.0))
 
 
 @pytest.mark.parametrize(

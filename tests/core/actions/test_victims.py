@@ -16,6 +16,7 @@ from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, TenantQueue, TimeOrder
 from cotenant.core.model.plan import Evict, EvictionKind
 from cotenant.core.snapshot.accounting import Accounting
@@ -99,7 +100,7 @@ def listed(
     """(job, ranks, GPUs, lost work) of all candidates, surplus first."""
     counted = Accounting.of([make_node("n1", gpus=8)], queues, [*jobs, request])
     running = RunningJobs(counted.running, counted.allocations, counted.tree)
-    finder = CandidateFinder(running, counted.inventory, EvictionRules(counted.tree, UNPROTECTED, now=100.0))
+    finder = CandidateFinder(running, counted.inventory, EvictionRules(counted.tree, UNPROTECTED, Moment(100.0)))
     resolved = RequestResolver(counted.inventory, counted.tree).resolve(request)
     assert isinstance(resolved, Request)
     found = finder.candidates(resolved, counted.usage, CycleOutcome(), guarantee_waits=guarantee_waits)

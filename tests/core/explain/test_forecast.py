@@ -12,6 +12,7 @@ from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.forecast import endings_of, ends_at
 from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import GpuRequest, Job
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import Charge
@@ -70,7 +71,7 @@ def test_a_job_over_its_expectation_is_taken_to_need_its_maximum() -> None:
 def test_a_job_ends(expected: int | None, longest: int | None, admitted_at: float | None, ends: float | None) -> None:
     job = make_job("a", expected_runtime_s=expected, max_runtime_s=longest)
 
-    assert ends_at(job, admitted_at, now=1_000.0) == ends
+    assert ends_at(job, admitted_at, Moment(1_000.0)) == ends
 
 
 def test_the_soonest_endings_are_looked_at_so_many_of_them() -> None:
@@ -80,6 +81,6 @@ def test_the_soonest_endings_are_looked_at_so_many_of_them() -> None:
     jobs = [replace(make_job(f"j{number}", expected_runtime_s=600 - number), admitted_at=0.0) for number in range(600)]
     running = RunningJobs({job.key: job for job in jobs[:300]}, {job.key: nothing for job in jobs[:300]}, tree)
 
-    found = endings_of(running, CycleOutcome(), [(job, nothing) for job in jobs[300:]], now=0.0)
+    found = endings_of(running, CycleOutcome(), [(job, nothing) for job in jobs[300:]], Moment(0.0))
 
     assert [(at, key) for at, key, _ in found] == [(600 - number, f"red/j{number}") for number in range(599, 87, -1)]

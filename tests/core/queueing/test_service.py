@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, TimeOrder
 from cotenant.core.model.plan import Evict
 from cotenant.core.queueing.service import LEAST_RUN_S, LEVELS, PATIENCE_S, STARVES_AFTER_S, WORTH, ServiceOrder
@@ -25,7 +26,7 @@ PLACED = make_placement(("n1", [[0]]))
 
 def service(order: TimeOrder, *, learned: LearnedRuntimes = NOTHING_LEARNED, restart_s: int = 60) -> ServiceOrder:
     queues = [make_queue("red", order=order), make_queue("team", parent="red"), make_queue("blue")]
-    return ServiceOrder(QueueTree.of(queues, Inventory.of([make_node("n1", gpus=8)])), learned, NOW, restart_s)
+    return ServiceOrder(QueueTree.of(queues, Inventory.of([make_node("n1", gpus=8)])), learned, Moment(NOW), restart_s)
 
 
 def waiting(name: str, *, ran_s: int = 0, waited_s: float = 0.0, queue: str = "red", gpus: int = 1, **more: Any) -> Job:

@@ -63,8 +63,8 @@ class Draw:
 def story(seed: int) -> Iterator[str]:
     """Lines of a whole story: what happens between the cycles, and each plan."""
     draw = Draw(seed)
-    nodes = [_node(draw, index) for index in range(draw.number(2, 6))]
-    queues = _queues(draw)
+    nodes = [draw_node(draw, index) for index in range(draw.number(2, 6))]
+    queues = draw_queues(draw)
     policy = Policy(
         protected_runtime_s=draw.one((0, 0, 300)),
         reserve_within_s=draw.one((3_600, 3_600, 0)),
@@ -75,9 +75,9 @@ def story(seed: int) -> Iterator[str]:
     made = 0
     for cycle in range(CYCLES):
         for _ in range(draw.number(0, 5 if cycle < 8 else 2)):
-            toy.observe(_job(draw, made, queues, toy.now))
+            toy.observe(draw_job(draw, made, queues, toy.now))
             made += 1
-        yield from _between(draw, toy, nodes)
+        yield from happenings(draw, toy, nodes)
         yield f"-- cycle {cycle} at {toy.now + 1.0:g}"
         yield from _plan(toy.cycle())
         if draw.chance(70):
@@ -92,7 +92,7 @@ def _mix(draw: Draw, inventory: Inventory) -> Iterator[str]:
     """What placement would believe to come next after sixty jobs, of which some are alike."""
     demands = [
         (
-            replace(worker_shape(_job(draw, index, [TenantQueue(name="q")], 0.0)), host_mib=draw.one((0, 64))),
+            replace(worker_shape(draw_job(draw, index, [TenantQueue(name="q")], 0.0)), host_mib=draw.one((0, 64))),
             draw.one((1.0, 1.0, 40.0)),
         )
         for index in range(60)
@@ -107,7 +107,7 @@ def digest(seed: int) -> str:
     return hashlib.sha256("\n".join(story(seed)).encode()).hexdigest()[:16]
 
 
-def _between(draw: Draw, toy: ToyCluster, nodes: list[Node]) -> Iterator[str]:
+def happenings(draw: Draw, toy: ToyCluster, nodes: list[Node]) -> Iterator[str]:
     """Jobs end, save and are moved by hand; nodes and GPUs fall out of sight and come back."""
     for job in list(toy.jobs.values()):
         if job.placement is None or job.evicting:
@@ -144,7 +144,7 @@ def _state(node: Node) -> str:
 # -- drawn documents ---------------------------------------------------------------------------------------------------
 
 
-def _node(draw: Draw, index: int) -> Node:
+def draw_node(draw: Draw, index: int) -> Node:
     gpus = draw.one((1, 2, 4, 8))
     return make_node(
         f"n{index}",
@@ -160,7 +160,7 @@ def _node(draw: Draw, index: int) -> Node:
     )
 
 
-def _queues(draw: Draw) -> list[TenantQueue]:
+def draw_queues(draw: Draw) -> list[TenantQueue]:
     found: list[TenantQueue] = []
     for index in range(draw.number(1, 5)):
         quotas = tuple(_line(draw) for _ in range(draw.one((1, 1, 2))))
@@ -192,7 +192,7 @@ def _line(draw: Draw) -> Quota:
     )
 
 
-def _job(draw: Draw, index: int, queues: list[TenantQueue], now: float) -> Job:
+def draw_job(draw: Draw, index: int, queues: list[TenantQueue], now: float) -> Job:
     low = draw.one((1, 1, 2, 4))
     name = draw.one(queues).name if draw.chance(99) else "unknown"
     return Job(

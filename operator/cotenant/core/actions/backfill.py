@@ -21,6 +21,7 @@ from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.search import PlacementResult, find
 from cotenant.core.explain.forecast import Forecast
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import WAITING_FOR_SPACE, Refusal
 from cotenant.core.quota.usage import Charge
@@ -48,9 +49,11 @@ class Backfill:
 class Reservations:
     """Reservations of one cycle, at most one per GPU class."""
 
-    __slots__ = ("_by_class", "_tried")
+    __slots__ = ("_by_class", "_moment", "_tried", "_within_s")
 
-    def __init__(self) -> None:
+    def __init__(self, moment: Moment, within_s: int) -> None:
+        """`within_s`: places are kept for starts that are no further away."""
+        self._moment, self._within_s = moment, within_s
         self._by_class: dict[str, Reservation | None] = {}
         """GPU class → the reservation of the first job that waits there, if its start could be estimated."""
         self._tried: set[tuple[Request, frozenset[JobKey]]] = set()
@@ -68,22 +71,22 @@ class Reservations:
         self._by_class.update(dict.fromkeys(sorted(classes)))
         return True
 
-    def reserve(self, job: Job, request: Request, forecast: Forecast, latest: float) -> Reservation | None:
-        """The place that the job will have, unless it starts after `latest` or at an unknown time."""
+    def reserve(self, job: Job, request: Request, forecast: Forecast) -> Reservation | None:
+        """The place that the job will have, unless it starts too far away or at an unknown time."""
         start = forecast.start_of(request)
-        if start is None or start.at > latest:
+        if start is None or not self._moment.has_come(start.at - self._within_s):
             return None
         kept = Reservation(job.key, start.at, Allocation(start.result.allocation.nodes, Charge(-1, "", ())))
         for bucket, _, _ in start.result.allocation.charge.amounts:
             self._by_class[bucket[0]] = kept
         return kept
 
-    def backfill(self, job: Job, request: Request, current: Occupancy, now: float) -> Backfill | None:
+    def backfill(self, job: Job, request: Request, current: Occupancy) -> Backfill | None:
         """A place on reserved GPUs for a job that will have ended in time."""
         runtime_s = job.max_runtime_s or job.expected_runtime_s
         if runtime_s is None:
             return None
-        usable = [kept for kept in self.all() if now + runtime_s <= kept.starts_at]
+        usable = [kept for kept in self.all() if not self._moment.is_past(kept.starts_at - runtime_s)]
         attempt = request, frozenset(kept.job for kept in usable)
         if not usable or attempt in self._tried:
             return None
@@ -91,7 +94,7 @@ class Reservations:
         if result is None:
             self._tried.add(attempt)
             return None
-        return Backfill(result, now + runtime_s)
+        return Backfill(result, self._moment.now + runtime_s)
 
     def clear(self) -> None:
         self._by_class.clear()

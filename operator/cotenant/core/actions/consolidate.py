@@ -53,8 +53,9 @@ class Consolidation:
 
     def find_move(self, entry: Entry, request: Request, after_evictions: Callable[[], Occupancy]) -> Move | None:
         """Fewest jobs of the cheapest node whose move lets the entry start; None where that is not worth it."""
-        if not self._left:
+        if not self._left or not self._movable:
             return None
+        self._rules.moment.pin()  # which jobs are the cheapest, and what is worth it, moves with time
         cheapest = sorted(self._movable, key=lambda row: (self._cost(self._movable[row][: self._left]), row))
         for row in cheapest:
             for count in range(1, min(self._left, len(self._movable[row])) + 1):
@@ -93,7 +94,7 @@ class Consolidation:
         if start is None:
             return True
         milli = request.workers * request.options[0].milli
-        return self._cost(moving) < milli * int(start - self._rules.now)
+        return self._cost(moving) < milli * int(start - self._rules.moment.now)
 
     def _try(self, request: Request, moving: Sequence[Job], occupancy: Occupancy) -> Move | None:
         """Places for the beneficiary and for every job that moves; the occupancy is left as it was."""

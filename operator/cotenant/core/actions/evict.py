@@ -26,6 +26,7 @@ from cotenant.core.cycle.gallop import gallop
 from cotenant.core.cycle.outcome import CycleOutcome, Departures
 from cotenant.core.cycle.search import PlacementResult, find, fits
 from cotenant.core.model.formatting import counted, format_gpus
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import WHOLE, Job, JobKey
 from cotenant.core.model.plan import Evict, EvictionKind, Resize
 from cotenant.core.queueing.fair_share import held_within_guarantee
@@ -44,7 +45,7 @@ class VictimSet:
 
 
 def find_victims(
-    occupancy: Occupancy, request: Request, candidates: CandidateList, outcome: CycleOutcome
+    occupancy: Occupancy, request: Request, candidates: CandidateList, outcome: CycleOutcome, moment: Moment
 ) -> VictimSet | None:
     """The cheapest sufficient victims, or None where all candidates together do not help.
 
@@ -56,7 +57,7 @@ def find_victims(
         orders = [[*candidates.surplus, *jobs]]
         if jobs and request.workers * request.job.gpu.count > 1:
             orders.append([*candidates.surplus, *node_by_node(jobs)])
-        tried = [_minimal_set(occupancy, request, not_yet_leaving(order, outcome)) for order in orders]
+        tried = [_minimal_set(occupancy, request, not_yet_leaving(order, outcome), moment) for order in orders]
         sufficient = [victims for victims in tried if victims is not None]
         if sufficient:
             return min(sufficient, key=lambda victims: victims.cost)
@@ -83,12 +84,15 @@ def departures(found: VictimSet, job: Job, shrunk: Mapping[JobKey, frozenset[int
     return Departures(evictions, tuple(resizes.values()), {key: frozenset(ranks) for key, ranks in leaving.items()})
 
 
-def _minimal_set(occupancy: Occupancy, request: Request, candidates: Iterator[EvictionCandidate]) -> VictimSet | None:
+def _minimal_set(
+    occupancy: Occupancy, request: Request, candidates: Iterator[EvictionCandidate], moment: Moment
+) -> VictimSet | None:
     with occupancy.trial():
         released = _ReleasedPrefix(occupancy, candidates)
         count = gallop(released.reach, lambda count: released.resize(count) and fits(occupancy, request))
         if count is None:
-            return None
+            return None  # in no order: all candidates together do not suffice
+        moment.pin()  # who comes first in the order is who loses least by now
         released.resize(count)
         result = find(occupancy, request, request.workers)
         if result is None:

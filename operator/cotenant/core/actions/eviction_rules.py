@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.policy import Policy
 from cotenant.core.queueing.priority_bounds import allowed_priority
@@ -20,7 +21,7 @@ from cotenant.core.quota.tree import QueueTree
 class EvictionRules:
     tree: QueueTree
     policy: Policy
-    now: float
+    moment: Moment
     evicted: Collection[JobKey] = frozenset()
     """Jobs that were evicted since anything last arrived, departed or changed."""
 
@@ -35,11 +36,11 @@ class EvictionRules:
         least = self.policy.protected_runtime_s
         if not self.has_overrun(job):
             least = max(least, queue.protected_runtime_s)
-        return least > 0 and job.admitted_at is not None and self.now - job.admitted_at < least
+        return least > 0 and job.admitted_at is not None and not self.moment.has_come(job.admitted_at + least)
 
     def has_overrun(self, job: Job) -> bool:
         """The job started on GPUs that were kept for another, and has not ended when it said that it would have."""
-        return job.backfilled_until is not None and job.backfilled_until <= self.now
+        return job.backfilled_until is not None and self.moment.has_come(job.backfilled_until)
 
     def with_allowed_priority(self, job: Job) -> Job:
         """The running job with the priority that counts: what its queue allows of what it asks."""
@@ -50,9 +51,9 @@ class EvictionRules:
         """Milli-GPU-seconds: what `milli` of the job has not saved, and one restart.
 
         Example: 2 GPUs, checkpoint 300 s ago, restart 60 s → 720 GPU-seconds. Of a job that has overrun nothing counts,
-        so that it leaves before all others.
+        so that it leaves before all others. Moves with time: who decides by it pins the moment.
         """
         if self.has_overrun(job):
             return 0
         since = max(job.admitted_at or job.submitted_at, job.last_checkpoint_at or 0.0)
-        return milli * (max(0, int(self.now - since)) + self.policy.restart_cost_s)
+        return milli * (max(0, int(self.moment.unnoted - since)) + self.policy.restart_cost_s)

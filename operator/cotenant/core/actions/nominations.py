@@ -20,6 +20,7 @@ from cotenant.core.cycle.accounts import Accounts
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.cycle.search import PlacementResult, find
 from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, Placement
 from cotenant.core.model.plan import Evict, EvictionKind, Reason, Refusal
 from cotenant.core.policy import Policy
@@ -33,13 +34,13 @@ class KeptPlace:
     """Free currently; else after the evictions that are under way."""
 
 
-def inventory_incomplete(snapshot: Snapshot, policy: Policy, running: RunningJobs) -> Refusal | None:
+def inventory_incomplete(snapshot: Snapshot, policy: Policy, running: RunningJobs, moment: Moment) -> Refusal | None:
     """Refusal for every job as long as the operator has just started and does not observe all that running jobs hold.
 
     What is not observed is not counted, so a queue would get over its limit. For `missing_grace_s` at most; then jobs
     that hold what is missing are evicted (`lost_jobs`).
     """
-    if snapshot.now - snapshot.watched_since >= policy.missing_grace_s:
+    if moment.has_come(snapshot.watched_since + policy.missing_grace_s):
         return None
     missing = min((held.missing for held in running.allocations.values() if held.missing), default="")
     if not missing:
@@ -52,13 +53,14 @@ def inventory_incomplete(snapshot: Snapshot, policy: Policy, running: RunningJob
     )
 
 
-def lost_jobs(running: RunningJobs, inventory: Inventory, last_seen_before: float) -> list[Evict]:
+def lost_jobs(running: RunningJobs, inventory: Inventory, moment: Moment, grace_s: float) -> list[Evict]:
     """Evictions of gangs that lost a node or a GPU: such a gang cannot go on; it leaves whole and is requeued.
 
-    Lost is what was last listed before that moment, and a node that is deleted. What was never observed at all is lost
-    too: after a restart it had its time to appear, because nothing is decided before (`inventory_incomplete`).
+    Lost is what has not been listed for longer than `grace_s`, and a node that is deleted. What was never observed at
+    all is lost too: after a restart it had its time to appear, because nothing is decided before that
+    (`inventory_incomplete`).
     """
-    lost_slots = _lost_slots(inventory, last_seen_before)
+    lost_slots = _lost_slots(inventory, moment, grace_s)
     evictions = []
     for key, allocation in running.allocations.items():
         lost = allocation.missing or _first_of(allocation, lost_slots)
@@ -113,15 +115,15 @@ def _is_free(occupancy: Occupancy, job: Job, result: PlacementResult) -> bool:
     return occupancy.fits(allocation, whole=not job.gpu.is_share) and occupancy.within_lending_limits(allocation)
 
 
-def _lost_slots(inventory: Inventory, last_seen_before: float) -> dict[tuple[int, int], str]:
-    """(row, column) → in words, of GPUs that were last listed before then, or whose node is deleted."""
+def _lost_slots(inventory: Inventory, moment: Moment, grace_s: float) -> dict[tuple[int, int], str]:
+    """(row, column) → in words, of GPUs that were last listed before their grace, or whose node is deleted."""
     found = {}
     for row in np.flatnonzero(((inventory.kind >= 0) & ~inventory.usable).any(axis=1)).tolist():
         node = inventory.nodes[row]
         for gpu in node.gpus:
             if node.deleted:
                 found[inventory.slot_of[node.name, gpu.uuid]] = f"node {node.name}"
-            elif gpu.missing_since is not None and gpu.missing_since <= last_seen_before:
+            elif gpu.missing_since is not None and moment.has_come(gpu.missing_since + grace_s):
                 found[inventory.slot_of[node.name, gpu.uuid]] = (
                     f"GPU {gpu.uuid}, which node {node.name} does not list any more"
                 )

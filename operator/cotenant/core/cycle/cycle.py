@@ -12,6 +12,7 @@ from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.cycle.search import PlacementResult
 from cotenant.core.gpus.inventory import Inventory
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Plan, Refusal
 from cotenant.core.placement import BestFit
@@ -31,6 +32,7 @@ class Cycle:
     running: RunningJobs
     entries: tuple[Entry, ...]
     """One per pending job."""
+    moment: Moment
     accounts: Accounts
     service: ServiceOrder
     outcome: CycleOutcome = field(default_factory=CycleOutcome)
@@ -42,6 +44,7 @@ class Cycle:
         counted = snapshot.accounting or Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
         placer = policy.placer if counted.inventory.kinds else BestFit()  # without GPUs there is no mix to learn
         scorer = placer.prepare(counted.ledger, counted.demands(snapshot.demand_history))
+        moment = Moment(snapshot.now)
         running = RunningJobs(counted.running, counted.allocations, counted.tree)
         return cls(
             snapshot=snapshot,
@@ -50,13 +53,15 @@ class Cycle:
             tree=counted.tree,
             running=running,
             entries=tuple(Entry(job) for job in counted.pending),
-            service=ServiceOrder(counted.tree, snapshot.runtimes, snapshot.now, policy.restart_cost_s),
+            moment=moment,
+            service=ServiceOrder(counted.tree, snapshot.runtimes, moment, policy.restart_cost_s),
             accounts=Accounts(Occupancy(counted.ledger.copy(), counted.usage.copy(), scorer), running),
         )
 
     @property
     def now(self) -> float:
-        return self.snapshot.now
+        """What follows from it holds for this moment alone: see `Moment`."""
+        return self.moment.now
 
     def admit(self, entry: Entry, result: PlacementResult, backfilled_until: float | None = None) -> None:
         self.accounts.allocate(result.allocation)

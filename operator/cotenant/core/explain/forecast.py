@@ -20,6 +20,7 @@ from cotenant.core.cycle.gallop import gallop
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.cycle.search import PlacementResult, find, fits
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, JobKey
 
 _HORIZON = 512
@@ -80,28 +81,28 @@ class Forecast:
 
 
 def endings_of(
-    running: RunningJobs, outcome: CycleOutcome, started: Iterable[tuple[Job, Allocation]], now: float
+    running: RunningJobs, outcome: CycleOutcome, started: Iterable[tuple[Job, Allocation]], moment: Moment
 ) -> list[Ending]:
     """Known endings that are still to come, soonest first. `started`: jobs that this cycle admits."""
     found: list[Ending] = []
     for job in running.by_key.values():
         if job.evicting or job.resizing_from is not None or outcome.touches(job.key):
             continue
-        end = ends_at(job, job.admitted_at, now)
+        end = ends_at(job, job.admitted_at, moment)
         if end is not None:
             found.append((end, job.key, running.allocations[job.key]))
     for job, allocation in started:
-        end = ends_at(job, now, now)
+        end = ends_at(job, moment.now, moment)
         if end is not None:
             found.append((end, job.key, allocation))
     return sorted(found, key=lambda ending: ending[:2])[:_HORIZON]
 
 
-def ends_at(job: Job, admitted_at: float | None, now: float) -> float | None:
+def ends_at(job: Job, admitted_at: float | None, moment: Moment) -> float | None:
     """The expected end; the latest possible one when the job is already over its expectation."""
     if admitted_at is None:
         return None
     for seconds in (job.expected_runtime_s, job.max_runtime_s):
-        if seconds is not None and admitted_at + seconds > now:
+        if seconds is not None and not moment.has_come(admitted_at + seconds):
             return admitted_at + seconds
     return None

@@ -20,6 +20,7 @@ from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.search import find, fits
 from cotenant.core.explain.job_changes import Change, Surroundings, changes
 from cotenant.core.model.formatting import format_gpus, format_mib
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement.gang import max_workers
@@ -44,7 +45,7 @@ class KeptFor:
 class ChangeSearch:
     """Changes of waiting jobs, tried on the occupancy that the turns of one cycle have left. Leaves it as it was."""
 
-    __slots__ = ("_current", "_in_line", "_now", "_resolve", "_trials_left")
+    __slots__ = ("_current", "_in_line", "_moment", "_resolve", "_trials_left")
 
     def __init__(
         self,
@@ -52,13 +53,13 @@ class ChangeSearch:
         resolve: Callable[[Job], Request | Refusal],
         in_line: Callable[[Job], bool],
         *,
-        now: float,
+        moment: Moment,
         trials: int,
     ) -> None:
         """`in_line`: the queue's bounds would let the changed job take a turn. `trials`: how many places are looked for
         in all; afterwards nothing is advised any more."""
         self._current, self._resolve, self._in_line = current, resolve, in_line
-        self._now, self._trials_left = now, trials
+        self._moment, self._trials_left = moment, trials
 
     def smallest_change(self, job: Job, refusal: Refusal, ahead: Sequence[KeptFor]) -> Change | None:
         """The first change, in the order of `changes`, that would start the job at once; then one of its quota.
@@ -86,7 +87,7 @@ class ChangeSearch:
             zones=tuple(sorted(zone for zone in inventory.zones if zone)),
             priorities=tuple(one for one in priorities if bounds.least <= one <= bounds.most),
             workers=self._largest_gang(job),
-            deadlines_s=tuple(sorted({max(0, int(kept.starts_at - self._now)) for kept in ahead} - {0}, reverse=True)),
+            deadlines_s=tuple(sorted({_time_left(kept.starts_at, self._moment) for kept in ahead} - {0}, reverse=True)),
         )
 
     def _largest_gang(self, job: Job) -> int:
@@ -111,7 +112,7 @@ class ChangeSearch:
         open_to_it = [
             kept.allocation
             for kept in ahead
-            if (runtime_s is not None and self._now + runtime_s <= kept.starts_at)
+            if (runtime_s is not None and not self._moment.is_past(kept.starts_at - runtime_s))
             or (kept.job.queue == job.queue and kept.job.priority < changed.priority)
         ]
         if not open_to_it:
@@ -151,3 +152,16 @@ class ChangeSearch:
                 return None
         amount = format_mib(missing) if limit.metric == "GPU memory" else f"{format_gpus(missing)} GPU"
         return Change(f"{limit.scope} had {amount} more")
+
+
+def _time_left(until: float, moment: Moment) -> int:
+    """Whole seconds, and of a longer time tens of seconds or minutes, rounded down: who is advised has some time to
+    follow, and the advice is not another one each second."""
+    left = max(0, int(until - moment.unnoted))
+    rounded = next((left - left % unit for least, unit in _UNITS if left >= least), left)
+    moment.is_past(until - rounded)
+    return rounded
+
+
+_UNITS = ((600, 60), (60, 10))
+"""(from so many seconds on, rounded down to these)."""

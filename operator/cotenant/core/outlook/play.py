@@ -30,6 +30,7 @@ from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.cycle.search import PlacementResult, find, fits, headroom
 from cotenant.core.explain.forecast import Forecast
 from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.model.plan import Refusal
 from cotenant.core.placement import BestFit
@@ -232,10 +233,11 @@ class Play:
             return None
         held = {key: one for key, (one, _, _) in self._held.items() if not one.evicting and key not in self._evicted}
         running = RunningJobs(held, {key: self._held[key][1] for key in held}, cycle.tree)
-        finder = CandidateFinder(running, cycle.inventory, EvictionRules(cycle.tree, cycle.policy, self.now))
+        moment = Moment(self.now)
+        finder = CandidateFinder(running, cycle.inventory, EvictionRules(cycle.tree, cycle.policy, moment))
         nobody = CycleOutcome()
         candidates = finder.candidates(request, current.usage, nobody, guarantee_waits=self._guarantee_waits)
-        found = find_victims(current, request, candidates, nobody)
+        found = find_victims(current, request, candidates, nobody, moment)
         if found is None or not all(victim.is_job for victim in found.victims):
             return None
         for victim in found.victims:

@@ -12,6 +12,7 @@ Weight 0 never goes before a positive weight once it borrows.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from math import log
 from typing import TypeAlias
 
@@ -120,6 +121,12 @@ class DominantShares:
                 self._capacity[gpu_class] = sum(
                     milli for (name, _), milli in tree.capacity.items() if name == gpu_class
                 )
+
+    def with_past(self, past: Mapping[str, int]) -> DominantShares:
+        """The same with another past borrowing."""
+        twin = copy(self)
+        twin._past = [past.get(queue.name, 0) for queue in self._tree.queues]
+        return twin
 
     def share(self, usage: Usage, queue: int) -> int:
         """Parts per million, divided by the weight; lower goes first."""

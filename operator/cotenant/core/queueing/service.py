@@ -24,6 +24,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final, TypeAlias
 
+from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import WHOLE, Job, TimeOrder
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.runtimes.learned import LearnedRuntimes
@@ -44,10 +45,10 @@ Turn: TypeAlias = tuple[int, int, int, float, str]
 class ServiceOrder:
     """Turns of one cycle. Queues whose tree says `Age` have one level."""
 
-    __slots__ = ("_now", "_orders", "_restart_s", "_runtimes", "_tree")
+    __slots__ = ("_moment", "_orders", "_restart_s", "_runtimes", "_tree")
 
-    def __init__(self, tree: QueueTree, runtimes: LearnedRuntimes, now: float, restart_s: int) -> None:
-        self._tree, self._runtimes, self._now, self._restart_s = tree, runtimes, now, restart_s
+    def __init__(self, tree: QueueTree, runtimes: LearnedRuntimes, moment: Moment, restart_s: int) -> None:
+        self._tree, self._runtimes, self._moment, self._restart_s = tree, runtimes, moment, restart_s
         self._orders = [tree.order(queue) for queue in range(len(tree.queues))]
 
     def turn(self, job: Job) -> Turn:
@@ -63,7 +64,7 @@ class ServiceOrder:
 
     def evicts_above(self, job: Job) -> int | None:
         """Level above which jobs may be evicted for this one; None: it evicts nobody in this way."""
-        if self._order_of(job) is TimeOrder.AGE or self._waited_s(job) < PATIENCE_S:
+        if self._order_of(job) is TimeOrder.AGE or not self._has_waited(job, PATIENCE_S):
             return None
         return self.level(job)
 
@@ -71,8 +72,9 @@ class ServiceOrder:
         """The running job is above the level, and its eviction is worth what it costs."""
         if job.admitted_at is None or self.level(job) <= level:
             return False
-        attempt_s = self._now - job.admitted_at
-        unsaved_s = self._now - max(job.admitted_at, job.last_checkpoint_at or 0.0)
+        now = self._moment.now
+        attempt_s = now - job.admitted_at
+        unsaved_s = now - max(job.admitted_at, job.last_checkpoint_at or 0.0)
         return attempt_s >= max(LEAST_RUN_S, WORTH * (unsaved_s + self._restart_s))
 
     def _order_of(self, job: Job) -> TimeOrder:
@@ -80,14 +82,15 @@ class ServiceOrder:
         return TimeOrder.AGE if queue is None else self._orders[queue]
 
     def _ran_s(self, job: Job) -> int:
-        running_s = 0.0 if job.admitted_at is None else max(0.0, self._now - job.admitted_at)
+        running_s = 0.0 if job.admitted_at is None else max(0.0, self._moment.now - job.admitted_at)
         return job.ran_s + int(running_s)
 
-    def _waited_s(self, job: Job) -> float:
-        return self._now - job.submitted_at - self._ran_s(job)
+    def _has_waited(self, job: Job, seconds: int) -> bool:
+        return self._moment.has_come(job.submitted_at + self._ran_s(job) + seconds)
 
     def _starves(self, job: Job) -> bool:
-        return self._waited_s(job) > max(STARVES_AFTER_S, STARVES * self._ran_s(job))
+        ran_s = self._ran_s(job)
+        return self._moment.is_past(job.submitted_at + ran_s + max(STARVES_AFTER_S, STARVES * ran_s))
 
     def _predicted_rest(self, job: Job) -> int:
         """GPU-seconds to come, as the number of its binary digits."""

@@ -25,6 +25,9 @@ from cotenant.core.snapshot.snapshot import DecayedBorrowing
 HALF_LIFE_S = 86_400
 """Default."""
 _PENALTY_S = 60
+_STEPS = 128
+"""Weights of shapes are brought up to date so many times in a half-life: between two steps they stand still, so that a
+decision that was made with them can be kept."""
 _SHAPES = 256
 """Different shapes that are remembered; the lightest are forgotten first."""
 
@@ -39,13 +42,20 @@ class UsageHistory:
         self._penalties: dict[str, tuple[tuple[str, int], ...]] = {}
         """Job → (queue, charge) of its admission, until the job is gone or the admission is taken back."""
         self._shapes: dict[Shape, float] = {}
+        self._demand: tuple[tuple[Shape, float], ...] | None = ()
+        """The same in order, until they change."""
+        self._shapes_at = 0.0
+        """The moment that the weights are of: of a later shape it is what it would have been then."""
         self._at: float | None = None
 
     def advance(self, now: float, usage: Usage) -> None:
         """Decay what is remembered up to `now`, and add what was borrowed since, with the usage of this moment."""
         self._update_half_lives(usage.tree)
         passed = 0.0 if self._at is None else max(0.0, now - self._at)
+        if self._at is None or not self._shapes:
+            self._shapes_at = now
         self._at = now
+        self._decay_shapes(now)
         if not passed:
             return
         before = self._borrowed
@@ -55,8 +65,14 @@ class UsageHistory:
             value = before.get(queue.name, 0.0) * kept + _borrowed(usage, index) * gained
             if value >= 1.0:
                 self._borrowed[queue.name] = value
+
+    def _decay_shapes(self, now: float) -> None:
+        passed = now - self._shapes_at
+        if passed < self._half_life_s / _STEPS:
+            return
         kept, _ = _decay(passed, self._half_life_s)
         self._shapes = {shape: weight * kept for shape, weight in self._shapes.items() if weight * kept >= 0.01}
+        self._shapes_at, self._demand = now, None
 
     def _update_half_lives(self, tree: QueueTree) -> None:
         """Take over the half-lives of the tree."""
@@ -72,6 +88,7 @@ class UsageHistory:
     def restore(self, borrowing: Iterable[BorrowingRecord], ended: Iterable[tuple[Job, float]], now: float) -> None:
         """Continue what another history had come to, carried forward to now."""
         self._borrowed, self._half_lives, self._penalties, self._shapes, self._at = {}, {}, {}, {}, now
+        self._shapes_at, self._demand = now, None
         for past in borrowing:
             half_life_s = self._half_lives[past.queue] = past.half_life_s or self._half_life_s
             kept, gained = _decay(max(0.0, now - past.at), half_life_s)
@@ -102,7 +119,11 @@ class UsageHistory:
 
     def _remember_shape(self, job: Job, weight: float) -> None:
         shape = worker_shape(job)
-        self._shapes[shape] = self._shapes.get(shape, 0.0) + job.workers_min * weight
+        since = max(0.0, (self._at or 0.0) - self._shapes_at)
+        self._shapes[shape] = (
+            self._shapes.get(shape, 0.0) + job.workers_min * weight / _decay(since, self._half_life_s)[0]
+        )
+        self._demand = None
         if len(self._shapes) > _SHAPES:
             del self._shapes[min(self._shapes, key=lambda one: (self._shapes[one], one))]
 
@@ -113,7 +134,9 @@ class UsageHistory:
         )
 
     def demand(self) -> tuple[tuple[Shape, float], ...]:
-        return tuple(sorted(self._shapes.items()))
+        if self._demand is None:
+            self._demand = tuple(sorted(self._shapes.items()))
+        return self._demand
 
 
 def _decay(passed: float, half_life_s: float) -> tuple[float, float]:

@@ -27,18 +27,20 @@ from cotenant.core.queueing.fair_share import within_guarantee
 class Admission:
     """The turns of one cycle."""
 
-    __slots__ = ("_candidates", "_cycle", "_guarantee_waits", "_refusals", "_reservations", "_waiting")
+    __slots__ = ("_candidates", "_cycle", "_guarantee_waits", "_refusals", "_reservations", "_waiting", "gave")
 
     def __init__(self, cycle: Cycle) -> None:
-        rules = EvictionRules(cycle.tree, cycle.policy, cycle.now, frozenset(cycle.snapshot.evicted))
+        rules = EvictionRules(cycle.tree, cycle.policy, cycle.moment, frozenset(cycle.snapshot.evicted))
         self._cycle = cycle
         self._candidates = CandidateFinder(cycle.running, cycle.inventory, rules, cycle.service)
-        self._reservations = Reservations()
+        self._reservations = Reservations(cycle.moment, cycle.policy.reserve_within_s)
         self._refusals: dict[Request, Refusal] = {}
         """Requests that found no place, in the order of their first turn."""
         self._waiting: list[Entry] = []
         self._guarantee_waits = False
         """A job inside its guarantee found no place in this cycle."""
+        self.gave = False
+        """Some turn took or was promised a place, so usage is not what it was before the turns."""
 
     def try_admit(self, entry: Entry, request: Request) -> None:
         """One turn. Changes the cycle: what the entry takes is taken, who leaves for it leaves."""
@@ -50,6 +52,8 @@ class Admission:
             self._cycle.nominate(entry, result, waiting_for_eviction(result.placement))
         else:
             self._refuse(entry, request)
+            return
+        self.gave = True
 
     def release_reservations(self) -> list[Reservation]:
         """End all reservations: what comes after the turns takes nothing that cannot be taken back. Returns them."""
@@ -84,7 +88,7 @@ class Admission:
     def _backfill(self, job: Job, request: Request) -> Backfill | None:
         """A place that is reserved until after this job will have ended: of jobs with the same request, not all may
         run so long."""
-        return self._reservations.backfill(job, request, self._cycle.accounts.current, self._cycle.now)
+        return self._reservations.backfill(job, request, self._cycle.accounts.current)
 
     def _fit_after_evictions(self, job: Job, request: Request) -> PlacementResult | None:
         """A place that jobs give back which are leaving anyway, or which are now asked to leave."""
@@ -100,7 +104,7 @@ class Admission:
         candidates = self._candidates.candidates(
             request, after.usage, outcome, guarantee_waits=self._guarantee_waits, above=above
         )
-        found = find_victims(after, request, candidates, outcome)
+        found = find_victims(after, request, candidates, outcome, self._cycle.moment)
         if found is None:
             return None
         batch = AllocationBatch(victim.allocation for victim in found.victims)
@@ -121,12 +125,12 @@ class Admission:
         self._waiting.append(entry)
 
     def _reserve(self, job: Job, request: Request) -> None:
-        latest = self._cycle.now + self._cycle.policy.reserve_within_s
-        reservation = self._reservations.reserve(job, request, self._new_forecast(), latest)
+        reservation = self._reservations.reserve(job, request, self._new_forecast())
         if reservation is not None:
             self._cycle.accounts.allocate(reservation.allocation)
 
     def _new_forecast(self) -> Forecast:
         cycle = self._cycle
-        endings = endings_of(cycle.running, cycle.outcome, cycle.started, cycle.now)
-        return Forecast(cycle.accounts.after_evictions or cycle.accounts.current, endings, cycle.now)
+        endings = endings_of(cycle.running, cycle.outcome, cycle.started, cycle.moment)
+        occupancy = cycle.accounts.after_evictions or cycle.accounts.current
+        return Forecast(occupancy, endings, cycle.moment.unnoted)  # all endings are later

@@ -45,7 +45,7 @@ def advise(
         Occupancy(current.ledger, current.usage, BestFit()),
         requests.resolve,
         lambda changed: changed.queue not in lines or lines[changed.queue].takes(changed),
-        now=cycle.now,
+        moment=cycle.moment,
         trials=min(cycle.policy.advice, _NODES // max(1, len(cycle.inventory.nodes))),
     )
     known: dict[_Kind, Change | None] = {}

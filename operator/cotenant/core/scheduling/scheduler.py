@@ -34,16 +34,25 @@ from cotenant.core.queueing.line import Line, form_lines, outside_lines
 from cotenant.core.queueing.order import QueueOrder, order_in_queue
 from cotenant.core.scheduling.admission import Admission
 from cotenant.core.scheduling.advice import advise
+from cotenant.core.scheduling.decision import Decision, Standings
 from cotenant.core.snapshot.snapshot import Snapshot
 
 
 def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     """Decide one cycle: who starts where, who leaves for whom, and why every other job waits."""
+    return decide(snapshot, policy).plan
+
+
+def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None = None) -> Decision:
+    """The same, going on from the last decision, which is given again where it still holds."""
+    if last is not None and last.holds_for(snapshot, policy):
+        return last
     # 1. Count who holds what. Right after a start, decide nothing before all that running jobs hold is observed.
     cycle = Cycle.open(snapshot, policy)
     requests = RequestResolver(cycle.inventory, cycle.tree)
-    if (incomplete := inventory_incomplete(snapshot, policy, cycle.running)) is not None:
-        return hold_cycle(cycle, requests, incomplete)
+    if (incomplete := inventory_incomplete(snapshot, policy, cycle.running, cycle.moment)) is not None:
+        plan = hold_cycle(cycle, requests, incomplete)
+        return Decision(plan, snapshot, policy, cycle.moment.until, standings=None)
 
     # 2. Requeue gangs that lost a node or a GPU; keep the places that earlier cycles are making free.
     evict_lost(cycle)
@@ -56,7 +65,8 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
 
     # 4. Give every entry its turn, in the order of guarantees and shares as they stand after the turn before.
     admission = Admission(cycle)
-    for entry, request in order(cycle, feasible):
+    shares = DominantShares(cycle.tree, past_shares(cycle.snapshot, cycle.policy))
+    for entry, request in order(cycle, shares, feasible):
         admission.try_admit(entry, request)
 
     # 5. Lift reservations; estimate when waiting entries start.
@@ -69,7 +79,12 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
 
     # 7. Say what would start those that wait all the same.
     advise(cycle, requests, lines, waiting, reservations)
-    return cycle.plan()
+
+    # 8. Note what the decision follows from.
+    plan, usage = cycle.plan(), cycle.accounts.current.usage
+    is_quiet = not plan.actions and not admission.gave
+    standings = Standings.of(shares, usage, (entry.job for entry, _ in feasible)) if is_quiet else None
+    return Decision(plan, snapshot, policy, cycle.moment.until, standings)
 
 
 def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan:
@@ -82,7 +97,7 @@ def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan
 
 
 def evict_lost(cycle: Cycle) -> None:
-    lost = lost_jobs(cycle.running, cycle.inventory, cycle.now - cycle.policy.missing_grace_s)
+    lost = lost_jobs(cycle.running, cycle.inventory, cycle.moment, cycle.policy.missing_grace_s)
     cycle.outcome.add(Departures(tuple(lost)))
     cycle.accounts.expect_to_leave(cycle.running.by_key[eviction.job] for eviction in lost)
 
@@ -152,11 +167,12 @@ def reject_infeasible(requests: RequestResolver, entries: Iterable[Entry]) -> li
     return feasible
 
 
-def order(cycle: Cycle, feasible: list[tuple[Entry, Request]]) -> Iterator[tuple[Entry, Request]]:
+def order(
+    cycle: Cycle, shares: DominantShares, feasible: list[tuple[Entry, Request]]
+) -> Iterator[tuple[Entry, Request]]:
     """Guarantee → share → priority → age → key, as usage stands at each turn; in a queue service may go before age."""
     by_key = {entry.job.key: (entry, request) for entry, request in feasible}
     usage = cycle.accounts.current.usage
-    shares = DominantShares(cycle.tree, past_shares(cycle.snapshot, cycle.policy))
 
     def is_within_guarantee(queue: int, job: Job) -> bool:
         return within_guarantee(usage, by_key[job.key][1], queue)
@@ -168,7 +184,7 @@ def order(cycle: Cycle, feasible: list[tuple[Entry, Request]]) -> Iterator[tuple
 
 def consolidate(cycle: Cycle, requests: RequestResolver, waiting: Iterable[Entry]) -> None:
     """Move jobs aside for the first waiting entries for which that is enough and worth it."""
-    rules = EvictionRules(cycle.tree, cycle.policy, cycle.now, frozenset(cycle.snapshot.evicted))
+    rules = EvictionRules(cycle.tree, cycle.policy, cycle.moment, frozenset(cycle.snapshot.evicted))
     consolidation = Consolidation(cycle.running, cycle.outcome, rules, requests.resolve)
     for entry, request in beneficiaries(waiting, cycle.policy.forecasts):
         move = consolidation.find_move(entry, request, cycle.accounts.open_after_evictions)

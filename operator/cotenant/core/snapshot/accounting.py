@@ -35,6 +35,8 @@ class Accounting:
     pending: tuple[Job, ...]
     shapes: Mapping[Shape, int]
     """Workers of each shape that wait or run."""
+    content: object
+    """The same object in all accountings of equal content, but for when running jobs last saved their work."""
 
     @classmethod
     def of(cls, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job]) -> Accounting:
@@ -64,6 +66,9 @@ class AccountingCache:
         self._shapes: dict[Shape, int] = {}
         self._stale = True
         self._changed_nodes: dict[str, Node] = {}
+        self._content = object()
+        self._copy: Accounting | None = None
+        """Given out since anything was counted last."""
 
     @property
     def usage(self) -> Usage:
@@ -80,9 +85,11 @@ class AccountingCache:
             self._stale = True
         else:
             self._changed_nodes[node.name] = node
+        self._note_change()
 
     def invalidate(self) -> None:
         self._stale = True
+        self._note_change()
 
     def update_job(self, job: Job | None, before: Job | None) -> None:
         """A job changed, appeared (no `before`) or went away (no `job`)."""
@@ -90,7 +97,9 @@ class AccountingCache:
             return
         if job is not None and before is not None and _holds_the_same(job, before):
             self._running[job.key] = job
+            self._copy = None
             return
+        self._note_change()
         if before is not None:
             self._drop(before)
         if job is not None:
@@ -106,6 +115,14 @@ class AccountingCache:
     def accounting(self, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job]) -> Accounting:
         """An immutable copy, up to date."""
         self.refresh(nodes, queues, jobs)
+        if self._copy is None:
+            self._copy = self._new_copy()
+        return self._copy
+
+    def _note_change(self) -> None:
+        self._content, self._copy = object(), None
+
+    def _new_copy(self) -> Accounting:
         return Accounting(
             inventory=self._inventory,
             tree=self._tree,
@@ -115,6 +132,7 @@ class AccountingCache:
             running=self._running.copy(),
             pending=tuple(self._pending.values()),
             shapes=self._shapes.copy(),
+            content=self._content,
         )
 
     def _recount(self, nodes: Iterable[Node], queues: Iterable[TenantQueue], jobs: Iterable[Job]) -> None:

@@ -1,0 +1,52 @@
+"""A moment notes until when its answers stay the same."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotenant.core.model.moment import Moment
+
+
+@pytest.mark.parametrize(
+    ("asked", "has_come", "is_past", "until"),
+    [
+        pytest.param(99.0, True, True, inf, id="past"),
+        pytest.param(100.0, True, False, 100.0, id="now: past in the next moment"),
+        pytest.param(101.0, False, False, 101.0, id="to come"),
+    ],
+)
+def test_an_instant_is(asked: float, has_come: bool, is_past: bool, until: float) -> None:
+    moment = Moment(100.0)
+    assert (moment.has_come(asked), moment.is_past(asked), moment.until) == (has_come, is_past, until)
+
+
+def test_the_earliest_instant_that_is_to_come_counts() -> None:
+    moment = Moment(100.0)
+    assert [moment.has_come(at) for at in (300.0, 200.0, 50.0, 250.0)] == [False, False, True, False]
+    assert moment.until == 200.0
+
+
+@pytest.mark.parametrize("read", [lambda moment: moment.now, lambda moment: moment.pin()], ids=["read", "pinned"])
+def test_what_is_worked_out_from_the_time_itself_holds_for_no_later_moment(read: object) -> None:
+    moment = Moment(100.0)
+    read(moment)  # type: ignore[operator]
+    assert moment.until == 100.0
+    assert Moment(100.0).unnoted == 100.0
+
+
+INSTANTS = st.lists(st.tuples(st.integers(0, 20), st.booleans()))
+
+
+@given(INSTANTS, st.integers(0, 20), st.integers(0, 20))
+def test_before_then_every_answer_is_the_same(asked: list[tuple[int, bool]], at: int, later: int) -> None:
+    def answers(moment: Moment) -> list[bool]:
+        return [moment.is_past(one) if strictly else moment.has_come(one) for one, strictly in asked]
+
+    moment = Moment(at)
+    known = answers(moment)
+    if at <= later < moment.until:
+        assert answers(Moment(later)) == known

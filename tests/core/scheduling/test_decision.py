@@ -1,0 +1,182 @@
+"""A decision that is kept is the decision that would be made: over random stories, moment by moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from cotenant.core import Policy, schedule
+from cotenant.core.model.objects import TimeOrder
+from cotenant.core.scheduling.decision import Decision
+from cotenant.core.scheduling.scheduler import decide
+from cotenant.core.snapshot.snapshot import DecayedBorrowing, Snapshot
+from cotenant.core.state.facts import NodeObserved, QueueObserved
+from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_placement, make_queue
+from tests.core.worlds.stories import Draw, draw_job, draw_node, draw_queues, happenings
+
+STEPS_S = (0.0, 0.4, 1.0, 7.0, 45.0, 61.0, 250.0, 900.0)
+
+
+class Story:
+    """Random cycles, in few of which anything happens but that time passes; each is decided twice."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = draw = Draw(seed)
+        self.nodes = [draw_node(draw, index) for index in range(draw.number(2, 6))]
+        self.queues = draw_queues(draw)
+        policy = Policy(
+            protected_runtime_s=draw.one((0, 300)),
+            reserve_within_s=draw.one((3_600, 3_600, 0)),
+            moves=draw.one((4, 0)),
+            forecasts=draw.one((16, 2)),
+        )
+        self.toy = ToyCluster(self.nodes, self.queues, policy=policy)
+        self.last: Decision | None = None
+        self.kept = self.waited = 0
+        self.made = 0
+
+    def cycle(self) -> None:
+        draw, toy = self.draw, self.toy
+        if draw.chance(20):
+            self._something_happens()
+        toy.now += draw.one(STEPS_S)
+        snapshot = toy.snapshot()
+        decision = decide(snapshot, toy.policy, self.last)
+        assert decision.plan == schedule(snapshot, toy.policy)
+        self.kept += decision is self.last
+        self.waited += decision is self.last and bool(decision.plan.verdicts)
+        self.last = decision
+        self._holds_until_it_does_not(decision, snapshot)
+        if decision.plan.actions:
+            toy.cycle()
+
+    def _holds_until_it_does_not(self, decision: Decision, snapshot: Snapshot) -> None:
+        """Just before the first instant that may change something, with all else as it is."""
+        later = replace(snapshot, now=min(decision.until, snapshot.now + 1e6) - 0.01)
+        if decision.holds_for(later, self.toy.policy):
+            assert decision.plan == schedule(later, self.toy.policy)
+
+    def _something_happens(self) -> None:
+        draw, toy = self.draw, self.toy
+        for _ in range(draw.number(0, 4)):
+            toy.observe(draw_job(draw, self.made, self.queues, toy.now))
+            self.made += 1
+        list(happenings(draw, toy, self.nodes))
+        if draw.chance(50):
+            toy.finish_evictions()
+
+
+@pytest.mark.parametrize("first", [0, 6])
+def test_a_kept_decision_is_the_one_that_would_be_made(first: int) -> None:
+    kept = waited = 0
+    for seed in range(first, first + 6):
+        story = Story(seed)
+        for _ in range(25):
+            story.cycle()
+        kept, waited = kept + story.kept, waited + story.waited
+    assert kept > 25, "the test would show nothing"
+    assert waited > 15
+
+
+class World:
+    """Two GPUs of eight are busy until 1,600 s, one waits for them behind nobody; a decision that can be kept."""
+
+    def __init__(self) -> None:
+        busy = make_job("busy", gpus=6, placement=make_placement(("n1", [list(range(6))])), expected_runtime_s=1_600)
+        self.queues = [make_queue("red", guaranteed=8), make_queue("blue", weight=1)]
+        self.node = make_node("n1", gpus=8)
+        self.toy = ToyCluster(
+            [self.node], self.queues, [replace(busy, admitted_at=0.0), make_job("waits", gpus=8, at=1.0)], Policy()
+        )
+        self.toy.now = 1_000.0
+
+    def decide(self, last: Decision | None = None) -> Decision:
+        return decide(self.toy.snapshot(), self.toy.policy, last)
+
+
+def _nothing(world: World) -> None:
+    """But that some time passes."""
+    world.toy.now += 500.0
+
+
+def _saved(world: World) -> None:
+    world.toy.observe(replace(world.toy.jobs["red/busy"], last_checkpoint_at=900.0))
+
+
+def _job(world: World) -> None:
+    world.toy.observe(make_job("more", gpus=8, at=2.0))
+
+
+def _job_gone(world: World) -> None:
+    world.toy.end("red/waits")
+
+
+def _node(world: World) -> None:
+    world.toy.state.observe(NodeObserved(replace(world.node, cpu_milli=world.node.cpu_milli - 1)))
+
+
+def _queue(world: World) -> None:
+    world.toy.state.observe(QueueObserved(replace(world.queues[0], order=TimeOrder.LEAST_SERVICE)))
+
+
+def _ending(world: World) -> None:
+    """The time at which the job that runs was to have ended."""
+    world.toy.now = 1_600.0
+
+
+def _clock_back(world: World) -> None:
+    world.toy.now -= 1.0
+
+
+def _policy(world: World) -> None:
+    world.toy.policy = UNPROTECTED
+
+
+@pytest.mark.parametrize(
+    ("happens", "kept"),
+    [
+        (_nothing, True),
+        (_saved, True),
+        (_job, False),
+        (_job_gone, False),
+        (_node, False),
+        (_queue, False),
+        (_ending, False),
+        (_clock_back, False),
+        (_policy, False),
+    ],
+)
+def test_a_decision_is_kept_while_all_that_it_follows_from_is_what_it_was(
+    happens: Callable[[World], None], kept: bool
+) -> None:
+    world = World()
+    last = world.decide()
+    happens(world)
+    assert (world.decide(last) is last) is kept
+
+
+def test_a_decision_that_acts_is_made_again() -> None:
+    toy = ToyCluster([make_node("n1", gpus=1)], [make_queue("red", guaranteed=1)], [make_job("starts")])
+    snapshot = toy.snapshot()
+    last = decide(snapshot, toy.policy)
+    assert last.plan.actions
+    assert decide(snapshot, toy.policy, last) is not last
+
+
+def test_past_borrowing_that_ranks_queues_otherwise_makes_a_new_decision() -> None:
+    """Both wait for the same GPU, and red has borrowed lately; a long time later it has not."""
+    queues = [make_queue(name, guaranteed=0) for name in ("blue", "red")]
+    kept_busy = make_job("busy", queue="green", placement=make_placement(("n1", [[0]])))
+    jobs = [kept_busy, make_job("r", queue="red", at=1.0), make_job("b", queue="blue", at=2.0)]
+    toy = ToyCluster([make_node("n1", gpus=1)], [*queues, make_queue("green", guaranteed=1)], jobs)
+    snapshot = toy.snapshot()
+
+    def borrowed(milli_seconds: float) -> Snapshot:
+        past = DecayedBorrowing(queue="red", milli_seconds=milli_seconds, half_life_s=600.0)
+        return replace(snapshot, usage_history=(past,))
+
+    last = decide(borrowed(1e6), toy.policy)
+    assert last.holds_for(borrowed(0.9e6), toy.policy)
+    assert not last.holds_for(borrowed(0.0), toy.policy)
