@@ -37,6 +37,8 @@ from tests.support.pod_writer import Hardware, PodWriter
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 NAMESPACE = "bench"
 PORT = 18477
+POLL_S = 0.5
+"""Interval at which the operator is asked for its metrics, in seconds: an answer is some milliseconds of its CPU."""
 LIST_S = 2.0
 """Interval at which the played kubelets list their pods, in seconds: lists of a thousand pods would be a good part of
 the server's work."""
@@ -134,7 +136,7 @@ async def until(name: str, wanted: float, deadline_s: float, **labels: str) -> f
     while await metric(name, **labels) < wanted:
         if time.monotonic() > ends:
             raise SystemExit(f"{name}{labels or ''} did not reach {wanted:.0f} within {deadline_s:.0f} s")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(POLL_S)
     return time.monotonic()
 
 

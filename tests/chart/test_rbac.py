@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cotenant.controller.client import kube
-from cotenant.controller.informers import kopf_feed
+from cotenant.controller.main import OBSERVED
 
 pytestmark = pytest.mark.cluster
 
@@ -52,8 +52,8 @@ def handed_around_in(path: Path) -> set[str]:
     """Resources that a parameter `resource` can be: those that the module passes to its own functions, or that come
     from a builder of manifests which it imports, in pairs with the document."""
     source = path.read_text()
-    if "in kopf_feed.WATCHED" in source:
-        return {name for name, value in RESOURCES.items() if value in kopf_feed.WATCHED}
+    if "in OBSERVED" in source or "REFLECTED: Final" in source:
+        return {name for name, value in RESOURCES.items() if value in OBSERVED}
     tree = list(ast.walk(ast.parse(source)))
     firsts = [n.args[0] for n in tree if isinstance(n, ast.Call) and n.args]
     for module in (n.module for n in tree if isinstance(n, ast.ImportFrom) and n.module):
@@ -64,7 +64,7 @@ def handed_around_in(path: Path) -> set[str]:
 
 
 def operator_uses() -> Iterator[Right]:
-    for resource in kopf_feed.WATCHED:
+    for resource in OBSERVED:
         yield Right(resource.group, resource.plural, "list")
         yield Right(resource.group, resource.plural, "watch")
     for path in sorted((ROOT / "operator" / "cotenant" / "controller").rglob("*.py")):

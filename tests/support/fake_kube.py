@@ -2,8 +2,8 @@
 
 resourceVersions grow with every change and guard patches; a name is taken until its object is gone; a subresource alone
 writes the status; a pod that runs is removed by its kubelet, all else at once, and a second deletion can only shorten
-its grace period. The watch hands on each change in order,
-when a test calls `deliver`. `tests/controller/client/test_kube.py` holds the real API server to the same promises.
+its grace period. Watches bring each change in order; `deliver` hands
+them on when a test wants it. `tests/controller/client/test_kube.py` holds the real API server to the same promises.
 """
 
 from __future__ import annotations
@@ -11,13 +11,22 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 from cotenant.controller.client import kube
-from cotenant.controller.client.kube import Document, Listing, Outcome, Reply, Resource, UnreachableError
+from cotenant.controller.client.kube import (
+    Document,
+    Listing,
+    Outcome,
+    Reply,
+    Resource,
+    UnreachableError,
+    VersionGoneError,
+    WatchEvent,
+)
 from tests.support.api_faults import Fault, Faults
 
 CREATED_AT: Final = "2026-01-01T00:00:00Z"
@@ -35,6 +44,10 @@ class FakeKube:
         self._objects: dict[tuple[Resource, str], Document] = {}
         self._events: list[tuple[Resource, Document, bool]] = []
         self._version = 0
+        self._history: list[tuple[Resource, WatchEvent]] = []
+        self._forgotten = 0
+        self._changed = asyncio.Event()
+        self._watches_ended = 0
 
     async def list(self, resource: Resource, namespace: str = "", labels: str = "") -> Listing:
         wanted = dict(label.split("=") for label in labels.split(",") if label)
@@ -46,6 +59,29 @@ class FakeKube:
             return Listing(tuple(labelled), self._version)
 
         return await self._call(f"LIST {resource.plural}", serve)
+
+    async def watch(self, resource: Resource, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
+        await self._call(f"WATCH {resource.plural}", lambda: None)
+        if version < self._forgotten:
+            raise VersionGoneError(f"too old resource version: {version}")
+        position, ended = 0, self._watches_ended
+        while ended == self._watches_ended:
+            found, position = self._history[position:], len(self._history)
+            events = [one for kind, one in found if kind == resource and one.version > version]
+            if events:
+                yield [replace(one, document=_copy(one.document)) for one in events]
+            else:
+                await self._changed.wait()
+
+    def end_watches(self, *, forget: bool = False) -> None:
+        """As the server does from time to time; `forget`: and none can go on from a version of before."""
+        self._watches_ended += 1
+        self._forgotten = self._version if forget else self._forgotten
+        self._wake_watches()
+
+    def _wake_watches(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Reply:
         return await self._on("GET", (resource, name, namespace), lambda found: Reply(Outcome.DONE, found))
@@ -104,6 +140,7 @@ class FakeKube:
         """Remove an object at once, as the kubelet does with a pod that has ended."""
         document = self._store(resource, self._objects[resource, f"{namespace}/{name}" if namespace else name]).document
         self._events[-1] = (resource, self._objects.pop((resource, kube.key_of(document["metadata"]))), True)
+        self._history[-1] = (resource, WatchEvent("DELETED", document, self._version))
         return Reply(Outcome.DONE, document if resource == kube.PODS else {"kind": "Status", "status": "Success"})
 
     def deliver(self, put: Callable[[Resource, Document, bool], None]) -> None:
@@ -116,8 +153,12 @@ class FakeKube:
         self._version += 1
         made = {"uid": f"uid-{self._version}", "creationTimestamp": CREATED_AT, "generation": 1}
         metadata = made | document["metadata"] | {"resourceVersion": str(self._version)}
+        known = (resource, kube.key_of(metadata)) in self._objects
         stored = self._objects[resource, kube.key_of(metadata)] = document | {"metadata": metadata}
         self._events.append((resource, stored, False))
+        kind = "MODIFIED" if known else "ADDED"
+        self._history.append((resource, WatchEvent(kind, stored, self._version)))
+        self._wake_watches()
         return Reply(Outcome.DONE, stored)
 
     async def _on(
@@ -132,7 +173,7 @@ class FakeKube:
     async def _call(self, call: str, serve: Callable[[], T]) -> T:
         await asyncio.sleep(0)  # others run while a call is on its way
         fault = self.faults.strike(call)
-        if not call.startswith(("GET", "LIST")):
+        if not call.startswith(("GET", "LIST", "WATCH")):
             self.before_write(call)
         if fault.lost != "request":
             self.calls.append(call)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -31,7 +31,7 @@ from cotenant.controller.execution.pod_creator import PodCreator
 from cotenant.controller.execution.pod_deleter import PodDeleter
 from cotenant.controller.execution.scheduling_loop import SchedulingLoop
 from cotenant.controller.execution.verdict_throttle import VerdictThrottle
-from cotenant.controller.informers import kopf_feed
+from cotenant.controller.informers import kopf_feed, reflector
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.leader.election import LeaderElector
@@ -51,6 +51,7 @@ from cotenant.serving.certificate import ServingCertificate
 
 log = logging.getLogger(__name__)
 
+OBSERVED: Final = kopf_feed.WATCHED + reflector.REFLECTED
 STOP_S = 5.0
 STUCK_S = 60.0
 """A loop that gave no sign of life for this long fails the liveness probe."""
@@ -77,7 +78,7 @@ class Operator:
         self.synced_at: float | None = None
         self._wake_up = asyncio.Event()
         self.cache, self.memories = ObjectCache(self._wake_up.set, clock=clock), JobMemories()
-        for resource in kopf_feed.WATCHED:
+        for resource in OBSERVED:
             metrics.unreadable.labels(resource.plural).set_function(partial(self.cache.unreadable_of, resource))
         budgets = Budgets()
         self.cluster = ClusterView(self.cache, self.memories, settings, budgets)
@@ -140,7 +141,7 @@ class Operator:
 
     async def resync(self) -> None:
         """List everything: what the watches missed is found, what is gone is dropped."""
-        for resource in kopf_feed.WATCHED:
+        for resource in OBSERVED:
             self.cache.replace(resource, await self.kube.list(resource))
         self.synced_at = time.monotonic()
 
@@ -157,6 +158,9 @@ class Operator:
         self.metrics.events_seen.labels(resource.plural).inc()
         self.cache.put(resource, document, deleted)
 
+    def _reflector(self, resource: Resource) -> reflector.Reflector:
+        return reflector.Reflector(kube=self.kube, resource=resource, replace=self.cache.replace, put=self.on_event)
+
     def alive(self) -> str:
         silent = time.monotonic() - self.loop.last_alive
         return f"the scheduling loop gave no sign of life for {silent:.0f} s" if silent > STUCK_S else ""
@@ -167,6 +171,7 @@ class Operator:
     def tasks(self) -> dict[str, Coroutine[Any, Any, None]]:
         return {
             "feed": kopf_feed.run(self.on_event),
+            **{f"watch of {one.plural}": self._reflector(one).run() for one in reflector.REFLECTED},
             "loop": self.loop.run(),
             "resync": self.keep_in_sync(),
             "events": self.event_recorder.run(),

@@ -7,7 +7,7 @@ not that in which they leave.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -23,9 +23,10 @@ from cotenant.controller.client.kube import (
     Reply,
     Resource,
     UnreachableError,
+    WatchEvent,
 )
 from tests.support.fake_kube import FakeKube
-from tests.support.simulation.api_server import ApiServer
+from tests.support.simulation.feed import Feed
 from tests.support.simulation.virtual_loop import Process, context_of
 
 T = TypeVar("T")
@@ -83,9 +84,16 @@ class ApiClient:
     """The `Kube` of one process."""
 
     def __init__(
-        self, server: ApiServer, process: Process, line: Line, *, before_write: BeforeWrite = lambda write: None
+        self,
+        feed: Feed,
+        process: Process,
+        line: Line,
+        *,
+        before_write: BeforeWrite = lambda write: None,
     ) -> None:
-        self._server = server
+        """`feed`: what this process observes of the server."""
+        self._server = feed.server
+        self._feed = feed
         self._process = process
         self._line = line
         self._before_write = before_write
@@ -98,6 +106,9 @@ class ApiClient:
 
     async def list(self, resource: Resource, namespace: str = "", labels: str = "") -> Listing:
         return await self._call(f"LIST {resource.plural}", lambda kube: kube.list(resource, namespace, labels))
+
+    def watch(self, resource: Resource, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
+        return self._feed.watch(resource, version)
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Reply:
         return await self._call(f"GET {resource.plural}/{name}", lambda kube: kube.get(resource, name, namespace))

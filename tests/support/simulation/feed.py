@@ -1,16 +1,19 @@
-"""What kopf does in a process: a list of each kind and then a stream of events, of which each may come late.
+"""What a process observes: streams of events that may come late, or break.
 
-Events of one object come in order, of several that lie close together only the last; those of different objects in any
-order. A stream that breaks for too long (410 Gone) begins anew with a list, and what went meanwhile is never named.
+As kopf serves them, a list of each kind comes first. Events of one object come in order, of several that lie close
+together only the last; those of different objects in any order. A stream that breaks for too long (410 Gone) begins
+anew with a list, and what went meanwhile is never named. A watch of the API server brings every change in order.
 """
 
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from cotenant.controller.client.kube import Resource
+from cotenant.controller.client.kube import Resource, VersionGoneError, WatchEvent, version_of
 from cotenant.controller.informers.kopf_feed import WATCHED, EventBridge, OnEvent
 from tests.support.simulation.api_server import ApiServer, Change
 
@@ -41,19 +44,34 @@ class Feed:
 
     async def _stream(self, resource: Resource, position: int, bridge: EventBridge) -> None:
         """Until it is too old to go on."""
-        changes, loop = self.server.changes[resource], asyncio.get_running_loop()
-        while True:
-            await self.server.wait_for_change(resource, position)
-            await asyncio.sleep(self._lag_s())
-            quiet_s = self.quiet_until.pop(resource.plural, 0.0) - loop.time()
-            if quiet_s > 0.0:
-                await asyncio.sleep(quiet_s)
-            if resource.plural in self.gone:
-                self.gone.discard(resource.plural)
-                return
+        changes = self.server.changes[resource]
+        while await self._may_go_on(resource, position):
             some, position = changes[position:], len(changes)
             for change in self._as_they_come(some):
                 bridge.put(resource, change.document, change.deleted)
+
+    async def watch(self, resource: Resource, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
+        """As the API server serves it."""
+        changes = self.server.changes[resource]
+        position = bisect_right(changes, version, key=lambda change: version_of(change.document))
+        while await self._may_go_on(resource, position):
+            some, position = changes[position:], len(changes)
+            yield [
+                WatchEvent("DELETED" if one.deleted else "MODIFIED", one.document, version_of(one.document))
+                for one in some
+            ]
+        raise VersionGoneError(f"{resource.plural}: too old")
+
+    async def _may_go_on(self, resource: Resource, position: int) -> bool:
+        """Once there are changes after this position: whether it is not too old by then."""
+        await self.server.wait_for_change(resource, position)
+        await asyncio.sleep(self._lag_s())
+        quiet_s = self.quiet_until.pop(resource.plural, 0.0) - asyncio.get_running_loop().time()
+        if quiet_s > 0.0:
+            await asyncio.sleep(quiet_s)
+        gone = resource.plural in self.gone
+        self.gone.discard(resource.plural)
+        return not gone
 
     def _as_they_come(self, changes: list[Change]) -> list[Change]:
         of_object: dict[str, list[Change]] = {}

@@ -91,7 +91,7 @@ class Replica:
         metrics, identity = Metrics(), self.process.name
         settings = Settings(identity=identity)
         FEEDS[self.process] = self.feed
-        lease_kube = ApiClient(self._server, self.process, self.line)
+        lease_kube = ApiClient(self.feed, self.process, self.line)
         elector = LeaderElector(
             lease_kube,
             namespace=settings.namespace,
@@ -100,7 +100,7 @@ class Replica:
             clock=time.monotonic,
         )
         fence = Fence(lambda: elector.is_leader)
-        kube = ApiClient(self._server, self.process, self.line, before_write=fence.check)
+        kube = ApiClient(self.feed, self.process, self.line, before_write=fence.check)
         self._stopped = asyncio.Event()
         self.operator = Operator(kube, fence.is_leader, settings, metrics, clock=time.time)
         self.operator.loop.last_alive = time.monotonic()

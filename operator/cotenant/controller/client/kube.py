@@ -1,13 +1,13 @@
-"""Interface to the API server: five verbs, and the outcome of each as a value.
+"""Interface to the API server: six verbs, and the outcome of each as a value.
 
 A conflict, an object that exists and one that is gone are ordinary answers here (`Outcome`), because the caller acts on
 them. Only a server that cannot be reached, or that keeps failing, raises (`UnreachableError`). `RestKube` implements it
-over HTTP and puts every write before the `Fence`. Watches are not among the verbs: kopf keeps those open.
+over HTTP and puts every write before the `Fence`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias
@@ -80,11 +80,25 @@ class Listing:
     """resourceVersion of the list: an object that is not in it, and is not newer, is gone."""
 
 
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    kind: str
+    """`ADDED`, `MODIFIED`, `DELETED`, or `BOOKMARK`, which has a version and no object."""
+    document: Document
+    """As it is now; as it was last, if it was deleted."""
+    version: int
+    """resourceVersion: a watch from here on brings what comes after this event."""
+
+
 class UnreachableError(ConnectionError):
     """The API server did not answer in time, or kept answering with errors; names the call and the last answer.
 
     A write that raises it is uncertain: it may have happened, and only its answer was lost.
     """
+
+
+class VersionGoneError(RuntimeError):
+    """A watch cannot go on from this version: the server has forgotten what came after it, or never had it."""
 
 
 class FencedError(UnreachableError):
@@ -103,6 +117,11 @@ class Kube(Protocol):
     """API server as the controller uses it. Every verb may raise UnreachableError."""
 
     async def list(self, resource: Resource, namespace: str = "", labels: str = "") -> Listing: ...
+
+    def watch(self, resource: Resource, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
+        """Changes after this version, in order, as they come, until the server ends the watch, as it does from time to
+        time. Raises VersionGoneError, or UnreachableError where it ends otherwise, or has gone quiet.
+        """
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Reply: ...
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,14 +28,26 @@ from cotenant.controller.client.kube import (
     Reply,
     Resource,
     UnreachableError,
+    VersionGoneError,
+    WatchEvent,
 )
 from cotenant.controller.client.priority_semaphore import PrioritySemaphore
+from cotenant.controller.client.watch_stream import GONE, WatchStream
 
 log = logging.getLogger(__name__)
 
 MERGE_PATCH = "application/merge-patch+json"
 PAGE = 500
 """Objects per page of a list: a whole large list in one answer would cost the server its memory."""
+
+WATCHES = 8
+"""Connections for watches, beside those of `in_flight`."""
+WATCH_S = 240
+"""After so long the server ends a watch, and the next one goes on."""
+WATCH_BUFFER = 1 << 20
+"""Bytes that are read ahead of a watch: events that are gathered are read at once."""
+QUIET_S = 90.0
+"""A watch of which nothing came for so long is dead: the server sends a bookmark about every minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +106,36 @@ class RestKube:
             if not metadata.get("continue"):
                 return Listing(tuple(items), int(metadata.get("resourceVersion") or 0))
             query["continue"] = metadata["continue"]
+
+    async def watch(self, resource: Resource, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
+        session, path = self._session, resource.path()
+        if session is None:
+            raise RuntimeError("RestKube is used outside of `async with`")
+        query = {"watch": "1", "resourceVersion": str(version), "allowWatchBookmarks": "true"}
+        stream = WatchStream(resource.plural)
+        try:
+            async with session.get(
+                self._configuration.host + path,
+                params=query | {"timeoutSeconds": str(WATCH_S)},
+                headers=authorization(self._configuration),
+                proxy=self._configuration.proxy,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=QUIET_S),
+                read_bufsize=WATCH_BUFFER,
+            ) as response:
+                self._count("WATCH", path, response.status)
+                if response.status != 200:
+                    await self._refuse_watch(session, resource, _reply(response.status, await response.read()))
+                async for chunk in response.content.iter_any():
+                    if events := stream.feed(chunk):
+                        yield events
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise UnreachableError(f"watch of {resource.plural} broke: {type(error).__name__}: {error}") from error
+
+    async def _refuse_watch(self, session: aiohttp.ClientSession, resource: Resource, reply: Reply) -> None:
+        if reply.code == 401:
+            await self._reopen(session)
+        message = f"watch of {resource.plural} refused ({reply.code}): {reply.message}"
+        raise VersionGoneError(message) if reply.code == GONE else UnreachableError(message)
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Reply:
         return await self._call("GET", resource.path(namespace, name))
@@ -174,7 +216,7 @@ class RestKube:
 
     def _open(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._in_flight + 2, ssl=tls(self._configuration)),
+            connector=aiohttp.TCPConnector(limit=self._in_flight + 2 + WATCHES, ssl=tls(self._configuration)),
             timeout=aiohttp.ClientTimeout(total=self._retry.call_timeout_s, sock_connect=5.0),
             headers={"Accept": "application/json", "User-Agent": "cotenant-operator"},
         )

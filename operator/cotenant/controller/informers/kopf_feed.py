@@ -1,4 +1,5 @@
-"""kopf's part: it keeps the watches open and hands every event on. No decision and no patch is made here.
+"""kopf's part: it keeps the watches open of all that changes seldom, and hands every event on. No decision and no patch
+is made here. What every step of a job changes has a `reflector`: there an event costs a fifth.
 
 kopf runs in a thread with a loop of its own, because it cancels whatever it finds in its loop when it stops. It gets
 `on.event` handlers only: no finalizers, no annotations, no peering, no posted events, and every watch has a timeout, so
@@ -21,17 +22,15 @@ from cotenant.controller.client.kube import (
     GPU_NODES,
     NAMESPACES,
     NODES,
-    PODS,
     PRIORITY_CLASSES,
     QUEUES,
-    TRAINING_JOBS,
     Document,
     Resource,
 )
 
 log = logging.getLogger(__name__)
 
-WATCHED: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, GPU_NODES, QUEUES, TRAINING_JOBS, PODS)
+WATCHED: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, GPU_NODES, QUEUES)
 
 GATHER_S = 0.01
 """Time for which events are gathered before they are handed over: little beside the batching of the scheduling loop."""

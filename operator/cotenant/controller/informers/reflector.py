@@ -1,0 +1,97 @@
+"""Keeps the object cache in step with one kind of object: a list, then a watch from the version of that list.
+
+For kinds of which there are events at every step of every job; kopf feeds the others. The loop is that of client-go's
+reflector. A watch goes on after the newest version that was taken in, bookmarks included. What the API server has no
+history of any more is listed anew, and what the list lacks is gone. A server that keeps failing is listed anew as well:
+it may know nothing of that version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from cotenant.controller.client.kube import (
+    PODS,
+    TRAINING_JOBS,
+    Document,
+    Kube,
+    Listing,
+    Resource,
+    UnreachableError,
+    VersionGoneError,
+    WatchEvent,
+)
+
+log = logging.getLogger(__name__)
+
+REFLECTED: Final = (TRAINING_JOBS, PODS)
+GATHER_S: Final = 0.01
+"""Time for which events are gathered: little beside the batching of the scheduling loop."""
+FAILURES_MAX: Final = 3
+"""After so many watches in a row that failed at once, the next begins with a list."""
+CALM_S: Final = 10.0
+"""A watch that lasted so long has not failed at once."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reflector:
+    kube: Kube
+    resource: Resource
+    replace: Callable[[Resource, Listing], None]
+    """Takes a whole list in."""
+    put: Callable[[Resource, Document, bool], None]
+    """Takes one object in: (resource, object, deleted)."""
+    _version: int | None = None
+    """Version up to which everything was taken in; None before the first list."""
+
+    async def run(self) -> None:
+        """Until cancelled; an outage of any length ends nothing."""
+        failures, now = 0, asyncio.get_running_loop().time
+        while True:
+            before, started = self._version, now()
+            try:
+                await self._list_and_watch()
+            except VersionGoneError:
+                self._version = None
+            except UnreachableError as error:
+                log.warning("%s", error)
+            at_once = self._version in (before, None) and now() - started < CALM_S
+            failures = failures + 1 if at_once else 0
+            if failures >= FAILURES_MAX:
+                self._version = None
+            if failures:
+                await asyncio.sleep(pause_s(failures))
+
+    async def _list_and_watch(self) -> None:
+        """Until the server ends the watch. Raises VersionGoneError, UnreachableError."""
+        resource = self.resource
+        if self._version is None:
+            listing = await self.kube.list(resource)
+            self.replace(resource, listing)
+            self._version = listing.version
+        async with contextlib.aclosing(self.kube.watch(resource, self._version)) as watch:
+            async for events in watch:
+                for event in events:
+                    self._take(event)
+                await asyncio.sleep(GATHER_S)
+
+    def _take(self, event: WatchEvent) -> None:
+        if event.kind != "BOOKMARK":
+            try:
+                self.put(self.resource, event.document, event.kind == "DELETED")
+            except Exception:  # it does not hold up those behind it
+                log.exception("an event of %s could not be taken in", self.resource.plural)
+        self._version = event.version
+
+
+def pause_s(failures: int) -> float:
+    """Seconds before the next try, after so many that failed: after an outage of any length, events come within
+    seconds.
+    """
+    return next(itertools.islice((0.5, 1.0), failures - 1, None), 2.0)
