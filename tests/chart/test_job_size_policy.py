@@ -33,7 +33,8 @@ def jobs(policies: "Cluster") -> Iterator[Any]:
     """One small job, `grows`."""
     client = kubernetes.config.new_client_from_config(str(policies.kubeconfig))
     custom = kubernetes.client.CustomObjectsApi(client)
-    custom.create_namespaced_custom_object(*KIND, document())
+    # The oldest Kubernetes has no policy that adds the user.
+    custom.create_namespaced_custom_object(*KIND, document(annotations={"cotenant.dev/user": "kubernetes-admin"}))
     yield custom
     custom.delete_namespaced_custom_object(*KIND, "grows")
 

@@ -106,3 +106,37 @@ async def test_a_queue_whose_status_cannot_be_made_holds_up_no_other(monkeypatch
         "cotenant_failures_contained_total", {"stage": queue_status_writer.STAGE}
     )
     assert (used(replica), contained) == ("3", 1.0)
+
+
+@pytest.mark.looptime
+async def test_a_queue_that_cannot_be_read_says_so_once_and_no_more_when_it_is_mended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    simulate_time(monkeypatch)
+    replica = await planned()
+    green = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "green"}}
+    replica.kube.put(QUEUES, green | {"spec": {"quotas": [{"guaranteed": "many"}]}})
+    await replica.run(0.5)
+    await write(replica, rounds=3)
+    broken = conditions(replica, "green")
+    mended = replica.kube.stored(QUEUES, "green") or {}
+    replica.kube.put(QUEUES, mended | {"spec": {"quotas": [{"guaranteed": 1}]}})
+    await replica.run(0.5)
+    await write(replica)
+    assert writes(replica.kube).count("PATCH queues/green/status") == 2
+    assert broken == [
+        (
+            "False",
+            "Unreadable",
+            "the queue grants nothing, because it cannot be read: Queue green: spec.quotas[0].guaranteed: must be a "
+            'number of GPUs from 0 to 1000000, such as 2 or "0.5", with at most three decimals; '
+            "'many' is not well formed",
+        )
+    ]
+    assert conditions(replica, "green") == [("True", "Ready", "the queue takes jobs")]
+
+
+def conditions(replica: Replica, queue: str) -> list[tuple[str, str, str]]:
+    """Status, reason and message of each."""
+    found = replica.kube.stored(QUEUES, queue) or {}
+    return [(one["status"], one["reason"], one["message"]) for one in found["status"]["conditions"]]

@@ -15,6 +15,7 @@ from typing import Any
 
 from cotenant.api.conversion.to_core import parse_queue
 from cotenant.api.resources.queues import Queue
+from cotenant.api.validation.errors import DocumentError
 from cotenant.controller.client.kube import (
     GPU_NODES,
     NAMESPACES,
@@ -134,7 +135,7 @@ class ObjectCache:
 
     def note_unreadable(self, resource: Resource, key: str, error: BaseException) -> None:
         """Name an object that cannot be worked with, until there is a newer version of it."""
-        why = error_text(error)
+        why = str(error) if isinstance(error, DocumentError) else error_text(error)
         log.error("%s %s cannot be read: %s", resource.plural, key, why)
         self.unreadable[resource.plural, key] = why
 
@@ -252,6 +253,6 @@ class ObjectCache:
         self._changes.jobs |= self.pods.departed.report(name, holders, self._clock())
 
     def _store_queue(self, name: str, document: Document) -> None:
-        self.queues[name] = parse_queue(document)
         self.queue_statuses[name] = document.get("status") or {}
+        self.queues[name] = parse_queue(document)
         self._changes.queues = True

@@ -6,11 +6,13 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from cotenant.api.resources.queue_status import PastBorrowing, QueueStatus, QuotaUsage
 from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.quantities import show_mib
+from cotenant.controller.client.kube import Document
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.lifecycle.status_transitions import moment
 from cotenant.core.queueing.fair_share import DominantShares, borrowed
@@ -76,6 +78,22 @@ def status_of(
         observed_generation=queue.metadata.generation,
     )
     return status.model_copy(update=amounts | {"quotas": lines})  # amounts are milli already: not to be read again
+
+
+def unreadable_conditions(why: str, before: Mapping[str, Any], now: float) -> Document:
+    """Status of a Queue that cannot be read, as far as something is known of it. `before`: what was written last; its
+    moment stays where it said False already.
+    """
+    old: Document = next(iter(before.get("conditions") or ()), {})
+    since = old.get("lastTransitionTime") if old.get("status") == "False" else None
+    ready = Condition(
+        type="Ready",
+        status="False",
+        reason="Unreadable",
+        message=f"the queue grants nothing, because it cannot be read: {why}",
+        last_transition_time=since or moment(now),
+    )
+    return {"conditions": [ready.to_document()]}
 
 
 def worth_a_write(change: Mapping[str, object], written: Mapping[str, object]) -> bool:

@@ -14,7 +14,7 @@ from cotenant.controller.client.merge_patch import merge_patch
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.reports.queue_gauges import set_gauges
-from cotenant.controller.reports.queue_status import QueueAccounts, status_of, worth_a_write
+from cotenant.controller.reports.queue_status import QueueAccounts, status_of, unreadable_conditions, worth_a_write
 from cotenant.controller.telemetry.logs import shorten
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.objects import JobKey
@@ -86,15 +86,27 @@ class QueueStatusWriter:
             except Exception:  # that queue's, and no other's
                 self._metrics.failures_contained.labels(STAGE).inc()
                 log.exception("the status of queue %s was not written", name)
+        for (plural, name), why in list(self._cache.unreadable.items()):
+            if plural == QUEUES.plural:
+                await self._write_unreadable(name, why, now)
 
     async def _write_one(self, queue: Queue, account: QueueAccounts, served: frozenset[str], now: float) -> None:
         name = queue.metadata.name or ""
-        status = status_of(queue, account, served, self._budgets, now)
         written = self._cache.queue_statuses.get(name, {})
-        change = merge_patch(written, status)
+        change = merge_patch(written, status_of(queue, account, served, self._budgets, now))
         if worth_a_write(change, written):
-            reply = await self._kube.patch(QUEUES, name, {"status": change}, subresource="status")
-            if reply.done:
-                self._cache.put(QUEUES, reply.document)
-            elif reply.outcome is Outcome.REFUSED:
-                log.error("the status of queue %s was refused (%d): %s", name, reply.code, shorten(reply.message))
+            await self._patch(name, change)
+
+    async def _write_unreadable(self, name: str, why: str, now: float) -> None:
+        """Its amounts stay as they were written last: nothing is known of them."""
+        written = self._cache.queue_statuses.get(name, {})
+        change = unreadable_conditions(why, written, now)
+        if change["conditions"] != written.get("conditions"):
+            await self._patch(name, change)
+
+    async def _patch(self, name: str, change: Mapping[str, object]) -> None:
+        reply = await self._kube.patch(QUEUES, name, {"status": change}, subresource="status")
+        if reply.done:
+            self._cache.put(QUEUES, reply.document)
+        elif reply.outcome is Outcome.REFUSED:
+            log.error("the status of queue %s was refused (%d): %s", name, reply.code, shorten(reply.message))
