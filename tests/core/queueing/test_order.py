@@ -148,3 +148,17 @@ def test_a_queue_stands_where_its_best_job_stands_and_not_its_others() -> None:
     jobs = [job("r-late", "red", at=9.0), job("b", "blue", at=5.0), job("r-early", "red", at=0.0)]
 
     assert turns([RED, BLUE], jobs) == ["r-early", "b", "r-late"]
+
+
+def test_a_job_that_is_put_in_during_a_turn_of_its_queue_takes_its_place_in_the_order() -> None:
+    tree = QueueTree.of([RED, BLUE], INVENTORY)
+    late = job("late", at=5.0)
+    jobs = [job("a", at=1.0), job("b", at=7.0), job("theirs", "blue", at=3.0)]
+    order = QueueOrder(tree, Usage(tree), DominantShares(tree, {}), lambda *_: False, jobs)
+    found = []
+    for one in order:
+        found.append(one.key)
+        if one.key == "ns/a":
+            order.insert(late)
+
+    assert found == ["ns/a", "ns/theirs", "ns/late", "ns/b"]

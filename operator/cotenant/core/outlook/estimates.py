@@ -86,14 +86,12 @@ class Outlook:
         self._arrivals.observe(snapshot)
 
     def step(self) -> bool:
-        """One ending further; false when every play has been played since the last snapshot."""
+        """One turn or ending further; false when every play has been played since the last snapshot."""
         if self._play is None:
             if self._snapshot is None or not self._rounds_left or not self._queue_of:
                 return False
             self._begin(self._snapshot)
-        elif not self._play.is_over:
-            self._play.step()
-        if self._play is not None and self._play.is_over:
+        if self._play is not None and not self._play.step():
             self._end(self._play)
         return True
 
@@ -123,7 +121,7 @@ class Outlook:
         def draw(job: Job, ran_s: float) -> float | None:
             return remaining.draw(job, ran_s, snapshot.now, chance_of(job, number))
 
-        self._play = Play.of(snapshot, self._policy, draw, self._arrivals.again(snapshot.now, number / _PLAYS))
+        self._play = Play(snapshot, self._policy, draw, self._arrivals.again(snapshot.now, number / _PLAYS))
 
     def _end(self, play: Play) -> None:
         assert self._snapshot is not None

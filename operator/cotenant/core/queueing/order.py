@@ -10,6 +10,7 @@ depends on the order of its tree (`service`): the oldest, or the one that has ha
 from __future__ import annotations
 
 import heapq
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
@@ -48,8 +49,9 @@ class QueueOrder:
         self._children: dict[int, list[tuple[_Key, int]]] = {}
         for job in jobs:
             self._jobs[tree.index[job.queue]].append(job)
+        self._turn: Callable[[Job], Turn | tuple[int, float, str]] = turn or order_in_queue
         for own in self._jobs:
-            own.sort(key=turn or order_in_queue, reverse=True)
+            own.sort(key=self._turn, reverse=True)
         self._build(_ROOT)
 
     def __iter__(self) -> Iterator[Job]:
@@ -57,6 +59,13 @@ class QueueOrder:
             path = self._pop_path()
             yield self._jobs[path[-1]].pop()
             self._push_path(path)
+
+    def insert(self, job: Job) -> None:
+        """One more job of the queue whose job had the last turn, while that turn lasts."""
+        own = self._jobs[self._tree.index[job.queue]]
+        own.reverse()
+        insort(own, job, key=self._turn)
+        own.reverse()
 
     def _pop_path(self) -> list[int]:
         """Path from a root to the queue whose job is next, which ends it twice; all of them leave their places."""

@@ -1,0 +1,181 @@
+"""The turns of one cycle of a play: who starts, on what, who leaves for whom, for whom places are kept.
+
+The rules are the production core's, each called where the production cycle calls it: order of queues, search for a
+place, backfill, victims, reservations by declared endings. Left out is what nobody reads: reasons and advice. Of equal
+jobs only the first takes a turn, because where it finds no place the others find none, but for backfill.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from math import inf
+from typing import Final
+
+from cotenant.core.actions.backfill import Backfill, Reservations
+from cotenant.core.actions.evict import departures, find_victims
+from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.victims import CandidateFinder
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.outcome import CycleOutcome
+from cotenant.core.cycle.search import PlacementResult, find, headroom
+from cotenant.core.explain.forecast import Forecast
+from cotenant.core.model.objects import Job, JobKey, TimeOrder
+from cotenant.core.model.plan import Reason, Refusal
+from cotenant.core.outlook.played_cluster import PlayedCluster
+from cotenant.core.queueing.fair_share import within_guarantee
+from cotenant.core.queueing.order import QueueOrder, order_in_queue
+
+_NO_SPACE: Final = Refusal(reason=Reason.WAITING_FOR_GPUS, message="")
+
+
+class Turns:
+    """One cycle, and the turns of jobs that come before anything ends. `close` gives back what is kept for others."""
+
+    def __init__(self, cluster: PlayedCluster) -> None:
+        self._cluster = cluster
+        self._service = cluster.service()
+        cluster.settle_declared()
+        self._reservations = Reservations(cluster.moment, cluster.policy.reserve_within_s)
+        self._refused: set[Request] = set()
+        self._guarantee_waits = False
+        self._outcome = CycleOutcome()
+        self._running = cluster.running
+        self._candidates: CandidateFinder | None = None
+        self._usage = cluster.occupancy.usage.copy()
+        """As the order sees it: who is asked to leave in a cycle counts until its end."""
+        self._kept_for: dict[JobKey, Job] = {}
+        self._too_long: dict[Request, float] = {}
+        """Declared run time with which one of equal jobs was not backfilled."""
+        self._is_by_age = {
+            queue.name: cluster.tree.order(index) is TimeOrder.AGE for index, queue in enumerate(cluster.tree.queues)
+        }
+        self._may_evict_later = False
+        """Somebody found no victims who may find some when jobs have run for longer."""
+
+    @property
+    def evicted(self) -> bool:
+        """Jobs had to leave, who may have a turn again."""
+        return bool(self._outcome.evictions)
+
+    def of_all(self) -> Iterator[bool]:
+        """Turns until nobody starts any more, one at a time."""
+        cluster, usage = self._cluster, self._usage
+        heads = [(self._first(jobs), request) for request, jobs in cluster.waiting.items()]
+        asked = {job.key: request for job, request in heads}
+
+        def is_within(queue: int, job: Job) -> bool:
+            return within_guarantee(usage, asked[job.key], queue)
+
+        jobs = [job for job, _ in heads]
+        order = QueueOrder(cluster.tree, usage, cluster.shares(), is_within, jobs, turn=self._service.turn)
+        for job in order:
+            request = asked[job.key]
+            self._take(job, request)
+            if (following := self._following(job, request)) is not None:
+                asked[following.key] = request
+                order.insert(following)
+            yield True
+
+    def of_one(self, job: Job, request: Request) -> bool:
+        """The turn of a job that has just come; false where all need a turn again."""
+        cluster = self._cluster
+        if self._may_evict_later or cluster.has_overrun() or cluster.has_outlived():
+            return False
+        if any(not self._is_behind(job, other) for other in self._kept_for.values()):
+            return False
+        self._take(job, request)
+        return True
+
+    def close(self) -> None:
+        for kept in self._reservations.all():
+            self._cluster.occupancy.release(kept.allocation)
+        self._reservations.clear()
+
+    def _first(self, jobs: list[Job]) -> Job:
+        """The one of equal jobs that is next."""
+        return jobs[0] if self._is_by_age[jobs[0].queue] else min(jobs, key=self._service.turn)
+
+    def _following(self, job: Job, request: Request) -> Job | None:
+        """The next of equal jobs that is to have a turn: where they find no place, the next that may be backfilled."""
+        jobs = self._cluster.waiting.get(request)
+        if jobs is None:
+            return None
+        if request not in self._refused:
+            return self._first(jobs)
+        last = max((kept.starts_at for kept in self._reservations.all()), default=0.0) - self._cluster.now
+        too_long = self._too_long.get(request, inf)
+        for other in jobs[bisect_right(jobs, order_in_queue(job), key=order_in_queue) :] if last > 0 else ():
+            runtime_s = other.max_runtime_s or other.expected_runtime_s
+            if runtime_s is not None and runtime_s <= last and runtime_s < too_long:
+                return other
+        return None
+
+    def _is_behind(self, job: Job, other: Job) -> bool:
+        return other.queue == job.queue and self._service.turn(other) < self._service.turn(job)
+
+    def _take(self, job: Job, request: Request) -> None:
+        cluster, known = self._cluster, request in self._refused
+        place = None if known else find(cluster.occupancy, request, request.workers)
+        until = None
+        if place is None and (backfill := self._backfill(job, request)) is not None:
+            place, until = backfill.result, backfill.ends_at
+        if place is None and not known:
+            place = self._evict_for(job, request)
+        if place is not None:
+            cluster.start(job, request, place, until)
+            self._usage.add(place.allocation.charge, 1)
+        elif not known:
+            self._refuse(job, request)
+
+    def _backfill(self, job: Job, request: Request) -> Backfill | None:
+        """Where it finds no place, no equal job finds one that runs for longer."""
+        runtime_s = job.max_runtime_s or job.expected_runtime_s
+        if runtime_s is None or not self._kept_for:
+            return None
+        found = self._reservations.backfill(job, request, self._cluster.occupancy)
+        if found is None:
+            self._too_long[request] = min(runtime_s, self._too_long.get(request, inf))
+        return found
+
+    def _evict_for(self, job: Job, request: Request) -> PlacementResult | None:
+        """A place that others had to leave, who wait again."""
+        cluster, usage = self._cluster, self._cluster.occupancy.usage
+        above = self._service.evicts_above(job)
+        within = any(within_guarantee(usage, request, queue) for queue in cluster.tree.paths[request.queue])
+        if not within and above is None and not cluster.has_lower(job) and not cluster.has_overrun():
+            return None
+        if self._candidates is None:
+            rules = EvictionRules(cluster.tree, cluster.policy, cluster.moment, frozenset(cluster.evicted))
+            self._candidates = CandidateFinder(self._running, cluster.inventory, rules, self._service)
+        candidates = self._candidates.candidates(
+            request, usage, self._outcome, guarantee_waits=self._guarantee_waits, above=above
+        )
+        found = find_victims(cluster.occupancy, request, candidates, self._outcome, cluster.moment)
+        if found is None or not all(victim.is_job for victim in found.victims):
+            self._may_evict_later = True
+            return None
+        self._outcome.add(departures(found, job, self._outcome.shrunk))
+        cluster.evict(victim.job.key for victim in found.victims)
+        return found.result
+
+    def _refuse(self, job: Job, request: Request) -> None:
+        """Its place is kept, where it is the first that waits for space in its classes and will have it soon enough."""
+        self._refused.add(request)
+        cluster = self._cluster
+        self._guarantee_waits |= within_guarantee(cluster.occupancy.usage, request, request.queue)
+        if not self._waits_for_space(request) or not self._reservations.claims_classes(request, _NO_SPACE):
+            return
+        forecast = Forecast(cluster.occupancy, cluster.declared_endings(), cluster.now)
+        kept = self._reservations.reserve(job, request, forecast)
+        if kept is not None:
+            cluster.occupancy.allocate(kept.allocation)
+            self._kept_for[kept.job] = job
+
+    def _waits_for_space(self, request: Request) -> bool:
+        """Quotas would let it start."""
+        current = self._cluster.occupancy
+        idle = current.lendable_idle()
+        return any(
+            headroom(current.usage, request, option, idle).workers >= request.workers for option in request.options
+        )

@@ -1,0 +1,145 @@
+"""A play of which everything is known beforehand comes to what then happens."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+from statistics import median
+
+import pytest
+
+from cotenant.core import Policy, schedule
+from cotenant.core.model.objects import Job, JobKey, TimeOrder
+from cotenant.core.model.plan import Plan
+from cotenant.core.outlook.play import Play
+from cotenant.core.placement import BestFit
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.simulator.engine import simulate
+from cotenant.simulator.job_run import Costs
+from cotenant.simulator.scenario import Arrival, Scenario
+from cotenant.testing import make_job, make_node, make_queue
+
+POLICY = Policy(placer=BestFit(), forecasts=0, advice=0)
+DECLARED = {"true": 1.0, "none": None, "double": 2.0}
+
+
+def workload(seed: int, declared: float | None, *, queues: int, levels: tuple[int, ...] = (0,)) -> Scenario:
+    """Two nodes of four GPUs, jobs of one to eight that come faster than they go. Every time is another one."""
+    dice = random.Random(seed)
+    names = [f"queue-{number}" for number in range(queues)]
+    at, arrivals = 1_000.0, []
+    for number in range(60):
+        at += dice.expovariate(1 / 150) + 0.01
+        true = dice.randint(60, 3_000) + number / 64
+        job = make_job(
+            f"j{number}",
+            queue=dice.choice(names),
+            gpus=dice.choice((1, 1, 1, 2, 4)),
+            workers=dice.choice((1, 1, 2)),
+            priority=dice.choice(levels),
+            at=at,
+            expected_runtime_s=None if declared is None else max(1, int(true * declared)),
+        )
+        arrivals.append(Arrival(at, job, true))
+    limit = 8 // queues if levels == (0,) else None
+    made = tuple(make_queue(name, guaranteed=8 // queues, limit=limit, order=TimeOrder.AGE) for name in names)
+    return Scenario(1_000.0, (make_node("n1", gpus=4), make_node("n2", gpus=4)), made, tuple(arrivals))
+
+
+def played(snapshot: Snapshot, scenario: Scenario) -> dict[JobKey, float]:
+    true = {arrival.job.key: arrival.train_s for arrival in scenario.arrivals}
+
+    def draw(job: Job, ran_s: float) -> float:
+        return true[job.key] - job.ran_s - ran_s
+
+    known = {job.key for job in snapshot.jobs}
+    coming = [one.job for one in scenario.arrivals if one.at > snapshot.now and one.job.key not in known]
+    play = Play(snapshot, POLICY, draw, iter(coming))
+    while play.step():
+        pass
+    return play.starts
+
+
+def moments(scenario: Scenario, number: int) -> tuple[list[Snapshot], dict[JobKey, float]]:
+    """Snapshots at which much waited, and when every job started."""
+    seen: list[Snapshot] = []
+
+    def decide(snapshot: Snapshot) -> Plan:
+        if sum(job.placement is None for job in snapshot.jobs) >= 5:
+            seen.append(snapshot)
+        return schedule(snapshot, POLICY)
+
+    result = simulate(scenario, decide, costs=Costs(start_s=0.0, checkpoint_s=0.001))
+    starts = {key: run.first_start for key, run in result.runs.items() if run.first_start is not None}
+    return seen[:: max(1, len(seen) // number)], starts
+
+
+@pytest.mark.parametrize("declared", DECLARED)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_play_of_known_arrivals_and_run_times_is_what_happens(seed: int, declared: str) -> None:
+    """But for evictions: nobody borrows, and nobody ends later than it said."""
+    scenario = workload(seed, DECLARED[declared], queues=1 + seed % 2)
+    snapshots, starts = moments(scenario, 3)
+
+    for snapshot in snapshots:
+        found = played(snapshot, scenario)
+        assert found == {key: starts[key] for key in found}
+        assert found.keys() == {job.key for job in snapshot.jobs if job.placement is None} & starts.keys()
+
+
+def test_where_queues_take_back_what_they_lent_the_median_start_is_off_by_a_tenth_of_the_wait_at_most() -> None:
+    """The simulator decides once more when an ending comes due that an eviction made void; a play does not."""
+    errors = []
+    for seed in range(4):
+        scenario = workload(seed, 1.0, queues=2, levels=(0, 0, 5))
+        snapshots, starts = moments(scenario, 4)
+        errors += [
+            abs(starts[key] - at) / max(60.0, starts[key] - one.now)
+            for one in snapshots
+            for key, at in played(one, scenario).items()
+        ]
+
+    assert median(errors) <= 0.1
+
+
+def test_no_step_of_a_play_starts_more_than_one_job() -> None:
+    scenario = workload(1, 1.0, queues=1)
+    snapshots, _ = moments(scenario, 1)
+    play = Play(snapshots[0], POLICY, lambda *_: 100.0, iter(()))
+    sizes = [0]
+    while play.step():
+        sizes.append(len(play.starts))
+
+    assert all(later - before <= 1 for before, later in pairwise(sizes))
+
+
+def test_a_job_whose_place_is_becoming_free_starts_when_those_who_leave_have_left() -> None:
+    """It would not start otherwise: nobody ends."""
+    queue = make_queue("red", guaranteed=1)
+    scenario = Scenario(0.0, (make_node("n1", gpus=1),), (queue,), (Arrival(0.0, make_job("low", at=0), 1e6),))
+    taken: list[Snapshot] = []
+
+    def decide(snapshot: Snapshot) -> Plan:
+        taken.append(snapshot)
+        return schedule(snapshot, replace(POLICY, protected_runtime_s=0))
+
+    urgent = make_job("urgent", at=10, priority=5)
+    simulate(replace(scenario, arrivals=(*scenario.arrivals, Arrival(10.0, urgent, 100.0))), decide)
+    nominated = next(one for one in taken if one.nominations)
+    leaving = replace(
+        nominated,
+        accounting=None,
+        jobs=tuple(
+            replace(job, placement=nominated.nominations[0][1], admitted_at=0.0, evicting=True)
+            if job.key == "red/low"
+            else job
+            for job in nominated.jobs
+        ),
+    )
+
+    play = Play(leaving, POLICY, lambda *_: 100.0, iter(()))
+    while play.step():
+        pass
+
+    assert play.starts["red/urgent"] == leaving.now + 30
