@@ -53,6 +53,9 @@ HEALTH_SLOW: Final = "Slow"
 
 # The worker's contract: how a pod is told what it is. The document is `cotenant.contract.Contract` as JSON.
 ENV_CONTRACT: Final = "COTENANT_CONTRACT"
+ENV_MEMORY_REQUEST: Final = "NVIDIA_GPU_MEMORY_REQUEST"
+ENV_MEMORY_LIMIT: Final = "NVIDIA_GPU_MEMORY_LIMIT"
+"""What the hook of NVIDIA's container toolkit reads, in MiB: with one of the two alone it sets no limit."""
 ENV_RAY_TOKEN: Final = "RAY_AUTH_TOKEN"
 ENV_POD_IP: Final = "POD_IP"
 SECRET_TOKEN_KEY: Final = "auth_token"

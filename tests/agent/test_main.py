@@ -149,9 +149,10 @@ def test_memory_that_cannot_be_attributed_is_a_line_in_the_log(
 ) -> None:
     args = main.parser().parse_args(["--node", "n1", "--host", str(tmp_path)])
     cluster: Any = SimpleNamespace(node=dict, runtime_class_exists=lambda name: name == "nvidia")
-    source: Any = SimpleNamespace(inventory=lambda: GpuInventory(simulated=simulated, gpus=()))
+    inventory = GpuInventory(simulated=simulated, gpus=())
+    source: Any = SimpleNamespace(inventory=lambda: inventory, can_read_limits=lambda: True)
     observer = main.make_observer(args, cluster, source)
     lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     text = f"{tmp_path / 'proc'} is not the host's /proc: memory cannot be attributed to pods"
     assert lines == ([text] if warned else [])
-    assert observer.capabilities.runtime_class
+    assert (observer.capabilities.runtime_class, observer.capabilities.limits_readable) == (True, True)

@@ -18,7 +18,7 @@ from cotenant.names import ANNOTATION_SLOW_REPORTS, ANNOTATION_SUSPECT, ANNOTATI
 from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.readings import GpuInventory, XidEvent
 from cotenant_agent.gpus.sampler import GpuPoll
-from cotenant_agent.reports import node_status
+from cotenant_agent.reports import node_status, published_limits
 from cotenant_agent.reports.gpunode_client import UNREACHABLE, GPUNodeClient, error_summary
 from cotenant_agent.reports.node_view import NodeObserver, NodeView
 
@@ -68,7 +68,7 @@ class Agent:
         if taken is not self._seen:
             self._seen, self.poll_duration_s = taken, taken.duration_s
             self._observer.inventory = with_class_label(taken.inventory, self._class_label)
-            self.view = self._observer.observe(taken.samples, self._cluster.pods(), taken.taken_at)
+            self.view = self._observer.observe(taken.samples, self._cluster.pods(), taken.taken_at, taken.limits)
         elif events and self.view is not None:
             self.view = self._observer.with_xids(self.view)
         assert self.view is not None
@@ -117,6 +117,9 @@ class Agent:
         rebooted = last is not None and node_status.parse_time(last) < self._booted_at
         sick = {gpu["uuid"]: gpu.get("health") or "" for gpu in before.get("gpus") or []}
         self._observer.restore_cordons(sick, now, rebooted=rebooted)
+        versions = (self._observer.inventory.driver_version, self._observer.capabilities.toolkit_version)
+        if not rebooted and (before.get("driverVersion"), before.get("toolkitVersion")) == versions:
+            self._observer.restore_limits(published_limits.read(before))
 
     def _write(self, document: Mapping[str, Any], now: float) -> None:
         self._tried_at = now

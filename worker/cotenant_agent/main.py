@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
@@ -21,11 +22,13 @@ from cotenant.names import AGENT_PORT, ANNOTATION_SIMULATED_GPUS, METRICS_PORT
 from cotenant.serving.certificate import ServingCertificate
 from cotenant_agent import http_server, metrics, probes
 from cotenant_agent.agent import Agent
+from cotenant_agent.enforcement import memory_limits
 from cotenant_agent.enforcement.attribution import HostProcesses, boot_time_in
+from cotenant_agent.enforcement.container_cgroups import ContainerCgroups
 from cotenant_agent.enforcement.kubelet_containers import KubeletContainers
 from cotenant_agent.failures import Failures
 from cotenant_agent.gpus import capabilities
-from cotenant_agent.gpus.readings import GpuSource, GpuSourceError
+from cotenant_agent.gpus.readings import AskedLimit, GpuSource, GpuSourceError
 from cotenant_agent.gpus.sampler import GpuSampler, XidListener
 from cotenant_agent.gpus.simulated import SimulatedSource
 from cotenant_agent.reports.gpunode_client import UNREACHABLE, KubernetesGPUNodeClient, error_summary
@@ -45,6 +48,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--simulate-file", type=Path, metavar="FILE", help="the same, from a file")
     made.add_argument("--host", type=Path, default=Path("/host"), help="where parts of the host are mounted read-only")
     made.add_argument("--runtime-class", default="nvidia", help="the RuntimeClass that brings GPUs into pods")
+    made.add_argument(
+        "--toolkit-version",
+        default="",
+        metavar="VERSION",
+        help="of the NVIDIA container toolkit, where it is not a package of Debian's",
+    )
     made.add_argument("--listen", default=f":{AGENT_PORT}", metavar="[ADDRESS]:PORT", help="for /healthz and /readyz")
     made.add_argument("--metrics-listen", default=f":{METRICS_PORT}", metavar="[ADDRESS]:PORT", help="for /metrics")
     made.add_argument(
@@ -79,7 +88,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return exit_refused(str(error) if isinstance(error, GpuSourceError) else error_summary(error))
     agent = Agent(cluster, observer, booted_at=boot_time_in(Path("/proc/stat").read_text()), contained=failures)
     servers = [http_server.serve(address, probes.paths(agent)), serve_metrics(agent, metrics_address, args)]
-    sampler, events = GpuSampler(source, stop, failures, every_s=args.poll), XidListener(source, stop, failures)
+    cgroups = ContainerCgroups(args.host / "sys/fs/cgroup")
+    asked = partial(asked_limits, cluster, cgroups)
+    sampler = GpuSampler(source, stop, failures, every_s=args.poll, asked=asked)
+    events = XidListener(source, stop, failures)
     threading.Thread(target=cluster.watch_pods, args=(stop,), name="pods", daemon=True).start()
     sampler.start()
     events.start()
@@ -89,6 +101,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         server.shutdown()
     log.info("stopped")
     return 0
+
+
+def asked_limits(cluster: KubernetesGPUNodeClient, cgroups: ContainerCgroups) -> tuple[AskedLimit, ...]:
+    """Limits that pods of this node ask for and whose containers run."""
+    pods = cluster.pods()
+    return () if pods is None else memory_limits.asked(pods.grants.values(), cgroups.leaf)
 
 
 def address_of(text: str) -> tuple[str, int] | None:
@@ -160,7 +178,12 @@ def make_observer(args: argparse.Namespace, cluster: KubernetesGPUNodeClient, so
     inventory = source.inventory()
     if not inventory.simulated and not attributing:
         log.warning("%s is not the host's /proc: memory cannot be attributed to pods", args.host / "proc")
-    found = capabilities.detect(args.host, runtime_class=cluster.runtime_class_exists(args.runtime_class))
+    found = capabilities.detect(
+        args.host,
+        runtime_class=cluster.runtime_class_exists(args.runtime_class),
+        limits_readable=source.can_read_limits(),
+        toolkit=args.toolkit_version,
+    )
     log.info("node=%s gpus=%d %s", args.node, len(inventory.gpus), found)
     running = processes.running_pods if attributing else KubeletContainers(cluster.node).running_pods
     return NodeObserver(inventory, found, owner=processes.owner, attributing=attributing, running=running)

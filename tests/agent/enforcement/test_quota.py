@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from cotenant.contract import Contract, GpuGrant, PodGrant, RankGrant
-from cotenant_agent.enforcement.quota import Excess, PodGpu, PodQuota, QuotaViolation, evaluate, grant_of
+from cotenant_agent.enforcement.quota import (
+    Excess,
+    PodGpu,
+    PodQuota,
+    QuotaViolation,
+    asked_limit,
+    evaluate,
+    grant_of,
+    running_container,
+)
 
 HELD = PodGpu("pod-1", "GPU-a")
 WHOLE = Contract(
@@ -160,3 +169,32 @@ def test_a_pod_whose_contract_cannot_be_read_has_no_grant(env: list[dict[str, An
 def test_a_contract_that_somebody_broke_grants_nothing_and_ends_nothing(contract: str) -> None:
     assert grant_of(pod_with(WHOLE)) is not None
     assert grant_of(pod_with(contract)) is None
+
+
+@pytest.mark.parametrize(
+    ("env", "mib"),
+    [
+        pytest.param({"NVIDIA_GPU_MEMORY_REQUEST": "1", "NVIDIA_GPU_MEMORY_LIMIT": "32768"}, 32768, id="both"),
+        pytest.param({"NVIDIA_GPU_MEMORY_LIMIT": "32768"}, None, id="one alone limits nothing"),
+        pytest.param({"NVIDIA_GPU_MEMORY_REQUEST": "1"}, None, id="nor does the other"),
+        pytest.param({"NVIDIA_GPU_MEMORY_REQUEST": "1", "NVIDIA_GPU_MEMORY_LIMIT": "9Gi"}, None, id="no integer"),
+        pytest.param({}, None, id="none"),
+    ],
+)
+def test_a_pod_asks_for_a_limit_with_two_variables(env: dict[str, str], mib: int | None) -> None:
+    assert asked_limit(env) == mib
+
+
+@pytest.mark.parametrize(
+    ("containers", "found"),
+    [
+        ([{"name": "worker", "containerID": "containerd://a1", "state": {"running": {}}}], "a1"),
+        ([{"name": "other", "containerID": "containerd://a1", "state": {"running": {}}}], ""),
+        ([{"name": "worker", "containerID": "containerd://a1", "state": {"terminated": {}}}], ""),
+        ([{"name": "worker", "state": {"waiting": {}}}], ""),
+        (None, ""),
+    ],
+    ids=str,
+)
+def test_a_container_is_named_while_it_runs(containers: list[dict[str, Any]] | None, found: str) -> None:
+    assert running_container({"containerStatuses": containers}) == found

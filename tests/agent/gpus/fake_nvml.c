@@ -6,6 +6,8 @@
  *   error 0 15, fail 0 <function> <code>                               every call on GPU 0 / one function fails
  *   xid 0 79                                                           one event, delivered once per line number
  *   linked 0 1 | mig 0 1 | remap 0 pending failed | ecc 0 n | clocks 0 mask | recovery 0 n | load 0 percent
+ *   driver 0 615.71.09                                                 the driver's version
+ *   limit 0 /sys/fs/cgroup/leaf 1048576 2097152 4096                   soft, hard, used bytes (hard: max for none)
  *   hang 0 <function> <milliseconds>                                   that function sleeps
  * -DOLD_DRIVER leaves out what a driver of some years ago does not have. */
 #define _GNU_SOURCE
@@ -82,7 +84,11 @@ static int number(const char *key, int index, u32 *value) {
 int nvmlInitWithFlags(u32 flags) { (void)flags; return mood(__func__, 0); }
 int nvmlShutdown(void) { return OK; }
 const char *nvmlErrorString(int code) { (void)code; return "error of the fake driver"; }
-int nvmlSystemGetDriverVersion(char *out, u32 size) { snprintf(out, size, "580.65.06"); return OK; }
+int nvmlSystemGetDriverVersion(char *out, u32 size) {
+  char rest[LINE];
+  snprintf(out, size, "%s", find("driver", 0, 0, rest) ? rest : "580.65.06");
+  return OK;
+}
 int nvmlDeviceGetCount_v2(u32 *count) { *count = count_gpus(); return OK; }
 int nvmlDeviceGetHandleByIndex_v2(u32 index, device **handle) {
   if ((int)index >= count_gpus()) return INVALID;
@@ -162,6 +168,20 @@ static int processes(const char *key, int index, u32 *count, process *list) {
 }
 
 #ifndef OLD_DRIVER
+typedef struct { const char *cgroup; u64 soft, hard, used; } memory_limits;
+int nvmlDeviceGetMemoryLimits_v1(device *d, memory_limits *limits) {
+  char rest[LINE], path[LINE], hard[64];
+  u64 soft, used;
+  MOOD(d);
+  for (int nth = 0; find("limit", d->index, nth, rest); nth++)
+    if (sscanf(rest, "%511s %llu %63s %llu", path, &soft, hard, &used) == 4 && !strcmp(path, limits->cgroup)) {
+      limits->soft = soft;
+      limits->hard = hard[0] == 'm' ? ~0ULL : strtoull(hard, NULL, 10);
+      limits->used = used;
+      return OK;
+    }
+  return 6; /* not found */
+}
 typedef struct { u32 version; u64 total, reserved, free, used; } memory_v2;
 int nvmlDeviceGetMemoryInfo_v2(device *d, memory_v2 *memory) {
   char value[LINE];

@@ -1,6 +1,6 @@
 """Runs the agent's NVML source in a process of its own, on whatever libnvidia-ml.so.1 the loader finds first.
 
-One request per line on stdin: `inventory`, `samples` or `xid`; one JSON answer per line on stdout.
+One request per line on stdin: `inventory`, `samples`, `limit UUID CGROUP` or `xid`; one JSON answer per line on stdout.
 """
 
 import dataclasses
@@ -8,7 +8,7 @@ import json
 import sys
 
 from cotenant_agent.gpus.nvml import NvmlSource
-from cotenant_agent.gpus.readings import GpuSourceError
+from cotenant_agent.gpus.readings import AskedLimit, GpuSourceError
 
 
 def answer(source: NvmlSource, request: str) -> object:
@@ -16,6 +16,10 @@ def answer(source: NvmlSource, request: str) -> object:
         return dataclasses.asdict(source.inventory())
     if request == "samples":
         return [dataclasses.asdict(sample) for sample in source.samples()]
+    if request.startswith("limit "):
+        _, uuid, cgroup = request.split()
+        found = source.memory_limit(AskedLimit("pod", uuid, 0, cgroup))
+        return [source.can_read_limits(), found and dataclasses.asdict(found)]
     xid = source.wait_for_xid(0.05)
     return None if xid is None else {"uuid": xid.uuid, "code": xid.code}
 

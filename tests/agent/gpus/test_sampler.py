@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cotenant_agent.failures import Failures, Step
-from cotenant_agent.gpus.readings import GpuInventory, GpuSample, GpuSourceError, XidEvent
+from cotenant_agent.gpus.readings import AskedLimit, GpuInventory, GpuSample, GpuSourceError, LimitReading, XidEvent
 from cotenant_agent.gpus.sampler import GpuSampler, XidListener
 
 NOTHING = GpuInventory(simulated=True, gpus=())
@@ -39,6 +39,13 @@ class ScriptedSource:
             raise found
         return found
 
+    def can_read_limits(self) -> bool:
+        return True
+
+    def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
+        self.mood()
+        return LimitReading(hard_mib=asked.wanted_mib)
+
     def fail(self) -> None:
         raise GpuSourceError("the driver is not there")
 
@@ -68,6 +75,16 @@ def test_looks_follow_one_another(world: tuple[ScriptedSource, threading.Event])
     wait_until(lambda: sampler.latest, "a first look")
     first = sampler.latest
     wait_until(lambda: sampler.latest is not first, "a second look")
+
+
+def test_a_poll_has_the_limits_that_are_asked_for_by_then(world: tuple[ScriptedSource, threading.Event]) -> None:
+    source, stop = world
+    asked = [AskedLimit("u", "GPU-a", mib, "/leaf") for mib in (1, 2)]
+    sampler = GpuSampler(source, stop, Failures(), every_s=0.001, asked=lambda: asked)
+    sampler.start()
+    wait_until(lambda: sampler.latest, "a first look")
+    assert sampler.latest is not None
+    assert sampler.latest.limits == tuple((one, LimitReading(hard_mib=one.wanted_mib)) for one in asked)
 
 
 def test_a_call_that_hangs_leaves_the_last_look_as_it_was(world: tuple[ScriptedSource, threading.Event]) -> None:

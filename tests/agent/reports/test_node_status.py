@@ -10,6 +10,17 @@ from cotenant_agent.reports import node_status
 from cotenant_agent.reports.node_view import NodeObserver
 from tests.agent.reports.observed import NOW, PODS, busy, make_observer
 
+MISSING = (
+    "the driver is 580.65.06, it must be 615 or later"
+    "; the driver's library cannot read limits back (nvmlDeviceGetMemoryLimits_v1)"
+    "; the container toolkit is 1.20.0, it must be 1.20.1 or later"
+    "; the host's cgroup v2 tree is not mounted in the agent's pod"
+)
+PATHS = [
+    {"path": "RuntimeClass", "available": True, "reason": ""},
+    {"path": "MemoryLimit", "available": False, "reason": MISSING},
+]
+
 
 def test_the_status_is_the_whole_node() -> None:
     observer = make_observer()
@@ -20,8 +31,10 @@ def test_the_status_is_the_whole_node() -> None:
         "simulated": False,
         "driverVersion": "580.65.06",
         "toolkitVersion": "1.20.0",
-        "capabilities": {"runtimeClass": True, "cdi": False, "dmem": False, "mps": False},
+        "capabilities": {"runtimeClass": True, "cdi": False, "dmem": False, "mps": False, "paths": PATHS},
         "isolation": "Watched",
+        "isolationLevels": {"memory": "Watched", "compute": "None"},
+        "limits": [],
         "summary": "2 × H100 80Gi",
         "node": "",
         "health": "1 of 2 ill: Stranger",

@@ -63,7 +63,7 @@ def limit(index: int, in_force: int | None, state: LimitState = LimitState.IN_FO
 def test_both_variables_or_none_and_one_limit_for_all_gpus_of_the_container(
     placement: NodePlacement, mib: int | None
 ) -> None:
-    both = {} if mib is None else {"NVIDIA_GPU_MEMORY_REQUEST": str(mib), "NVIDIA_GPU_MEMORY_LIMIT": str(mib)}
+    both = {} if mib is None else {"NVIDIA_GPU_MEMORY_REQUEST": "1", "NVIDIA_GPU_MEMORY_LIMIT": str(mib)}
     assert asked(placement) == both
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from cotenant.contract import Contract, ContractError
-from cotenant.names import CONTAINER, ENV_CONTRACT
+from cotenant.names import CONTAINER, ENV_CONTRACT, ENV_MEMORY_LIMIT, ENV_MEMORY_REQUEST
 
 TOLERANCE_PERCENT: Final = 105
 POLLS: Final = 3
@@ -48,6 +48,10 @@ class PodQuota:
     node_rank: int = 0
     grace_s: int = 0
     """Seconds between SIGTERM and SIGKILL that the pod has."""
+    limit_mib: int | None = None
+    """Limit of memory on each of its GPUs that it asks the container toolkit for; None: it asks for none."""
+    container: str = ""
+    """ID of its container; empty before it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,23 @@ def grant_of(pod: Mapping[str, Any]) -> PodQuota | None:
         attempt=contract.attempt,
         node_rank=contract.node_rank,
         grace_s=min(contract.grace_s, GRACE_MAX_S),
+        limit_mib=asked_limit(env),
+        container=running_container(pod.get("status") or {}),
     )
+
+
+def asked_limit(env: Mapping[str, str]) -> int | None:
+    """MiB that the toolkit's hook reads; it wants both variables, and limits nothing with one of them alone."""
+    both = [env.get(name, "") for name in (ENV_MEMORY_REQUEST, ENV_MEMORY_LIMIT)]
+    return int(both[1]) if all(text.isascii() and text.isdigit() for text in both) else None
+
+
+def running_container(status: Mapping[str, Any]) -> str:
+    """ID of the launcher's container while it runs, without the name of the runtime: `containerd://<64 hex digits>`."""
+    for one in status.get("containerStatuses") or ():
+        if one.get("name") == CONTAINER and "running" in (one.get("state") or {}):
+            return str(one.get("containerID") or "").rpartition("/")[2]
+    return ""
 
 
 def evaluate(

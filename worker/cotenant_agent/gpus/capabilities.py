@@ -1,7 +1,7 @@
 """Detects what this node can do to isolate tenants: nothing assumed, nothing downgraded in silence.
 
-`runtimeClass` and `cdi`: how GPUs can get into a pod; `dmem` and `mps`: what could limit memory and compute. The
-isolation level is what Cotenant enforces here today, not what the hardware could do.
+`runtimeClass` and `cdi`: how GPUs can get into a pod; `dmem` and `mps`: what could limit memory and compute. A path is
+there when nothing is missing for it; each thing that is missing is named.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from cotenant_agent.gpus.readings import GpuInventory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,25 +24,71 @@ class Capabilities:
     env_allowed: bool | None = None
     """The runtime honours NVIDIA_VISIBLE_DEVICES of an ordinary pod; None: its configuration is not mounted."""
     toolkit_version: str = ""
+    cgroup_v2: bool = False
+    limits_readable: bool = False
+    """The driver's library can read limits of memory back."""
 
 
-def detect(host: Path, *, runtime_class: bool, product: str = "") -> Capabilities:
-    """`host` holds what of the host is mounted here; what is not mounted is not there."""
+DRIVER_MIN: Final = (615,)
+TOOLKIT_MIN: Final = (1, 20, 1)
+"""First versions that limit GPU memory by container."""
+
+
+def detect(host: Path, *, runtime_class: bool, limits_readable: bool = False, toolkit: str = "") -> Capabilities:
+    """`host` holds what of the host is mounted here; what is not mounted is not there.
+
+    `toolkit`: version of the container toolkit, where no list of packages has it.
+    """
     return Capabilities(
         runtime_class=runtime_class,
         cdi=any(_has_nvidia_spec(host / folder) for folder in ("etc/cdi", "var/run/cdi")),
         dmem="nvidia" in _text(host / "sys/fs/cgroup/dmem.capacity"),
         mps=(host / "usr/bin/nvidia-cuda-mps-control").exists(),
         env_allowed=_env_allowed(host / "etc/nvidia-container-runtime/config.toml"),
-        toolkit_version=toolkit_in(_text(host / "var/lib/dpkg/status")),
+        toolkit_version=toolkit or toolkit_in(_text(host / "var/lib/dpkg/status")),
+        cgroup_v2=(host / "sys/fs/cgroup/cgroup.controllers").exists(),
+        limits_readable=limits_readable,
     )
 
 
 def isolation(found: Capabilities, *, simulated: bool, attributing: bool) -> str:
-    """The level that is enforced. `Watched` needs the host's /proc to attribute memory. `Hard` is not offered yet."""
-    if simulated or not found.runtime_class or found.env_allowed is False:
+    """The level of memory that holds without any limit of the driver. `Watched` needs the host's /proc."""
+    if simulated or runtime_class_missing(found):
         return "None"
     return "Watched" if attributing else "Cooperative"
+
+
+def runtime_class_missing(found: Capabilities) -> tuple[str, ...]:
+    """What keeps GPUs from getting into pods by the runtime."""
+    missing = [] if found.runtime_class else ["there is no RuntimeClass for NVIDIA's container runtime"]
+    if found.env_allowed is False:
+        missing.append("the runtime does not honour NVIDIA_VISIBLE_DEVICES of ordinary pods")
+    return tuple(missing)
+
+
+def memory_limit_missing(found: Capabilities, inventory: GpuInventory) -> tuple[str, ...]:
+    """What keeps the driver from holding pods to limits of GPU memory, all of it; empty where it can."""
+    if inventory.simulated:
+        return ("the GPUs are simulated",)
+    missing = list(runtime_class_missing(found))
+    driver, toolkit = version_in(inventory.driver_version), version_in(found.toolkit_version)
+    if driver < DRIVER_MIN:
+        missing.append(f"the driver is {inventory.driver_version or 'unknown'}, it must be 615 or later")
+    if not found.limits_readable:
+        missing.append("the driver's library cannot read limits back (nvmlDeviceGetMemoryLimits_v1)")
+    if toolkit < TOOLKIT_MIN:
+        missing.append(f"the container toolkit is {found.toolkit_version or 'unknown'}, it must be 1.20.1 or later")
+    if not found.cgroup_v2:
+        missing.append("the host's cgroup v2 tree is not mounted in the agent's pod")
+    if any(gpu.mig for gpu in inventory.gpus):
+        missing.append("a GPU is partitioned by MIG, on which the driver has no such limits")
+    return tuple(missing)
+
+
+def version_in(text: str) -> tuple[int, ...]:
+    """Numbers of a version: `1.20.1-1` → (1, 20, 1); of a text without any: none, which is less than all."""
+    found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", text)
+    return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
 def _env_allowed(config: Path) -> bool | None:

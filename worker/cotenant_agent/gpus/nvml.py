@@ -14,10 +14,21 @@ from typing import Any, Final, TypeVar
 
 import pynvml
 
-from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuProcess, GpuSample, GpuSourceError, HealthSigns, XidEvent
+from cotenant_agent.gpus.memory_limits import MemoryLimitReader
+from cotenant_agent.gpus.readings import (
+    MIB,
+    AskedLimit,
+    Gpu,
+    GpuInventory,
+    GpuProcess,
+    GpuSample,
+    GpuSourceError,
+    HealthSigns,
+    LimitReading,
+    XidEvent,
+)
 
 T = TypeVar("T")
-MIB: Final = 1024 * 1024
 THROTTLES: Final = 0x40 | 0x20 | 0x80
 """Hardware thermal, software thermal, power brake."""
 UNAVAILABLE: Final = (
@@ -81,6 +92,7 @@ class NvmlSource:
         self._handles: dict[str, Any] = {}
         self._inventory: GpuInventory | None = None
         self._events: Any = None
+        self._limits = MemoryLimitReader()
 
     def inventory(self) -> GpuInventory:
         """Read once: a GPU that is lost later stays in it, unhealthy."""
@@ -157,6 +169,13 @@ class NvmlSource:
         except pynvml.NVMLError:
             uuid = None
         return XidEvent(uuid, int(event.eventData), time.time())
+
+    def can_read_limits(self) -> bool:
+        return self._limits.supported
+
+    def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
+        handle = self._handles.get(asked.gpu_uuid)
+        return None if handle is None else self._limits.read(handle, asked.cgroup)
 
     def _register(self) -> Any:
         events = pynvml.nvmlEventSetCreate()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+MIB: Final = 1024 * 1024
 
 
 class GpuSourceError(RuntimeError):
@@ -74,6 +76,26 @@ class XidEvent:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class AskedLimit:
+    """A limit of GPU memory that a pod of this node asked for."""
+
+    pod_uid: str
+    gpu_uuid: str
+    wanted_mib: int
+    cgroup: str
+    """Directory of its container below `/sys/fs/cgroup`, as this process sees it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitReading:
+    """What the driver shows of one cgroup on one GPU."""
+
+    hard_mib: int | None = None
+    """None: there is no limit."""
+    used_mib: int | None = None
+
+
 class GpuSource(Protocol):
     """A source of GPUs. Calls may block for as long as a broken driver does: only threads of `sampler` make them."""
 
@@ -82,3 +104,9 @@ class GpuSource(Protocol):
     def samples(self) -> tuple[GpuSample, ...]: ...
 
     def wait_for_xid(self, timeout_s: float) -> XidEvent | None: ...
+
+    def can_read_limits(self) -> bool:
+        """Whether limits of cgroups can be read back here."""
+
+    def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
+        """The limit in force; None where it cannot be read."""

@@ -10,10 +10,19 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cotenant_agent.failures import Failures, Step
-from cotenant_agent.gpus.readings import GpuInventory, GpuSample, GpuSource, GpuSourceError, XidEvent
+from cotenant_agent.gpus.readings import (
+    AskedLimit,
+    GpuInventory,
+    GpuSample,
+    GpuSource,
+    GpuSourceError,
+    LimitReading,
+    XidEvent,
+)
 
 log = logging.getLogger("cotenant.agent.sampler")
 
@@ -25,12 +34,23 @@ class GpuPoll:
     taken_at: float
     """When the poll was complete, in Unix seconds."""
     duration_s: float
+    limits: tuple[tuple[AskedLimit, LimitReading | None], ...] = ()
+    """Limits that pods asked for, as the driver has them; None: not readable."""
 
 
 class GpuSampler(threading.Thread):
-    def __init__(self, source: GpuSource, stop: threading.Event, failures: Failures, *, every_s: float) -> None:
+    def __init__(
+        self,
+        source: GpuSource,
+        stop: threading.Event,
+        failures: Failures,
+        *,
+        every_s: float,
+        asked: Callable[[], Iterable[AskedLimit]] = tuple,
+    ) -> None:
         super().__init__(name="sampler", daemon=True)
         self._source, self._stop_event, self._failures, self._every_s = source, stop, failures, every_s
+        self._asked = asked
         self.latest: GpuPoll | None = None
 
     def run(self) -> None:
@@ -39,7 +59,8 @@ class GpuSampler(threading.Thread):
             started = time.monotonic()
             try:
                 inventory, samples = self._source.inventory(), self._source.samples()
-                self.latest = GpuPoll(inventory, samples, time.time(), time.monotonic() - started)
+                limits = tuple((one, self._source.memory_limit(one)) for one in self._asked())
+                self.latest = GpuPoll(inventory, samples, time.time(), time.monotonic() - started, limits)
                 logged = ""
             except GpuSourceError as error:
                 if str(error) != logged:

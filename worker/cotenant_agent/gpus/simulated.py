@@ -15,7 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from cotenant_agent.gpus.readings import Gpu, GpuInventory, GpuSample, GpuSourceError, HealthSigns, XidEvent
+from cotenant_agent.gpus.readings import (
+    AskedLimit,
+    Gpu,
+    GpuInventory,
+    GpuSample,
+    GpuSourceError,
+    HealthSigns,
+    LimitReading,
+    XidEvent,
+)
 
 MIB_PER: Final = {"Mi": 1, "Gi": 1024, "Ti": 1024 * 1024}
 MAX_GPUS: Final = 64
@@ -102,4 +111,11 @@ class SimulatedSource:
     def wait_for_xid(self, timeout_s: float) -> XidEvent | None:
         """None, after the timeout: simulated GPUs raise no events."""
         time.sleep(timeout_s)
+        return None
+
+    def can_read_limits(self) -> bool:
+        return False
+
+    def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
+        """None: nothing is enforced on simulated GPUs."""
         return None

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from cotenant_agent.enforcement import gpu_holders
 from cotenant_agent.enforcement.quota import PodQuota
-from cotenant_agent.gpus.capabilities import isolation
 from cotenant_agent.gpus.readings import Gpu
+from cotenant_agent.reports import published_limits
 from cotenant_agent.reports.node_view import NodeView
 
 log = logging.getLogger("cotenant.agent")
@@ -39,7 +39,11 @@ def parse_time(written: str) -> float:
 def build(view: NodeView) -> dict[str, Any]:
     found = view.capabilities
     gpus = [gpu_entry(view, gpu) for gpu in sorted(view.inventory.gpus, key=lambda gpu: gpu.index)]
-    known = {} if view.holders is None else {"holders": [holder_entry(one) for one in gpu_holders.listed(view.holders)]}
+    known: dict[str, Any] = {}
+    if view.holders is not None:
+        known["holders"] = [holder_entry(one) for one in gpu_holders.listed(view.holders)]
+        known["limits"] = [published_limits.entry(one) for one in view.limits.limits]
+    levels = published_limits.levels(view)
     return known | {
         "heartbeat": format_time(view.taken_at),
         "simulated": view.inventory.simulated,
@@ -50,8 +54,10 @@ def build(view: NodeView) -> dict[str, Any]:
             "cdi": found.cdi,
             "dmem": found.dmem,
             "mps": found.mps,
+            "paths": published_limits.paths(view),
         },
-        "isolation": isolation(found, simulated=view.inventory.simulated, attributing=view.attributing),
+        "isolation": levels["memory"],
+        "isolationLevels": levels,
         "summary": summary(view.inventory.gpus),
         "node": view.node_condition,
         "health": health_summary(gpus),

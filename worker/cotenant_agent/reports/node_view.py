@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from cotenant_agent.enforcement import gpu_holders, quota
+from cotenant_agent.enforcement import gpu_holders, memory_limits, quota
 from cotenant_agent.enforcement.attribution import OwnerKind, ProcessOwner
 from cotenant_agent.gpus import health
 from cotenant_agent.gpus.capabilities import Capabilities
@@ -43,6 +43,7 @@ class NodeView:
     strangers: tuple[gpu_holders.StrangerOnGpu, ...]
     node_condition: str
     """Whether its Node takes pods; empty before it was looked at."""
+    limits: memory_limits.LimitsOfNode
     xids: Mapping[tuple[str, int], int]
     """(GPU UUID or nothing, code) → how often since the agent started."""
 
@@ -68,6 +69,7 @@ class NodeObserver:
         self._uses: Mapping[str, tuple[PodGpuUse, ...]] = {}
         self._holders: gpu_holders.Holders = {}
         self._strangers: tuple[gpu_holders.StrangerOnGpu, ...] = ()
+        self._limits = memory_limits.LimitsOfNode()
         self._xids: Counter[tuple[str, int]] = Counter()
 
     def restore_cordons(self, reasons: Mapping[str, str], now: float, *, rebooted: bool) -> None:
@@ -83,8 +85,14 @@ class NodeObserver:
         """Take over the holders in the published status, once, at start."""
         self._holders = {holder.grant.pod_uid: holder for holder in before} | dict(self._holders)
 
+    def restore_limits(self, before: memory_limits.LimitsOfNode) -> None:
+        """Take over what was found of limits in the published status, once, at start."""
+        self._limits = before
+
     def uncordon(self, gpu_uuids: Iterable[str]) -> None:
+        """Lift cordons, and ask for limits again."""
         self._health = health.uncordon(self._health, gpu_uuids)
+        self._limits = memory_limits.LimitsOfNode()
 
     def set_slow_gpus(self, found: Mapping[str, str]) -> None:
         """Replace the slow GPUs: GPU UUID → a job's finding, as annotated on the GPUNode."""
@@ -95,7 +103,13 @@ class NodeObserver:
         pods = [use.pod_uid for use in self._uses.get(xid.uuid or "", ()) if use.pod_uid]
         self._health = health.apply_xid(self._health, xid, self.inventory.gpus, pods)
 
-    def observe(self, samples: Iterable[GpuSample], pods: gpu_holders.PodsOnNode | None, now: float) -> NodeView:
+    def observe(
+        self,
+        samples: Iterable[GpuSample],
+        pods: gpu_holders.PodsOnNode | None,
+        now: float,
+        limits: memory_limits.Readings = (),
+    ) -> NodeView:
         by_uuid = {sample.uuid: sample for sample in samples}
         for sample in by_uuid.values():
             self._health = health.apply_signs(self._health, sample.uuid, sample.signs, now)
@@ -104,6 +118,7 @@ class NodeObserver:
             self._holders = gpu_holders.hold(self._holders, pods, usage, self._running, now)
             self._strangers = gpu_holders.strangers(self._strangers, usage, self._holders, now)
         grants = {uid: holder.grant for uid, holder in self._holders.items()}
+        self._limits = memory_limits.evaluate(self._limits, grants, limits)
         self._uses = {uuid: uses_of(uuid, usage, grants) for uuid in by_uuid}
         in_pods = {on_gpu: mib for on_gpu, mib in usage.items() if on_gpu.pod_uid}
         self._excesses, violations = quota.evaluate(self._excesses, in_pods, grants, now)
@@ -120,6 +135,7 @@ class NodeObserver:
             holders=None if pods is None else self._holders,
             strangers=tuple(one for one in self._strangers if one.polls >= gpu_holders.STRANGER_POLLS),
             node_condition=self.node_condition,
+            limits=self._limits,
             xids=dict(self._xids),
         )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from cotenant import names
 from cotenant.api.resources.gpunodes import DeviceLimit, Dimension, IsolationPath, LimitState
 from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.client.kube import Document
@@ -25,8 +26,10 @@ from cotenant.controller.isolation.gpu_isolation import (
 )
 from cotenant.core.model.objects import NodePlacement
 
-REQUEST: Final = "NVIDIA_GPU_MEMORY_REQUEST"
-LIMIT: Final = "NVIDIA_GPU_MEMORY_LIMIT"
+REQUEST_MIB: Final = 1
+"""Of the reservation. The driver adds it up in all parents of the container's cgroup, and when the container ends none
+of them gets it back, so it is as small as can be; the shares of a GPU never add up to more than it has.
+"""
 PAGE_MIB: Final = 2
 """Largest page of GPU memory: by less than this a driver may round a limit."""
 
@@ -45,7 +48,10 @@ class MemoryLimitPath:
         limit = self._common_limit_mib(placement) if self.requires in self.node.available else None
         if limit is None:
             return made
-        return Rendered(with_env(made.pod, {REQUEST: str(limit), LIMIT: str(limit)}), made.side_objects)
+        return Rendered(
+            with_env(made.pod, {names.ENV_MEMORY_REQUEST: str(REQUEST_MIB), names.ENV_MEMORY_LIMIT: str(limit)}),
+            made.side_objects,
+        )
 
     def _common_limit_mib(self, placement: NodePlacement) -> int | None:
         """The limit of every GPU of the pod; None where they differ, or where nothing of a GPU is left for others."""

@@ -1,0 +1,42 @@
+"""Finds the cgroup of a container on the host: the leaf that a limit is set on, by the container's ID.
+
+What a parent has is no proof: a new leaf may come without it. Paths are those of a cgroup v2 tree, mounted read-only.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+DEPTH_MAX: Final = 8
+"""Levels below the root in which kubelets, nested ones included, put containers."""
+
+
+class ContainerCgroups:
+    """`root` is the host's `/sys/fs/cgroup`. What was found is remembered as long as it is there."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known: dict[str, Path] = {}
+
+    def leaf(self, container: str) -> Path | None:
+        """The directory of this container (64 hex digits); None where it is not, or no longer, there."""
+        known = self._known.get(container)
+        if known is None or not known.is_dir():
+            self._known = self._scan()
+            known = self._known.get(container)
+        return known
+
+    def _scan(self) -> dict[str, Path]:
+        """Container ID → directory, of all containers of pods."""
+        found: dict[str, Path] = {}
+        for at, folders, _ in os.walk(self._root):
+            path = Path(at)
+            if len(path.relative_to(self._root).parts) >= DEPTH_MAX:
+                folders.clear()
+            for name in folders:
+                container = name.removesuffix(".scope").rpartition("-")[2]
+                if len(container) == 64 and set(container) <= set("0123456789abcdef"):
+                    found.setdefault(container, path / name)
+        return found

@@ -1,0 +1,116 @@
+"""Compares the memory limits that pods asked for with those that the driver has. Pure.
+
+A pod asks by two variables of its spec; the hook of NVIDIA's container toolkit sets the limit before the container
+starts. What is found otherwise twice in a row is a disagreement: it is published with the pod's limit, and this node is
+not asked for limits any more until it has booted, has another driver or toolkit, or an administrator lifts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from cotenant_agent.enforcement.quota import PodGpu, PodQuota
+from cotenant_agent.gpus.readings import AskedLimit, LimitReading
+
+POLLS: Final = 2
+"""In a row before other than the limit counts: a container may end between two looks at its cgroup."""
+PAGE_MIB: Final = 2
+"""Largest page of GPU memory: by less than this a driver may round a limit."""
+
+
+class LimitState(StrEnum):
+    IN_FORCE = "InForce"
+    ABSENT = "Absent"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceLimit:
+    pod_uid: str
+    gpu_uuid: str
+    wanted_mib: int
+    state: LimitState = LimitState.UNKNOWN
+    in_force_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsOfNode:
+    """The state between polls."""
+
+    limits: tuple[DeviceLimit, ...] = ()
+    doubts: Mapping[PodGpu, int] = field(default_factory=dict)
+    """Disagreements → polls in a row."""
+    verified: bool = False
+    """The last limit that was asked for and read was in force."""
+    disagreement: str = ""
+    """Why this node is not asked for limits any more; empty while it is."""
+
+
+Readings: TypeAlias = Iterable[tuple[AskedLimit, LimitReading | None]]
+
+
+def asked(grants: Iterable[PodQuota], leaf: Callable[[str], Path | None]) -> tuple[AskedLimit, ...]:
+    """Limits that these pods ask for, each with the cgroup of its container; none before that is there."""
+    found = []
+    for grant in grants:
+        if grant.limit_mib is None or not grant.container or (path := leaf(grant.container)) is None:
+            continue
+        found += [AskedLimit(grant.pod_uid, uuid, grant.limit_mib, str(path)) for uuid in sorted(grant.quota_mib)]
+    return tuple(found)
+
+
+def evaluate(before: LimitsOfNode, grants: Mapping[str, PodQuota], readings: Readings) -> LimitsOfNode:
+    """Evaluate one poll. What is not there to be read (no container yet, or no longer) stays as it was found last."""
+    read = {PodGpu(one.pod_uid, one.gpu_uuid): found for one, found in readings}
+    known = {PodGpu(one.pod_uid, one.gpu_uuid): one for one in before.limits}
+    limits: list[DeviceLimit] = []
+    doubts: dict[PodGpu, int] = {}
+    wrong, verified = before.disagreement, before.verified
+    for on_gpu, grant in _with_limits(grants):
+        limit = known.get(
+            on_gpu, DeviceLimit(pod_uid=grant.pod_uid, gpu_uuid=on_gpu.gpu_uuid, wanted_mib=_asked(grant))
+        )
+        if on_gpu in read:
+            found = read[on_gpu]
+            problem = _disagreement(found, limit.wanted_mib) if found is not None else ""
+            if found is None or problem:
+                doubts[on_gpu] = before.doubts.get(on_gpu, 0) + 1
+            if on_gpu not in doubts or doubts[on_gpu] >= POLLS:
+                limit, verified = _with_reading(limit, found), verified or (found is not None and not problem)
+                if problem:
+                    wrong = wrong or f"pod {grant.namespace}/{grant.pod} on {on_gpu.gpu_uuid}: {problem}"
+        limits.append(limit)
+    return LimitsOfNode(tuple(limits), doubts, verified and not wrong, wrong)
+
+
+def _with_limits(grants: Mapping[str, PodQuota]) -> Iterable[tuple[PodGpu, PodQuota]]:
+    """Every GPU of the pods that ask for a limit, sorted."""
+    for grant in sorted(grants.values(), key=lambda one: one.pod_uid):
+        if grant.limit_mib is not None:
+            for uuid in sorted(grant.quota_mib):
+                yield PodGpu(grant.pod_uid, uuid), grant
+
+
+def _asked(grant: PodQuota) -> int:
+    return grant.limit_mib or 0
+
+
+def _with_reading(limit: DeviceLimit, found: LimitReading | None) -> DeviceLimit:
+    if found is None:
+        return replace(limit, state=LimitState.UNKNOWN, in_force_mib=None)
+    state = LimitState.ABSENT if found.hard_mib is None else LimitState.IN_FORCE
+    return replace(limit, state=state, in_force_mib=found.hard_mib)
+
+
+def _disagreement(found: LimitReading, wanted_mib: int) -> str:
+    if found.hard_mib is None:
+        return f"a limit of {wanted_mib} MiB was asked for, and there is none"
+    if abs(found.hard_mib - wanted_mib) >= PAGE_MIB:
+        return f"a limit of {wanted_mib} MiB was asked for, and it is {found.hard_mib} MiB"
+    if found.used_mib is not None and found.used_mib > found.hard_mib + PAGE_MIB:
+        return f"{found.used_mib} MiB are used under a limit of {found.hard_mib} MiB"
+    return ""
