@@ -14,6 +14,7 @@ from cotenant.controller.lifecycle import status_transitions
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.plan import Reason, Verdict
 from tests.controller.builders import T0, job_document
+from tests.support.call_count import calls
 
 
 def told(message: str, reason: Reason = Reason.WAITING_FOR_GPUS) -> dict[str, Verdict]:
@@ -91,3 +92,35 @@ def test_an_estimate_is_rewritten_when_it_has_moved_by_more_than_a_minute(
 ) -> None:
     known, new = (replace(told("3 free")["red/train"], estimated_start_at=at) for at in (before, after))
     assert chosen({"red/train": new}, {"red/train": waits(known)}) == written
+
+
+def test_what_a_status_says_already_costs_a_comparison_until_the_verdict_or_the_job_is_another() -> None:
+    def cost(number: int) -> tuple[int, int]:
+        verdicts = {
+            f"red/train-{one}": replace(told("3 free")["red/train"], job=f"red/train-{one}") for one in range(number)
+        }
+        record = waits(told("3 free")["red/train"])
+        jobs = {key: replace(record) for key in verdicts}
+        throttle = VerdictThrottle(JobMemories(), rewrite_s=30)
+        first = calls(lambda: throttle.verdicts_to_write(verdicts, jobs, T0 + 100))
+        return first, calls(lambda: throttle.verdicts_to_write(verdicts, jobs, T0 + 100))
+
+    (few, few_again), (many, many_again) = cost(100), cost(1_100)
+    assert (many_again - few_again) < (many - few) / 4
+
+
+def test_a_status_that_is_edited_after_it_was_looked_at_is_written_again() -> None:
+    throttle = VerdictThrottle(JobMemories(), rewrite_s=30)
+    verdicts, record = told("3 free"), waits(told("3 free")["red/train"])
+    emptied = replace(record, status=record.status.model_copy(update={"pending": None}))
+    looked_at = [
+        len(throttle.verdicts_to_write(verdicts, {"red/train": one}, T0 + 100)) for one in (record, record, emptied)
+    ]
+    assert looked_at == [0, 0, 1]
+
+
+def test_a_job_that_is_written_about_is_looked_at_again() -> None:
+    throttle = VerdictThrottle(JobMemories(), rewrite_s=30)
+    verdicts, jobs = told("3 free"), {"red/train": read_job(job_document())}
+    assert throttle.verdicts_to_write(verdicts, jobs, T0, lambda key: False) == []
+    assert len(throttle.verdicts_to_write(verdicts, jobs, T0)) == 1

@@ -84,3 +84,19 @@ async def test_a_replica_that_leads_no_more_publishes_nothing() -> None:
 
     assert plan.verdicts["red/j0"].position == 1
     assert estimates.explained(schedule(moment(*WAITING)), NOW).verdicts["red/j0"].position is None
+
+
+@pytest.mark.looptime
+async def test_a_verdict_is_the_same_value_until_it_its_estimate_or_the_time_to_start_is_another() -> None:
+    estimates, _ = reporter()
+    snapshot = moment(*WAITING)
+    plan = schedule(snapshot)
+    first = await played(estimates, snapshot)
+    again = estimates.explained(plan, NOW)
+    assert again.verdicts == first.verdicts
+    later = estimates.explained(plan, NOW + 599)
+    assert all(later.verdicts[key] is again.verdicts[key] for key in again.verdicts)
+    overdue = estimates.explained(plan, NOW + 700)
+    assert [overdue.verdicts[f"red/j{n}"].estimated_start_at for n in range(2)] == [NOW + 700, NOW + 900]
+    other = {"red/j0": replace(plan.verdicts["red/j0"], message="another")}
+    assert estimates.explained(replace(plan, verdicts=other), NOW).verdicts["red/j0"].message == "another"

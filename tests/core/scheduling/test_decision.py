@@ -85,7 +85,7 @@ class World:
 
     def __init__(self) -> None:
         busy = make_job("busy", gpus=6, placement=make_placement(("n1", [list(range(6))])), expected_runtime_s=1_600)
-        self.queues = [make_queue("red", guaranteed=8), make_queue("blue", weight=1)]
+        self.queues = [make_queue("red", guaranteed=8), replace(make_queue("blue"), budget_left=1_000)]
         self.node = make_node("n1", gpus=8)
         self.toy = ToyCluster(
             [self.node], self.queues, [replace(busy, admitted_at=0.0), make_job("waits", gpus=8, at=1.0)], Policy()
@@ -121,6 +121,14 @@ def _queue(world: World) -> None:
     world.toy.state.observe(QueueObserved(replace(world.queues[0], order=TimeOrder.LEAST_SERVICE)))
 
 
+def _budget_used(world: World) -> None:
+    world.toy.state.observe(QueueObserved(replace(world.queues[1], budget_left=900)))
+
+
+def _budget_spent(world: World) -> None:
+    world.toy.state.observe(QueueObserved(replace(world.queues[1], budget_left=0)))
+
+
 def _ending(world: World) -> None:
     """The time at which the job that runs was to have ended."""
     world.toy.now = 1_600.0
@@ -143,6 +151,8 @@ def _policy(world: World) -> None:
         (_job_gone, False),
         (_node, False),
         (_queue, False),
+        (_budget_used, True),
+        (_budget_spent, False),
         (_ending, False),
         (_clock_back, False),
         (_policy, False),

@@ -56,6 +56,8 @@ class ClusterView:
         self._labelled_only = settings.tenant_namespaces == "labelled"
         self._served: set[str] = set()
         """Namespaces that some queue serves."""
+        self._with_exclusions: set[JobKey] = set()
+        """Waiting jobs that avoid a node for some time."""
         self._resolved: list[tuple[JobId, Action, int | None]] = []
         self._gpu_holders = GpuHolders()
         self._core_jobs = CoreJobs(cache, memories, settings)
@@ -95,7 +97,7 @@ class ClusterView:
             self._budget_revision = self._budgets.revision
             changed |= self._sync_queues()
         failures: dict[JobId, Exception] = {}
-        for key in {job.key for job in changes.jobs} | self._keys_with_exclusions():
+        for key in {job.key for job in changes.jobs} | self._with_exclusions:  # the time may be over
             changed |= self._sync_job(key, now, failures)
         for job in changes.jobs:
             try:
@@ -160,10 +162,6 @@ class ClusterView:
             self._served = served
         return changed
 
-    def _keys_with_exclusions(self) -> set[JobKey]:
-        """Jobs that avoid a node for some time: the time may be over."""
-        return {key for key, job in self._state.jobs.items() if job.excluded_nodes and job.placement is None}
-
     def _sync_job(self, key: JobKey, now: float, failures: dict[JobId, Exception]) -> bool:
         record = self._cache.jobs.get(key)
         if record is None:
@@ -177,6 +175,10 @@ class ClusterView:
     def _observe(self, record: JobRecord, job: Job | None) -> bool:
         if job is None:
             return self._drop(record.key, ran_s=_ran_s(record))
+        if job.excluded_nodes and job.placement is None:
+            self._with_exclusions.add(record.key)
+        else:
+            self._with_exclusions.discard(record.key)
         self._gpu_holders.replace(self._state.jobs.get(record.key), job)
         return self._state.observe(JobObserved(job, record.version))
 
@@ -213,6 +215,7 @@ class ClusterView:
         return changed
 
     def _drop(self, key: JobKey, *, orphaned: bool = False, ran_s: int | None = None) -> bool:
+        self._with_exclusions.discard(key)
         self._gpu_holders.replace(self._state.jobs.get(key), None, orphaned=orphaned)
         return self._state.observe(JobGone(key, ran_s))
 

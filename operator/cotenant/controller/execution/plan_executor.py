@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -29,9 +30,10 @@ class PlanExecutor:
     def carry_out(self, plan: Plan, now: float) -> tuple[Action, ...]:
         """Start what can be carried out; returns it."""
         # 1. Keep what can still be done; what was missed is planned again when the write under way has ended.
-        for key in {action.job for action in plan.actions} | set(plan.verdicts):
-            if (record := self.cache.jobs.get(key)) is not None and record.id in self.writes.queue:
-                self.memories[record.id].plan_missed = True
+        acts_on = {action.job for action in plan.actions}
+        for job in self.writes.queue.processing:
+            if (job.key in acts_on or job.key in plan.verdicts) and self.cache.job(job) is not None:
+                self.memories[job].plan_missed = True
         for action in plan.actions:
             self._end_if_quarantined(action, now)
         actions = tuple(action for action in plan.actions if self._can_carry_out(action, now))
@@ -40,7 +42,7 @@ class PlanExecutor:
         # 3. Carry out, evictions first.
         for action in sorted(actions, key=lambda one: isinstance(one, Admit)):
             self._start(self.cache.jobs[action.job], action)
-        self._write_verdicts({key: verdict for key, verdict in plan.verdicts.items() if self._is_idle(key, now)}, now)
+        self._write_verdicts(plan.verdicts, now)
         return actions
 
     def _start(self, record: JobRecord, action: Action) -> None:
@@ -61,8 +63,11 @@ class PlanExecutor:
         if stays and self.memories[record.id].is_quarantined(record.generation, now):
             self.writes.start(record.id, self.executor.end_pods(record))
 
-    def _write_verdicts(self, verdicts: dict[JobKey, Verdict], now: float) -> None:
-        to_write = self.verdict_throttle.verdicts_to_write(verdicts, self.cache.jobs, now)
+    def _write_verdicts(self, verdicts: Mapping[JobKey, Verdict], now: float) -> None:
+        def is_idle(key: JobKey) -> bool:
+            return self._is_idle(key, now)
+
+        to_write = self.verdict_throttle.verdicts_to_write(verdicts, self.cache.jobs, now, is_idle)
         self.verdict_throttle.note_written(verdicts, to_write, now)
         for record, verdict in to_write:
             self.writes.start(record.id, self.executor.report_pending(record, verdict))

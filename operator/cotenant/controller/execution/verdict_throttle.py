@@ -1,12 +1,13 @@
 """Which verdicts are worth a write: a new reason at once, a new message of the same reason only now and then.
 
 Numbers in a verdict change with every cycle. Written each time, a thousand waiting jobs would be a thousand patches a
-cycle, and of no use to a tenant.
+cycle, and of no use to a tenant. What a job's status says already is noted, and costs a comparison as long as neither
+the verdict nor the job is another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.trainingjob_status import PendingStatus
@@ -24,19 +25,32 @@ class VerdictThrottle:
     def __init__(self, memories: JobMemories, *, rewrite_s: float) -> None:
         self._memories = memories
         self._rewrite_s = rewrite_s
+        self._told: dict[JobKey, tuple[Verdict, JobRecord]] = {}
+        """Verdicts that stand in the status of this very record."""
+        self._last: Mapping[JobKey, Verdict] = {}
 
     def verdicts_to_write(
-        self, verdicts: Mapping[JobKey, Verdict], jobs: Mapping[JobKey, JobRecord], now: float
+        self,
+        verdicts: Mapping[JobKey, Verdict],
+        jobs: Mapping[JobKey, JobRecord],
+        now: float,
+        is_idle: Callable[[JobKey], bool] = lambda key: True,
     ) -> list[tuple[JobRecord, Verdict]]:
-        """Those of this cycle's verdicts that are worth it; `note_written` makes the others wait."""
+        """Those of this cycle's verdicts that are worth it; `note_written` makes the others wait. `is_idle`: the job's
+        status may be written now."""
         worth_it, rewrites = [], 0
         for key, verdict in verdicts.items():
             record = jobs.get(key)
-            if record is None or record.phase is not Phase.PENDING:
+            told = self._told.get(key)
+            if record is None or (told is not None and told[1] is record and told[0] == verdict):
+                continue
+            if record.phase is not Phase.PENDING or not is_idle(key):
                 continue
             if _new_reason(record, verdict):
                 worth_it.append((record, verdict))
-            elif rewrites < REWRITES_PER_CYCLE_MAX and self._may_rewrite(record, verdict, now):
+            elif not _new_message(record.status.pending, verdict):
+                self._told[key] = verdict, record
+            elif rewrites < REWRITES_PER_CYCLE_MAX and self._has_rested(record, now):
                 rewrites += 1
                 worth_it.append((record, verdict))
         return worth_it
@@ -45,15 +59,18 @@ class VerdictThrottle:
         self, verdicts: Mapping[JobKey, Verdict], written: list[tuple[JobRecord, Verdict]], now: float
     ) -> None:
         """A job that has no verdict in this cycle begins anew when it has one again."""
-        for memory in self._memories:
-            if memory.pending_written_at and memory.id.key not in verdicts:
-                memory.pending_written_at = 0.0
+        if verdicts.keys() != self._last.keys():
+            for memory in self._memories:
+                if memory.pending_written_at and memory.id.key not in verdicts:
+                    memory.pending_written_at = 0.0
+            for key in self._told.keys() - verdicts.keys():
+                del self._told[key]
+        self._last = verdicts
         for record, _ in written:
             self._memories[record.id].pending_written_at = now
 
-    def _may_rewrite(self, record: JobRecord, verdict: Verdict, now: float) -> bool:
-        rested = now - self._memories[record.id].pending_written_at >= self._rewrite_s
-        return rested and _new_message(record.status.pending, verdict)
+    def _has_rested(self, record: JobRecord, now: float) -> bool:
+        return now - self._memories[record.id].pending_written_at >= self._rewrite_s
 
 
 def _new_reason(record: JobRecord, verdict: Verdict) -> bool:

@@ -8,7 +8,7 @@ limit, and a fresh observation lifts it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Set
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
@@ -25,6 +25,10 @@ class WorkQueue(Generic[Item]):
     def __contains__(self, item: Item) -> bool:
         """It is being processed."""
         return item in self._processing
+
+    @property
+    def processing(self) -> Set[Item]:
+        return self._processing
 
     def add(self, item: Item) -> None:
         self._ready[item] = None

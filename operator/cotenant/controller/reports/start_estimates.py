@@ -18,7 +18,7 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import JobKey
-from cotenant.core.model.plan import Admit, Plan
+from cotenant.core.model.plan import Admit, Plan, Verdict
 from cotenant.core.outlook.ahead import ahead_of
 from cotenant.core.outlook.estimates import Estimate, Outlook
 from cotenant.core.policy import Policy
@@ -39,6 +39,8 @@ class StartEstimates:
         self._outlook = Outlook(policy)
         self._snapshot: Snapshot | None = None
         """The newest that the plays have not seen."""
+        self._explained: dict[JobKey, tuple[Verdict, Estimate, str, Verdict]] = {}
+        """Job → verdict, estimate and who is ahead; and what they came to."""
         self._published: Mapping[JobKey, Estimate] = {}
         self._ahead: Mapping[JobKey, str] = {}
         self._first: dict[JobKey, Estimate] = {}
@@ -53,15 +55,27 @@ class StartEstimates:
             estimate = self._published.get(key)
             if estimate is None:
                 continue
-            p50, p90 = max(now, estimate.p50), max(now, estimate.p90)
-            verdicts[key] = replace(
-                verdict,
-                estimated_start_at=p50,
-                latest_start_at=p90 if p90 < now + _NEVER_S else None,
-                position=estimate.position,
-                ahead=self._ahead.get(key, ""),
-            )
+            verdicts[key] = self._explain(verdict, estimate, now)
+        self._explained = {key: one for key, one in self._explained.items() if key in verdicts}
         return replace(plan, verdicts=verdicts)
+
+    def _explain(self, verdict: Verdict, estimate: Estimate, now: float) -> Verdict:
+        """The same value as before where nothing is other than it was: thousands wait, and few of them move."""
+        ahead = self._ahead.get(verdict.job, "")
+        before = self._explained.get(verdict.job)
+        is_same = before is not None and before[0] is verdict and before[1:3] == (estimate, ahead)
+        if before is not None and is_same and now <= estimate.p50:
+            return before[3]
+        p50, p90 = max(now, estimate.p50), max(now, estimate.p90)
+        explained = replace(
+            verdict,
+            estimated_start_at=p50,
+            latest_start_at=p90 if p90 < now + _NEVER_S else None,
+            position=estimate.position,
+            ahead=ahead,
+        )
+        self._explained[verdict.job] = verdict, estimate, ahead, explained
+        return explained
 
     def on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
         """Take the newest state of the cluster, and measure the estimates of those that start."""

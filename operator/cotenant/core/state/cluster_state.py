@@ -172,7 +172,10 @@ class ClusterState:
         before = self._queues.get(name)
         if before == queue:
             return False
-        self._note_change(is_change_of_queue(queue, before))
+        if queue is not None and not is_change_of_queue(queue, before):
+            self._queues[name] = queue  # what is left of a budget that is not spent decides nothing
+            return False
+        self._note_change(True)
         if queue is None:
             del self._queues[name]
         else:
