@@ -13,6 +13,10 @@ DEPTH_MAX: Final = 8
 """Levels below the root in which kubelets, nested ones included, put containers."""
 
 
+ID_MIN: Final = 24
+"""Hex digits of a container's ID. containerd and CRI-O have 64; no part of a pod's own name has as many as this."""
+
+
 class ContainerCgroups:
     """`root` is the host's `/sys/fs/cgroup`. What was found is remembered as long as it is there."""
 
@@ -21,7 +25,7 @@ class ContainerCgroups:
         self._known: dict[str, Path] = {}
 
     def leaf(self, container: str) -> Path | None:
-        """The directory of this container (64 hex digits); None where it is not, or no longer, there."""
+        """The directory of this container; None where it is not, or no longer, there."""
         known = self._known.get(container)
         if known is None or not known.is_dir():
             self._known = self._scan()
@@ -37,6 +41,6 @@ class ContainerCgroups:
                 folders.clear()
             for name in folders:
                 container = name.removesuffix(".scope").rpartition("-")[2]
-                if len(container) == 64 and set(container) <= set("0123456789abcdef"):
+                if len(container) >= ID_MIN and set(container) <= set("0123456789abcdef"):
                     found.setdefault(container, path / name)
         return found

@@ -16,8 +16,9 @@ from cotenant_local.runtime.containers.sandboxes import Sandbox
 from cotenant_local.runtime.interface import field_support, proto
 from cotenant_local.runtime.interface.config import RuntimeConfig
 from cotenant_local.runtime.interface.unsupported import UnsupportedError
-from cotenant_local.runtime.isolation import cdi, cgroup_settings, container_cgroups
+from cotenant_local.runtime.isolation import cdi, cgroup_settings, container_cgroups, nvidia
 from cotenant_local.runtime.isolation.container_cgroups import ContainerCgroup, NodeCgroups
+from cotenant_local.runtime.isolation.gpu_memory_hook import HookError, MemoryLimitHook
 from cotenant_local.runtime.isolation.id_map import IdMap
 from cotenant_local.runtime.shim import shim_client
 from cotenant_local.runtime.shim.zygote_client import LaunchError, ZygoteClient
@@ -35,6 +36,7 @@ class Containers:
         self.folder = config.state_dir / "containers"
         self.ids = IdMap.here()
         self.cgroups = NodeCgroups(config.cgroup_parent)
+        self.memory_limits = MemoryLimitHook(config.gpu_driver) if config.gpu_driver else None
         self.all: dict[str, Container] = {}
         self.subscribers: list[asyncio.Queue[tuple[int, Container]]] = []
 
@@ -77,6 +79,7 @@ class Containers:
         folder, cgroup = Path(environment.folder), environment.cgroup
         document = container_spec.build(config, image, environment)
         process = document["process"]
+        self._limit_gpu_memory(process["env"], sandbox, folder.name)
         meta: dict[str, Any] = {
             "sandbox_id": sandbox.id,
             "image_id": image.id,
@@ -99,6 +102,15 @@ class Containers:
             log.warning("container %s: %s", config.metadata.name, note)
         self._emit(proto.pb.CONTAINER_CREATED_EVENT, container)
         return container
+
+    def _limit_gpu_memory(self, env: dict[str, str], sandbox: Sandbox, name: str) -> None:
+        """Only containers of NVIDIA's runtime class go through its hooks."""
+        if self.memory_limits is None or sandbox.handler != nvidia.HANDLER:
+            return
+        try:
+            self.memory_limits.create_runtime(env, sandbox.config.metadata.uid, name)
+        except HookError as error:
+            raise UnsupportedError(str(error)) from error
 
     def _environment(
         self, config: Any, sandbox: Sandbox, folder: Path, cgroup: ContainerCgroup | None
@@ -177,6 +189,8 @@ class Containers:
         await self.stop(container, 0)
         self.all.pop(container.id, None)
         self.cgroups.remove(container.sandbox_id, container.id)
+        if self.memory_limits is not None:
+            self.memory_limits.post_stop(container.id)
         disk_records.remove(container.folder)
         self._emit(proto.pb.CONTAINER_DELETED_EVENT, container)
 

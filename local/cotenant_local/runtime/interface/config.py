@@ -51,6 +51,8 @@ class RuntimeConfig:
     """Below what this node may make cgroups: v2 a delegated folder, "/sys/fs/cgroup/cotenant/n1"; v1 the path below
     each controller's folder, "/cotenant/n1". None: no rights; limits are not enforced, and the log has a warning."""
     cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
+    gpu_driver: Path | None = None
+    """Folder of a stand-in for NVIDIA's driver: GPU memory of containers of its runtime class is limited there."""
     policy_kubeconfig: Path | None = None
     """With it, NetworkPolicies are enforced: its user lists and watches pods, namespaces and networkpolicies. The file
     is JSON and has everything inside."""
@@ -60,7 +62,7 @@ class RuntimeConfig:
     verbose: bool = False
 
 
-PATHS = ("socket", "state_dir", "catalogue", "log_file", "policy_kubeconfig")
+PATHS = ("socket", "state_dir", "catalogue", "log_file", "gpu_driver", "policy_kubeconfig")
 
 
 def load(path: Path) -> RuntimeConfig:
