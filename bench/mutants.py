@@ -10,7 +10,8 @@ constant or a default, is written into a copy of the checkout, where all tests o
 `mutants.toml` lists the mutants that cannot be told from the original by any input, each with the reason. They are
 drawn like others, are not run, and do not count.
 
-    python bench/mutants.py [--package core] [--count 60] [--seed 1 …] [--jobs 1] [--file PART] [--json FILE]
+    python bench/mutants.py [--package core] [--count 60] [--seed 1 …] [--jobs 1] [--file PART]
+                            [--tests PATH …] [--json FILE]
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 
@@ -113,9 +114,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, nargs="+", default=[1])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--file", default="", help="only files whose path has this part")
+    parser.add_argument("--tests", nargs="+", default=[], help="only these tests: what others kill counts as alive")
     parser.add_argument("--json", type=Path, help="write the results here")
     given = parser.parse_args()
     area = AREAS[given.package]
+    area = replace(area, tests=tuple(given.tests) or area.tests)
     drawn = {seed: sample(area, given.count, seed, given.file) for seed in given.seed}
     runs = {run.mutant: run for run in run_all(area, sorted(set(chain(*drawn.values())), key=order), given.jobs)}
     for seed, mutants in drawn.items():

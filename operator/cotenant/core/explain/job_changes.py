@@ -186,7 +186,7 @@ def _fewer_gpus(job: Job, starts: Starts) -> Iterator[Change]:
     if (most := _largest(with_count, job.gpu.count - 1, starts, least=1)) is not None:
         words = f"a worker asked for {counted(most.gpu.count, 'GPU')}"
         yield Change(words, (("spec.gpu.count", str(most.gpu.count)),), most)
-    elif (part := _largest(with_part, (WHOLE - 1) // _MILLI_STEP, starts)) is not None:
+    elif (part := _largest(with_part, (WHOLE - 1) // _MILLI_STEP, starts, least=1)) is not None:
         share = format_gpus(part.gpu.memory_milli or 0)
         fields = (("spec.gpu.count", "null"), ("spec.gpu.memoryFraction", f'"{share}"'))
         yield Change(f"a worker asked for a share of at most {share} GPU", fields, part)
