@@ -211,7 +211,7 @@ def observed(status: TrainingJobStatus, *pods: PodRecord, now: float = T0 + 100,
         for name in ("gone", "disruptions", "violations", "unreachable_nodes")
         if name in changes
     }
-    in_placement = ("held_milli", "error", "isolation", "creation_rejection", "creation_delay")
+    in_placement = ("held_milli", "error", "isolation", "sick_gpus", "creation_rejection", "creation_delay")
     of_placement = {"held_milli": 800} | {name: changes.pop(name) for name in in_placement if name in changes}
     return Observation(
         record=replace(record, status=status, deleting=changes.pop("deleting", False)),

@@ -40,6 +40,40 @@ def test_an_event_cordons_as_far_as_it_reaches(code: int, uuid: str | None, want
     assert cordoned(apply_xid(NodeHealth(), XidEvent(uuid, code, 10.0), GPUS, ["pod-1"])) == want
 
 
+DRAINING = (46, 48, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 158, 79)
+
+
+def drained(health: NodeHealth) -> list[str]:
+    return [gpu.uuid for gpu in GPUS if health.drains(gpu.uuid)]
+
+
+@pytest.mark.parametrize("code", sorted(XIDS))
+def test_an_event_drains_its_own_gpu_alone_and_only_when_nothing_goes_on_there(code: int) -> None:
+    health = apply_xid(NodeHealth(), XidEvent("a", code, 10.0), GPUS, ["pod-1"])
+    assert drained(health) == (["a"] if code in DRAINING else [])
+    again = {uuid: restored_cordons(health.reason(uuid), 20.0, rebooted=False) for uuid in health.cordons}
+    assert drained(NodeHealth(cordons=again)) == drained(health)
+    assert drained(apply_xid(NodeHealth(), XidEvent(None, code, 10.0), GPUS, [])) == []
+
+
+@pytest.mark.parametrize(
+    ("signs", "drains"),
+    [
+        (HealthSigns(lost=True), True),
+        (HealthSigns(reset_required=True), True),
+        (HealthSigns(remap_failed=True), True),
+        (HealthSigns(remap_pending=True), False),
+        *[(HealthSigns(recovery_action=action), action in (1, 2, 4, 6, 7)) for action in range(9)],
+        (HealthSigns(throttled=True), False),
+    ],
+    ids=str,
+)
+def test_a_gpu_that_is_lost_or_to_be_reset_drains_and_one_that_can_wait_does_not(
+    signs: HealthSigns, drains: bool
+) -> None:
+    assert drained(apply_signs(NodeHealth(), "a", signs, 10.0)) == (["a"] if drains else [])
+
+
 def test_every_event_has_words_for_the_administrator() -> None:
     for code, rule in XIDS.items():
         assert len(rule.text) > 15, code

@@ -243,3 +243,17 @@ def test_a_share_costs_its_larger_dimension_and_on_a_gpu_that_nobody_knows_its_c
     cluster.observed.sync(T0)
 
     assert seen.held_milli(placement) == 2 * 600 + 400
+
+
+def test_only_the_gpus_of_a_placement_that_their_own_node_wants_drained_are_sick() -> None:
+    cluster = running()
+    document = {"uuid": "GPU-n1-0", "index": 0, "class": "H100", "memoryMiB": 9, "healthy": False, "health": "XID48: x"}
+    gpus = [document | {"drain": True}, document | {"uuid": "GPU-n1-1", "drain": False}]
+    status = {"gpus": [*gpus, document | {"uuid": "GPU-n2-0", "drain": True}]}
+    metadata = {"name": "n1", "uid": "agent-n1", "resourceVersion": "99"}
+    cluster.observed.cache.put(
+        GPU_NODES,
+        {"apiVersion": "cotenant.dev/v1alpha1", "kind": "GPUNode", "metadata": metadata, "status": status},
+    )
+    sick = cluster.observed.view.nodes.sick_gpus(placement_on(("n1", 2), ("n2", 1)))
+    assert sick == {"GPU-n1-0": "XID48: x"}

@@ -202,6 +202,9 @@ def limit_of(pod_uid: str, in_force: int) -> dict[str, Any]:
     return {"podUID": pod_uid, "uuid": "GPU-a", "dimension": "Memory", **found}
 
 
+SICK = {"uuid": "GPU-b", "index": 0, "class": "H100", "memoryMiB": 9, "healthy": False, "drain": True}
+
+
 @pytest.mark.parametrize(
     ("report", "looked_at"),
     [
@@ -209,6 +212,7 @@ def limit_of(pod_uid: str, in_force: int) -> dict[str, Any]:
         pytest.param({"limits": [limit_of("pod-1-0", 8)]}, True, id="another limit"),
         pytest.param({}, True, id="its limit is gone"),
         pytest.param({"limits": [limit_of(uid, 9) for uid in ("pod-1-0", "else")]}, False, id="a limit of another pod"),
+        pytest.param({"limits": [limit_of("pod-1-0", 9)], "gpus": [SICK]}, True, id="a GPU to be drained"),
         pytest.param({"limits": [limit_of("pod-1-0", 9)], "isolation": "Hard"}, True, id="another best of the node"),
     ],
 )

@@ -310,6 +310,17 @@ RUNNING = [
         phase=Phase.EVICTING, reason="IsolationMismatch", says="sees GPU-b", delete=("train-1-0",),
     ),
     Case(
+        "a job leaves a GPU that works no longer, and is not charged",
+        observed(admitted(Phase.RUNNING, *ONE), pod(ready=True), sick_gpus={"GPU-n1-0": "XID48: double-bit error"}),
+        phase=Phase.EVICTING, reason="GPUUnhealthy",
+        says="GPU GPU-n1-0 is not healthy: XID48: double-bit error; the job gets other GPUs", delete=("train-1-0",),
+    ),
+    Case(
+        "also while it starts",
+        observed(admitted(Phase.STARTING, *ONE), pod(), sick_gpus={"GPU-n1-0": "GpuLost"}),
+        phase=Phase.EVICTING, reason="GPUUnhealthy", says="GPU-n1-0 is not healthy: GpuLost", delete=("train-1-0",),
+    ),
+    Case(
         "maxRuntime is waited for",
         observed(admitted(Phase.RUNNING, *ONE), pod(ready=True), spec={"maxRuntime": "2m"}),
         again=T0 + 130,

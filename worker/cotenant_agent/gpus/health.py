@@ -20,6 +20,7 @@ SIGNS_GOOD_S: Final = 300.0
 DRIVER_GOOD_S: Final = 600.0
 THROTTLED_S: Final = 300.0
 SEPARATOR: Final = " | "
+SEEN_ON: Final = "seen on"
 SUSPECT_PODS: Final = 3
 SUSPECT_WINDOW_S: Final = 3600.0
 
@@ -46,6 +47,8 @@ class XidRule:
     scope: XidScope
     text: str
     clears: ClearedBy = ClearedBy.DRIVER
+    drains: bool = False
+    """Who is on that GPU has to leave it: it computes no longer, or wrong."""
 
 
 RESET: Final = "the GPU needs a reset"
@@ -55,22 +58,24 @@ XIDS: Final[Mapping[int, XidRule]] = {
     43: XidRule(XidScope.APP, "the GPU stopped processing a program"),
     45: XidRule(XidScope.APP, "a program was cleaned up after an earlier fault"),
     94: XidRule(XidScope.APP, "contained memory error: the program must restart"),
-    46: XidRule(XidScope.GPU, f"the GPU stopped processing; {RESET}"),
-    48: XidRule(XidScope.GPU, f"double-bit memory error; {RESET}"),
-    62: XidRule(XidScope.GPU, f"internal micro-controller halt; {RESET}"),
+    46: XidRule(XidScope.GPU, f"the GPU stopped processing; {RESET}", drains=True),
+    48: XidRule(XidScope.GPU, f"double-bit memory error; {RESET}", drains=True),
+    62: XidRule(XidScope.GPU, f"internal micro-controller halt; {RESET}", drains=True),
     63: XidRule(XidScope.GPU, "a memory row was remapped; it takes effect with a reset when the jobs are done"),
-    64: XidRule(XidScope.GPU, f"a memory row could not be remapped; {RESET}"),
+    64: XidRule(XidScope.GPU, f"a memory row could not be remapped; {RESET}", drains=True),
     74: XidRule(XidScope.PEERS, "NVLink error; check the link before multi-GPU jobs use it", ClearedBy.MANUAL),
-    79: XidRule(XidScope.NODE, "the GPU has fallen off the bus; the node needs a reboot", ClearedBy.MANUAL),
-    95: XidRule(XidScope.GPU, f"uncontained memory error; {RESET}"),
-    109: XidRule(XidScope.GPU, f"context switch timeout; {RESET}"),
-    110: XidRule(XidScope.GPU, f"security fault; {RESET}"),
-    119: XidRule(XidScope.GPU, f"GSP firmware timeout; {RESET}"),
-    120: XidRule(XidScope.GPU, f"GSP firmware error; {RESET}"),
-    136: XidRule(XidScope.GPU, f"link training failed; {RESET}"),
-    140: XidRule(XidScope.GPU, f"unrecovered memory error; {RESET}"),
-    143: XidRule(XidScope.GPU, f"GPU initialisation error; {RESET}"),
-    158: XidRule(XidScope.GPU, f"GPU fatal timeout; {RESET}"),
+    79: XidRule(
+        XidScope.NODE, "the GPU has fallen off the bus; the node needs a reboot", ClearedBy.MANUAL, drains=True
+    ),
+    95: XidRule(XidScope.GPU, f"uncontained memory error; {RESET}", drains=True),
+    109: XidRule(XidScope.GPU, f"context switch timeout; {RESET}", drains=True),
+    110: XidRule(XidScope.GPU, f"security fault; {RESET}", drains=True),
+    119: XidRule(XidScope.GPU, f"GSP firmware timeout; {RESET}", drains=True),
+    120: XidRule(XidScope.GPU, f"GSP firmware error; {RESET}", drains=True),
+    136: XidRule(XidScope.GPU, f"link training failed; {RESET}", drains=True),
+    140: XidRule(XidScope.GPU, f"unrecovered memory error; {RESET}", drains=True),
+    143: XidRule(XidScope.GPU, f"GPU initialisation error; {RESET}", drains=True),
+    158: XidRule(XidScope.GPU, f"GPU fatal timeout; {RESET}", drains=True),
 }
 """154 (recovery action changed) is not here: the next poll reads the recovery action itself."""
 
@@ -92,6 +97,8 @@ class Cordon:
     since: float
     clears: ClearedBy
     good_since: float | None = None
+    drains: bool = False
+    """Who is on the GPU has to leave it."""
 
     def __str__(self) -> str:
         return f"{self.code}: {self.text}"
@@ -119,6 +126,10 @@ class NodeHealth:
         """The cordons of this GPU as text; empty when it takes new work."""
         return SEPARATOR.join(str(cordon) for cordon in self.cordons.get(gpu_uuid, ()))
 
+    def drains(self, gpu_uuid: str) -> bool:
+        """Whether who is on this GPU has to leave it."""
+        return any(cordon.drains for cordon in self.cordons.get(gpu_uuid, ()))
+
     def warning(self, gpu_uuid: str, now: float) -> str:
         """What slows this GPU down without cordoning it; empty when nothing does."""
         since = self.throttled_since.get(gpu_uuid)
@@ -142,9 +153,12 @@ def apply_xid(health: NodeHealth, xid: XidEvent, gpus: Iterable[Gpu], pods: Iter
         return _after_app_fault(health, xid, pods) if xid.uuid is not None else health
     peers = [peer for gpu in gpus if gpu.uuid in own for peer in gpu.peers]
     reached = {XidScope.GPU: own, XidScope.PEERS: own + peers, XidScope.NODE: everywhere}[rule.scope]
-    text = rule.text if reached == own else f"{rule.text} (seen on {xid.uuid or 'an unnamed GPU'})"
+    text = rule.text if reached == own else f"{rule.text} ({SEEN_ON} {xid.uuid or 'an unnamed GPU'})"
     cordon = Cordon(f"XID{xid.code}", text, xid.at, rule.clears)
-    return replace(health, cordons=_with(health.cordons, reached, cordon))
+    cordons = _with(health.cordons, reached, cordon)
+    if rule.drains and xid.uuid in own and xid.uuid is not None:  # of an unnamed GPU nobody knows whom it has hit
+        cordons = _with(cordons, [xid.uuid], replace(cordon, text=rule.text, drains=True))
+    return replace(health, cordons=cordons)
 
 
 def _after_app_fault(health: NodeHealth, xid: XidEvent, pods: Iterable[str]) -> NodeHealth:
@@ -170,7 +184,11 @@ def apply_signs(health: NodeHealth, gpu_uuid: str, signs: HealthSigns, now: floa
         if cordon.good_since is None or now - cordon.good_since < needed:
             kept.append(cordon)
     known = {cordon.code for cordon in kept}
-    kept += [Cordon(code, text, now, ClearedBy.SIGNS) for code, text in bad.items() if code not in known]
+    kept += [
+        Cordon(code, text, now, ClearedBy.SIGNS, drains=_sign_drains(code, signs))
+        for code, text in bad.items()
+        if code not in known
+    ]
     cordons = {uuid: found for uuid, found in health.cordons.items() if uuid != gpu_uuid}
     if kept:
         cordons[gpu_uuid] = tuple(kept)
@@ -200,6 +218,17 @@ def _bad_signs(signs: HealthSigns) -> Iterable[tuple[str, str]]:
         yield "RemapPending", "a remapped memory row takes effect with a reset when the jobs are done"
 
 
+DRAINING_ACTIONS: Final = frozenset({1, 2, 4, 6, 7})
+"""Recovery actions after which nothing goes on on this GPU: all resets and reboots."""
+
+
+def _sign_drains(code: str, signs: HealthSigns) -> bool:
+    """A remapped row waits for the jobs to end; what is lost, or is to be reset, does not."""
+    return code in {"GpuLost", "ResetRequired", "RemapFailed"} or (
+        code == "RecoveryAction" and signs.recovery_action in DRAINING_ACTIONS
+    )
+
+
 def _recovered(signs: HealthSigns, clears: ClearedBy, bad: Mapping[str, str]) -> bool:
     return clears is ClearedBy.DRIVER and signs.recovery_action == 0 and not bad
 
@@ -224,7 +253,8 @@ def restored_cordons(reason: str, now: float, *, rebooted: bool) -> tuple[Cordon
         code, _, text = part.partition(": ")
         rule = XIDS.get(int(code[3:])) if code.startswith("XID") and code[3:].isdigit() else None
         if rule is not None and not rebooted:
-            found.append(Cordon(code, text, now, rule.clears))
+            drains = rule.drains and f"({SEEN_ON} " not in text
+            found.append(Cordon(code, text, now, rule.clears, drains=drains))
         elif code == "Suspect":
             found.append(Cordon(code, text, now, ClearedBy.MANUAL))
     return tuple(found)

@@ -174,6 +174,7 @@ def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:
         "class": gpu.gpu_class,
         "memoryMiB": gpu.memory_mib,
         "healthy": not reason,
+        "drain": view.health.drains(gpu.uuid),
         "health": reason or view.health.warning(gpu.uuid, view.taken_at),
         "peers": list(gpu.peers),
         "mig": gpu.mig,

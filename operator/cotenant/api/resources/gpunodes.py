@@ -70,6 +70,8 @@ class GpuStatus(StatusModel):
     """Only healthy GPUs are handed out."""
     health: str = ""
     """Why it is not healthy, or a warning about one that is: `Slow: …` is handed out last."""
+    drain: bool = False
+    """It computes no longer, or wrong: the jobs on it, and no others, leave it for other GPUs."""
     peers: tuple[str, ...] = ()
     """UUIDs that it reaches by NVLink."""
     mig: bool = False

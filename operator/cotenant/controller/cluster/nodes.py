@@ -164,6 +164,16 @@ class ClusterNodes:
             found.append((node, self.isolation_on(node.node), evidence))
         return verify_all(found)
 
+    def sick_gpus(self, placement: Placement) -> dict[str, str]:
+        """GPU UUID → health, of the GPUs of a placement that their own node wants drained."""
+        found: dict[str, str] = {}
+        for node in placement.nodes:
+            agent = self._index.gpu_nodes.get(node.node)
+            of_job = {gpu.uuid for rank in node.ranks for gpu in rank.gpus}
+            found |= {gpu.uuid: gpu.health for gpu in (agent.status.gpus if agent else ())
+                      if gpu.drain and gpu.uuid in of_job}  # fmt: skip
+        return found
+
     def held_milli(self, placement: Placement) -> int:
         """Milli-GPU held: of each grant the larger of its two dimensions, rounded up."""
         return sum(

@@ -52,6 +52,7 @@ class Observer:
             held_milli=nodes.held_milli(placement),
             error=self.cluster.placements.error(record, now),
             isolation=nodes.verify_isolation(placement, gang, sample.progress.observed_gpus if sample else {}),
+            sick_gpus=nodes.sick_gpus(placement),
             creation_rejection=creation.rejection if creation else None,
             creation_delay=creation.delay if creation else None,
         )

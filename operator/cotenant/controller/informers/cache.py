@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cotenant.api.conversion.to_core import parse_queue
+from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.queues import Queue
 from cotenant.api.validation.errors import DocumentError
 from cotenant.controller.client.kube import (
@@ -243,7 +244,9 @@ class ObjectCache:
         if seen is None or seen is before:
             return
         self._changes.nodes.add(name)
-        all_there = before is not None and before.status.isolation is not seen.status.isolation
+        all_there = before is not None and (
+            before.status.isolation is not seen.status.isolation or _drained(before) != _drained(seen)
+        )
         self._changes.jobs |= {
             pod.worker.job
             for pod in self.pods.ours()
@@ -256,3 +259,8 @@ class ObjectCache:
         self.queue_statuses[name] = document.get("status") or {}
         self.queues[name] = parse_queue(document)
         self._changes.queues = True
+
+
+def _drained(node: GPUNode) -> frozenset[str]:
+    """UUIDs of the GPUs that their tenants are to leave."""
+    return frozenset(gpu.uuid for gpu in node.status.gpus if gpu.drain)

@@ -125,6 +125,7 @@ ENDINGS: Final = (
     _creation_rejected,
     _gpu_limit_broken,
     isolation_levels.ending,
+    node_lost.sick_gpu_ending,
     node_lost.ending,
     pod_exits.ending,
     start_timeout.ending,

@@ -1,4 +1,4 @@
-"""A node that does not answer: its gangs wait for it so long and no longer. Pure."""
+"""A node that does not answer, for which its gangs wait so long and no longer, and a GPU that works no longer. Pure."""
 
 from __future__ import annotations
 
@@ -21,3 +21,14 @@ def ending(o: Observation, settings: Settings) -> Eviction | None:
     nodes = ", ".join(sorted({pod.node for pod in o.gang.values() if pod.held and pod.node in o.unreachable_nodes}))
     message = f"{nodes} has not answered for {settings.node_lost_s:.0f} s"
     return Eviction(event=LifecycleEvent.EVICTED, kind="NodeLost", message=message)
+
+
+def sick_gpu_ending(o: Observation, settings: Settings) -> Eviction | None:
+    """Leave at once, with the time to save a checkpoint: nobody is charged for a GPU that broke."""
+    if not o.of_placement.sick_gpus:
+        return None
+    sick = "; ".join(
+        f"GPU {uuid} is not healthy: {health}" for uuid, health in sorted(o.of_placement.sick_gpus.items())
+    )
+    message = f"{sick}; the job gets other GPUs"
+    return Eviction(event=LifecycleEvent.EVICTED, kind="GPUUnhealthy", message=message, warning=True)

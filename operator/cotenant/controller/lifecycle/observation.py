@@ -44,6 +44,8 @@ class PlacementObserved:
     """Its error, such as no decision of the operator would have."""
     isolation: Verification = UNVERIFIED
     """What is enforced on its pods, by all that has been found of them, or what contradicts it."""
+    sick_gpus: Mapping[str, str] = field(default_factory=dict)
+    """GPU UUID → health, of those of its GPUs that their node wants drained."""
     creation_rejection: str | None = None
     """The API server refused one of the attempt's objects for good."""
     creation_delay: str | None = None
