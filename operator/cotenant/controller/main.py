@@ -53,6 +53,7 @@ log = logging.getLogger(__name__)
 
 OBSERVED: Final = kopf_feed.WATCHED + reflector.REFLECTED
 STOP_S = 5.0
+REOPEN_S = 2.0
 STUCK_S = 60.0
 """A loop that gave no sign of life for this long fails the liveness probe."""
 
@@ -77,6 +78,7 @@ class Operator:
         self.metrics = metrics
         self.synced_at: float | None = None
         self._wake_up = asyncio.Event()
+        self._listed = asyncio.Event()
         self.cache, self.memories = ObjectCache(self._wake_up.set, clock=clock), JobMemories()
         for resource in OBSERVED:
             metrics.unreadable.labels(resource.plural).set_function(partial(self.cache.unreadable_of, resource))
@@ -144,15 +146,33 @@ class Operator:
         for resource in OBSERVED:
             self.cache.replace(resource, await self.kube.list(resource))
         self.synced_at = time.monotonic()
+        self._listed.set()
 
-    async def keep_in_sync(self) -> None:
+    async def list_anew(self) -> None:
+        """The same, as soon as the API server answers for all kinds."""
         while True:
             try:
-                await self.resync()
-                await asyncio.sleep(self.settings.resync_s)
+                return await self.resync()
             except UnreachableError as error:
                 log.warning("listing failed: %s", error)
                 await asyncio.sleep(1.0)
+
+    async def keep_in_sync(self) -> None:
+        while True:
+            await self.list_anew()
+            await asyncio.sleep(self.settings.resync_s)
+
+    async def feed(self) -> None:
+        """Watch, and watch again where that has ended: a CustomResourceDefinition may have gone for a while."""
+        while True:
+            await self._listed.wait()
+            try:
+                await kopf_feed.run(self.on_event)
+            except kopf_feed.FeedStoppedError as error:
+                log.error("%s (%s); it begins anew when everything can be listed", error, error.__cause__)
+            self._listed.clear()
+            await asyncio.sleep(REOPEN_S)
+            await self.list_anew()
 
     def on_event(self, resource: Resource, document: Document, deleted: bool) -> None:
         self.metrics.events_seen.labels(resource.plural).inc()
@@ -170,7 +190,7 @@ class Operator:
 
     def tasks(self) -> dict[str, Coroutine[Any, Any, None]]:
         return {
-            "feed": kopf_feed.run(self.on_event),
+            "feed": self.feed(),
             **{f"watch of {one.plural}": self._reflector(one).run() for one in reflector.REFLECTED},
             "loop": self.loop.run(),
             "resync": self.keep_in_sync(),

@@ -3,7 +3,8 @@ is made here. What every step of a job changes has a `reflector`: there an event
 
 kopf runs in a thread with a loop of its own, because it cancels whatever it finds in its loop when it stops. It gets
 `on.event` handlers only: no finalizers, no annotations, no peering, no posted events, and every watch has a timeout, so
-that a stream which went quiet is opened anew. `run` in this module ends when kopf ends, which ends the operator.
+that a stream which went quiet is opened anew. kopf watches only kinds that the API server has when it starts, and ends
+when one of them goes: start it when all have been listed, and anew when it has ended.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ OnEvent = Callable[[Resource, Document, bool], None]
 
 
 class FeedStoppedError(RuntimeError):
-    """kopf ended by itself: nothing would be observed any more."""
+    """kopf ended by itself: nothing is observed until it runs again."""
 
 
 class EventBridge:
@@ -139,10 +140,16 @@ async def run(on_event: OnEvent) -> None:
         if not ended.done():
             ended.set_result(error)
 
+    async def operate() -> None:
+        try:
+            await kopf.operator(registry=registry, settings=settings, clusterwide=True, stop_flag=stop)
+        finally:
+            stop.set()  # kopf has a thread that waits for it, and its loop does not close before
+
     def body() -> None:
         error: BaseException | None = None
         try:
-            asyncio.run(kopf.operator(registry=registry, settings=settings, clusterwide=True, stop_flag=stop))
+            asyncio.run(operate())
         except BaseException as raised:
             error = raised
         if not loop.is_closed():
