@@ -20,6 +20,9 @@ LABEL_QUEUE: Final = f"{GROUP}/queue"
 LABEL_SERVER: Final = f"{GROUP}/server"
 """On the pod of a parameter server: which one. Such a pod holds no GPU."""
 
+BASE_NETWORK_POLICY: Final = f"jobs.{GROUP}"
+"""NetworkPolicy of a namespace that closes all pods of its jobs. A job's own is called like the job: without a dot."""
+
 # Labels on nodes.
 LABEL_GPU_CLASS: Final = f"{GROUP}/gpu-class"
 LABEL_NVIDIA_PRESENT: Final = "nvidia.com/gpu.present"

@@ -14,7 +14,7 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from cotenant.controller.manifests import server_pod, worker_pod
-from cotenant.controller.manifests.side_objects import network_policy, service, token_secret
+from cotenant.controller.manifests.side_objects import base_network_policy, network_policy, service, token_secret
 from cotenant.controller.settings import Settings
 from tests.chart.conftest import wait_until_in_force
 from tests.controller.builders import UID, attempt
@@ -55,7 +55,7 @@ class Server:
         self.core = kubernetes.client.CoreV1Api(client)
         self.custom = kubernetes.client.CustomObjectsApi(client)
         self.classes = kubernetes.client.NodeV1Api(client)
-        self._policies = kubernetes.client.NetworkingV1Api(client)
+        self.policies = kubernetes.client.NetworkingV1Api(client)
         self._leases = kubernetes.client.CoordinationV1Api(client)
 
     def create(self, document: Document, namespace: str = TEAM, user: dict[str, str] = OPERATOR) -> str:
@@ -63,11 +63,15 @@ class Server:
             "Pod": self.core.create_namespaced_pod,
             "Secret": self.core.create_namespaced_secret,
             "Service": self.core.create_namespaced_service,
-            "NetworkPolicy": self._policies.create_namespaced_network_policy,
+            "NetworkPolicy": self.policies.create_namespaced_network_policy,
             "Lease": self._leases.create_namespaced_lease,
         }[document["kind"]]
         document = document | {"metadata": document["metadata"] | {"namespace": namespace}}
         return said(lambda: create(namespace, document, dry_run="All", _headers=user))
+
+    def change_policy(self, name: str, spec: Document) -> str:
+        patch, body = self.policies.patch_namespaced_network_policy, {"spec": spec, "metadata": {"labels": {"a": "b"}}}
+        return said(lambda: patch(name, TEAM, body, dry_run="All", _headers=OPERATOR, _content_type=MERGE))
 
     def delete_pod(self, name: str, namespace: str) -> str:
         return said(lambda: self.core.delete_namespaced_pod(name, namespace, dry_run="All", _headers=OPERATOR))
@@ -123,6 +127,7 @@ MADE: dict[str, Callable[[], Document]] = {
     "a NetworkPolicy with networks": lambda: network_policy(
         attempt(), SETTINGS.model_copy(update={"egress_cidrs": "10.0.0.0/8", "dns_namespace": ""})
     ),
+    "a base NetworkPolicy": lambda: base_network_policy(TEAM, SETTINGS),
 }
 
 
@@ -263,6 +268,7 @@ def test_no_pod_is_made_that_is_not_a_jobs(
 
 
 TOKEN, HEADLESS, REACH = "is Opaque and immutable", "is headless", "lets the pods of its TrainingJob reach"
+BASE = "the base NetworkPolicy lets the operator reach the pods of jobs, and nobody else"
 NAMED = {"kubernetes.io/service-account.name": "builder"}
 
 
@@ -292,6 +298,11 @@ SIDE_ATTACKS: dict[str, tuple[str, Change, str]] = {
     "one direction": ("a NetworkPolicy", with_spec(policyTypes=["Egress"], ingress=[]), REACH),
     "from everywhere": ("a NetworkPolicy", with_spec(ingress=[{}]), REACH),
     "from every namespace": ("a NetworkPolicy", with_spec(ingress=[{"from": ANYWHERE}]), REACH),
+    "all pods of a namespace": ("a base NetworkPolicy", with_spec(podSelector={}), BASE),
+    "a base for one direction": ("a base NetworkPolicy", with_spec(policyTypes=["Egress"], ingress=[]), BASE),
+    "a base from everywhere": ("a base NetworkPolicy", with_spec(ingress=[{}]), BASE),
+    "a base from every namespace": ("a base NetworkPolicy", with_spec(ingress=[{"from": ANYWHERE}]), BASE),
+    "a base that tenants may edit": ("a base NetworkPolicy", with_metadata(labels={}), BASE),
 }
 
 
@@ -300,6 +311,19 @@ def test_nothing_is_made_beside_pods_that_no_job_needs(server: Server, made: str
     document = copy.deepcopy(MADE[made]())
     change(document)
     assert says in server.create(document)
+
+
+def test_of_network_policies_only_the_base_is_changed_and_only_back(server: Server) -> None:
+    own, base = network_policy(attempt(), SETTINGS), base_network_policy(TEAM, SETTINGS)
+    opened = copy.deepcopy(base)
+    opened["spec"]["ingress"] = [{}]
+    tenants: Document = base | {"metadata": {"name": "tenants"}, "spec": {"podSelector": {}}}
+    for document in (own, opened, tenants):
+        server.policies.create_namespaced_network_policy(TEAM, document, _headers=RESTORER)
+    assert "changes no NetworkPolicy but the base" in server.change_policy(own["metadata"]["name"], own["spec"])
+    assert "changes no NetworkPolicy but the base" in server.change_policy("tenants", {"ingress": [{}]})
+    assert BASE in server.change_policy(base["metadata"]["name"], {"egress": []})
+    assert server.change_policy(base["metadata"]["name"], base["spec"]) == ""
 
 
 def test_nobody_else_makes_a_secret_that_the_operator_would_take_for_its_own(server: Server) -> None:

@@ -40,7 +40,18 @@ MANAGED = ("bindings", "contracts", "evictions", "job-deletion", "managed-metada
 TENANT_POLICIES = {f"cotenant-{what}" for what in (*MANAGED, "job-sizes", "job-users")} | {
     f"cotenant-tenant-{what}" for what in ("disruption-budgets", "namespaces", "networks", "pods")
 }
-OPERATED = ("deletes", "events", "gpunodes", "jobs", "leases", "networkpolicies", "pods", "secrets", "services")
+OPERATED = (
+    "base-networkpolicies",
+    "deletes",
+    "events",
+    "gpunodes",
+    "jobs",
+    "leases",
+    "networkpolicies",
+    "pods",
+    "secrets",
+    "services",
+)
 OPERATOR_POLICIES = {"cotenant-reserved-secrets", *(f"cotenant-operator-{what}" for what in OPERATED)}
 
 
@@ -90,6 +101,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicy", "cotenant-managed-metadata"),
         ("ValidatingAdmissionPolicy", "cotenant-managed-objects"),
         ("ValidatingAdmissionPolicy", "cotenant-managed-pods"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-base-networkpolicies"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-deletes"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-events"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-gpunodes"),
@@ -114,6 +126,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicyBinding", "cotenant-managed-metadata"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-managed-objects"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-managed-pods"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-base-networkpolicies"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-deletes"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-events"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-gpunodes"),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from cotenant import names
 from tests.e2e.tenancy import Document, Tenancy, training_job
 from tests.e2e.test_isolation import held_mib
 
@@ -41,6 +42,13 @@ def attacked(installed: Tenancy) -> Iterator[Tenancy]:
     installed.apply(edits("team-a"), edits(ELSEWHERE))
     installed.apply(training_job("victim", command=["sleep", "3600"], gpu={"count": 1}, gracePeriod="5s"))
     installed.wait_phase("victim", "Running")
+    installed.wait(
+        lambda: any(
+            one["metadata"]["name"] == names.BASE_NETWORK_POLICY
+            for one in installed.get("networkpolicies", "-n", "team-a")["items"]
+        ),
+        what="the NetworkPolicy of the namespace is there",
+    )
     yield installed
     installed.delete_all()
     installed.cluster.kubectl("delete", "namespace", ELSEWHERE)
@@ -81,8 +89,8 @@ ATTACKS = {
     "end it in the books only": ["delete", "pod", POD, "--force", "--grace-period=0"],
     "end all of them in the books only": ["delete", "pods", "-l", "cotenant.dev/job=victim", "--force"],
     "delete the job in three years": ["delete", "tj", "victim", f"--grace-period={NEVER}", "--wait=false"],
-    "open its network": patch("networkpolicy/victim", {"spec": {"ingress": [{}]}}),
-    "remove its network's rules": ["delete", "networkpolicy", "victim"],
+    "open its network": patch(f"networkpolicy/{names.BASE_NETWORK_POLICY}", {"spec": {"ingress": [{}]}}),
+    "remove its network's rules": ["delete", "networkpolicy", names.BASE_NETWORK_POLICY],
     "replace its image": ["set", "image", f"pod/{POD}", "worker=mine"],
 }
 

@@ -49,18 +49,21 @@ class FakeKube:
         self._changed = asyncio.Event()
         self._watches_ended = 0
 
-    async def list(self, resource: Resource, namespace: str = "", labels: str = "") -> Listing:
+    async def list(self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "") -> Listing:
         wanted = dict(label.split("=") for label in labels.split(",") if label)
 
         def serve() -> Listing:
             found = [one for (kind, _), one in sorted(self._objects.items(), key=_name) if kind == resource]
             here = [one for one in found if namespace in ("", one["metadata"].get("namespace"))]
             labelled = (one for one in here if wanted.items() <= one["metadata"].get("labels", {}).items())
-            return Listing(tuple(labelled), self._version)
+            called = (one for one in labelled if name in ("", one["metadata"]["name"]))
+            return Listing(tuple(called), self._version)
 
         return await self._call(f"LIST {resource.plural}", serve)
 
-    async def watch(self, resource: Resource, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
+    async def watch(
+        self, resource: Resource, version: int, *, name: str = ""
+    ) -> AsyncGenerator[Sequence[WatchEvent], None]:
         await self._call(f"WATCH {resource.plural}", lambda: None)
         if version < self._forgotten:
             raise VersionGoneError(f"too old resource version: {version}")
@@ -68,6 +71,7 @@ class FakeKube:
         while ended == self._watches_ended:
             found, position = self._history[position:], len(self._history)
             events = [one for kind, one in found if kind == resource and one.version > version]
+            events = [one for one in events if name in ("", one.document["metadata"]["name"])]
             if events:
                 yield [replace(one, document=_copy(one.document)) for one in events]
             else:

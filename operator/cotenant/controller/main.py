@@ -18,10 +18,11 @@ from typing import Any, Final
 from aiohttp import web
 
 from cotenant.controller.client.fence import Fence
-from cotenant.controller.client.kube import Document, Kube, Resource, UnreachableError
+from cotenant.controller.client.kube import NETWORK_POLICIES, Document, Kube, Resource, UnreachableError
 from cotenant.controller.client.rest import RestKube, RetryPolicy
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.cluster.cluster_view import ClusterView
+from cotenant.controller.execution.base_network_policies import BaseNetworkPolicies
 from cotenant.controller.execution.containment import Containment
 from cotenant.controller.execution.decisions import Decisions
 from cotenant.controller.execution.event_recorder import EventRecorder
@@ -51,7 +52,7 @@ from cotenant.serving.certificate import ServingCertificate
 
 log = logging.getLogger(__name__)
 
-OBSERVED: Final = kopf_feed.WATCHED + reflector.REFLECTED
+OBSERVED: Final = (*kopf_feed.WATCHED, *reflector.REFLECTED)
 STOP_S = 5.0
 REOPEN_S = 2.0
 STUCK_S = 60.0
@@ -100,6 +101,9 @@ class Operator:
         self.queue_status_writer = QueueStatusWriter(
             kube=self.kube, cache=self.cache, budgets=budgets, metrics=metrics, every_s=settings.queue_s, clock=clock
         )
+        self.base_network_policies = BaseNetworkPolicies(
+            self.kube, self.cache, settings, is_leader=is_leader, clock=clock
+        )
         self.start_estimates = StartEstimates(self.cache, metrics, settings.policy)
         self.loop = self._build_loop()
 
@@ -111,7 +115,12 @@ class Operator:
             cluster=cluster,
             memories=memories,
             pod_creator=PodCreator(
-                kube=kube, cache=cache, nodes=cluster.nodes, memories=memories, settings=self.settings
+                kube=kube,
+                cache=cache,
+                nodes=cluster.nodes,
+                memories=memories,
+                base_network_policies=self.base_network_policies,
+                settings=self.settings,
             ),
             pod_deleter=PodDeleter(kube=kube, cache=cache, max_grace_s=self.settings.max_grace_period_s),
             event_recorder=self.event_recorder,
@@ -144,7 +153,8 @@ class Operator:
     async def resync(self) -> None:
         """List everything: what the watches missed is found, what is gone is dropped."""
         for resource in OBSERVED:
-            self.cache.replace(resource, await self.kube.list(resource))
+            name = reflector.REFLECTED.get(resource, "")
+            self.cache.replace(resource, await self.kube.list(resource, name=name))
         self.synced_at = time.monotonic()
         self._listed.set()
 
@@ -177,6 +187,8 @@ class Operator:
     def on_event(self, resource: Resource, document: Document, deleted: bool) -> None:
         self.metrics.events_seen.labels(resource.plural).inc()
         self.cache.put(resource, document, deleted)
+        if resource == NETWORK_POLICIES:
+            self.base_network_policies.look()
 
     def _reflector(self, resource: Resource) -> reflector.Reflector:
         return reflector.Reflector(kube=self.kube, resource=resource, replace=self.cache.replace, put=self.on_event)
@@ -193,6 +205,7 @@ class Operator:
             "feed": self.feed(),
             **{f"watch of {one.plural}": self._reflector(one).run() for one in reflector.REFLECTED},
             "loop": self.loop.run(),
+            "base NetworkPolicies": self.base_network_policies.run(),
             "resync": self.keep_in_sync(),
             "events": self.event_recorder.run(),
             "queues": self.queue_status_writer.run(),

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cotenant import names
+from cotenant.controller.manifests.side_objects import base_network_policy
+from cotenant.controller.settings import Settings
 from tests.chart.tenants.account import Account, Document
 from tests.chart.tenants.conftest import NODE, grant
 
@@ -141,6 +143,19 @@ def test_metadata_of_what_the_operator_made_stays(tenant: Account, path: str, me
 def test_the_spec_of_a_worker_pod_stays(tenant: Account) -> None:
     for change in ({"activeDeadlineSeconds": 1}, {"containers": [{"name": "worker", "image": "mine"}]}):
         assert LOOK_BUT_NOT_EDIT in tenant.merge_strategically(POD, {"spec": change})
+
+
+def test_the_network_policy_of_all_jobs_stays_as_it_is(tenant: Account, restorer: Account) -> None:
+    base = f"networkpolicies/{names.BASE_NETWORK_POLICY}"
+    made = base_network_policy(tenant.namespace, Settings())
+    assert restorer.create("networkpolicies", made, dry=False) == ""
+    answers = [
+        tenant.merge(base, {"spec": {"ingress": [{}]}}),
+        tenant.merge(base, {"metadata": {"labels": {names.LABEL_MANAGED_BY: None}}}),
+        tenant.delete(base),
+    ]
+    assert ["closes the pods of all TrainingJobs here" in answer for answer in answers] == [True] * 3, answers
+    assert restorer.delete(base, dry=False) == ""
 
 
 def test_side_objects_of_a_job_stay_as_they_are(tenant: Account) -> None:

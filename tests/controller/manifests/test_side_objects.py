@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cotenant import names
-from cotenant.controller.manifests.side_objects import network_policy, service, token_secret
+from cotenant.controller.manifests.side_objects import base_network_policy, network_policy, service, token_secret
 from cotenant.controller.settings import Settings
 from tests.controller.builders import UID, attempt
 from tests.controller.manifests.expected import OWNED
@@ -59,5 +59,22 @@ def test_only_the_same_job_dns_and_the_operators_progress_pass_the_network_polic
                 },
                 {"to": [{"ipBlock": {"cidr": "10.9.0.0/16"}}]},
             ],
+        },
+    }
+
+
+def test_the_base_network_policy_lets_dns_and_the_operators_progress_pass_and_is_of_no_job() -> None:
+    made = base_network_policy("red", Settings(namespace="system", egress_cidrs="10.9.0.0/16"))
+    own = network_policy(attempt(), Settings(namespace="system", egress_cidrs="10.9.0.0/16"))
+    ours = {"app.kubernetes.io/managed-by": "cotenant"}
+    assert made == {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "jobs.cotenant.dev", "namespace": "red", "labels": ours},
+        "spec": {
+            "podSelector": {"matchLabels": ours},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": own["spec"]["ingress"][1:],
+            "egress": own["spec"]["egress"][1:],
         },
     }

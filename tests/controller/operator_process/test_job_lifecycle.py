@@ -101,8 +101,8 @@ async def test_a_job_runs_to_its_end_and_says_so(tenant: Tenant) -> None:
 @pytest.mark.parametrize(
     ("name", "spec", "kinds"),
     [
-        ("long-one-rank", {}, {"NetworkPolicy", "Pod"}),
-        ("long-two-ranks", {"workers": 2}, {"NetworkPolicy", "Pod", "Secret"}),
+        ("long-one-rank", {}, {"Pod"}),
+        ("long-two-ranks", {"workers": 2}, {"Pod", "Secret"}),
         ("long-two-pods", {"workers": 6}, {"NetworkPolicy", "Pod", "Secret", "Service"}),
         ("long-served", {"runtime": served(1)}, {"NetworkPolicy", "Pod", "Secret", "Service"}),
     ],
@@ -111,6 +111,7 @@ async def test_a_job_runs_to_its_end_and_says_so(tenant: Tenant) -> None:
 async def test_a_job_has_around_it_what_it_needs_and_owns_all_of_it(
     tenant: Tenant, name: str, spec: dict[str, Any], kinds: set[str]
 ) -> None:
+    await base_network_policy_of(tenant)
     made = await tenant.submit(name, **spec)
     await tenant.wait_phase(name, "Running")
     resources = {"NetworkPolicy": NETWORK_POLICIES, "Pod": PODS, "Secret": SECRETS, "Service": SERVICES}
@@ -121,6 +122,39 @@ async def test_a_job_has_around_it_what_it_needs_and_owns_all_of_it(
         for owner in item["metadata"]["ownerReferences"]
     }
     assert owners == {(kind, made["metadata"]["uid"]) for kind in kinds}
+
+
+async def base_network_policy_of(tenant: Tenant) -> Document:
+    """As it is once a job of one pod has asked for it."""
+    if not (found := await tenant.kube.get(NETWORK_POLICIES, names.BASE_NETWORK_POLICY, tenant.namespace)).done:
+        await tenant.submit("short-asks")
+
+    async def there() -> Document:
+        found = await tenant.kube.get(NETWORK_POLICIES, names.BASE_NETWORK_POLICY, tenant.namespace)
+        return found.document if found.done else {}
+
+    made: Document = found.document or await tenant.wait(there, what="the base NetworkPolicy is there")
+    return made
+
+
+async def test_the_network_policy_of_a_namespace_is_put_back_as_it_was_and_then_left_alone(tenant: Tenant) -> None:
+    before = await base_network_policy_of(tenant)
+    await tenant.submit("long-closed")
+    await tenant.wait_phase("long-closed", "Running")
+    where = {"namespace": tenant.namespace}
+    await tenant.kube.patch(NETWORK_POLICIES, names.BASE_NETWORK_POLICY, {"spec": {"ingress": [{}]}}, **where)
+
+    async def as_before() -> Document:
+        found = await tenant.kube.get(NETWORK_POLICIES, names.BASE_NETWORK_POLICY, tenant.namespace)
+        return found.document if found.done and found.document["spec"] == before["spec"] else {}
+
+    mended = await tenant.wait(as_before, seconds=20.0, what="what somebody opened is closed again")
+    assert mended["metadata"]["uid"] == before["metadata"]["uid"]
+    await tenant.kube.delete(NETWORK_POLICIES, names.BASE_NETWORK_POLICY, tenant.namespace)
+    again = await tenant.wait(as_before, seconds=20.0, what="what somebody deleted is there again")
+    await tenant.submit("short-after")
+    await tenant.wait_phase("short-after", "Succeeded")
+    assert await as_before() == again
 
 
 async def test_events_tell_the_tenant_the_story(tenant: Tenant) -> None:

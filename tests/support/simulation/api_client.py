@@ -104,11 +104,12 @@ class ApiClient:
     async def __aexit__(self, *_: object) -> None:
         """Nothing is open."""
 
-    async def list(self, resource: Resource, namespace: str = "", labels: str = "") -> Listing:
-        return await self._call(f"LIST {resource.plural}", lambda kube: kube.list(resource, namespace, labels))
+    async def list(self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "") -> Listing:
+        call = f"LIST {resource.plural}"
+        return await self._call(call, lambda kube: kube.list(resource, namespace, labels, name=name))
 
-    def watch(self, resource: Resource, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
-        return self._feed.watch(resource, version)
+    def watch(self, resource: Resource, version: int, *, name: str = "") -> AsyncGenerator[Sequence[WatchEvent], None]:
+        return self._feed.watch(resource, version, name)
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Reply:
         return await self._call(f"GET {resource.plural}/{name}", lambda kube: kube.get(resource, name, namespace))

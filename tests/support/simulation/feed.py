@@ -50,7 +50,9 @@ class Feed:
             for change in self._as_they_come(some):
                 bridge.put(resource, change.document, change.deleted)
 
-    async def watch(self, resource: Resource, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
+    async def watch(
+        self, resource: Resource, version: int, name: str = ""
+    ) -> AsyncGenerator[Sequence[WatchEvent], None]:
         """As the API server serves it."""
         changes = self.server.changes[resource]
         position = bisect_right(changes, version, key=lambda change: version_of(change.document))
@@ -59,6 +61,7 @@ class Feed:
             yield [
                 WatchEvent("DELETED" if one.deleted else "MODIFIED", one.document, version_of(one.document))
                 for one in some
+                if name in ("", one.document["metadata"]["name"])
             ]
         raise VersionGoneError(f"{resource.plural}: too old")
 

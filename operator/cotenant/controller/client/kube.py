@@ -116,9 +116,10 @@ BeforeWrite = Callable[[str], None]
 class Kube(Protocol):
     """API server as the controller uses it. Every verb may raise UnreachableError."""
 
-    async def list(self, resource: Resource, namespace: str = "", labels: str = "") -> Listing: ...
+    async def list(self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "") -> Listing:
+        """`name`: only objects that are called so, in whichever namespace."""
 
-    def watch(self, resource: Resource, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
+    def watch(self, resource: Resource, version: int, *, name: str = "") -> AsyncGenerator[Sequence[WatchEvent], None]:
         """Changes after this version, in order, as they come, until the server ends the watch, as it does from time to
         time. Raises VersionGoneError, or UnreachableError where it ends otherwise, or has gone quiet.
         """

@@ -10,15 +10,16 @@ from cotenant.api.validation.rules import StatusModel
 
 def merge_patch(raw: Mapping[str, Any], status: StatusModel) -> dict[str, Any]:
     """Compute the patch of `.status`; empty when there is nothing to write."""
-    return _difference(raw, status.to_document())
+    return difference(raw, status.to_document())
 
 
-def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Compute the patch from one object to the other."""
     change: dict[str, Any] = {key: None for key in old if key not in new}
     for key, value in new.items():
         before = old.get(key)
         if isinstance(value, dict) and isinstance(before, dict):
-            if inner := _difference(before, value):
+            if inner := difference(before, value):
                 change[key] = inner
         elif value != before:
             change[key] = value

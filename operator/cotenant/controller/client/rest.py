@@ -90,9 +90,9 @@ class RestKube:
         if self._session is not None:
             await self._session.close()
 
-    async def list(self, resource: Resource, namespace: str = "", labels: str = "") -> Listing:
+    async def list(self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "") -> Listing:
         items: list[Document] = []
-        query = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {})
+        query = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {}) | _only(name)
         while True:
             reply = await self._call("GET", resource.path(namespace), query=query)
             if reply.code == 410:  # the continuation is too old: start over
@@ -107,11 +107,13 @@ class RestKube:
                 return Listing(tuple(items), int(metadata.get("resourceVersion") or 0))
             query["continue"] = metadata["continue"]
 
-    async def watch(self, resource: Resource, version: int) -> AsyncGenerator[Sequence[WatchEvent], None]:
+    async def watch(
+        self, resource: Resource, version: int, *, name: str = ""
+    ) -> AsyncGenerator[Sequence[WatchEvent], None]:
         session, path = self._session, resource.path()
         if session is None:
             raise RuntimeError("RestKube is used outside of `async with`")
-        query = {"watch": "1", "resourceVersion": str(version), "allowWatchBookmarks": "true"}
+        query = {"watch": "1", "resourceVersion": str(version), "allowWatchBookmarks": "true"} | _only(name)
         stream = WatchStream(resource.plural)
         try:
             async with session.get(
@@ -239,6 +241,10 @@ class RestKube:
     def _count(self, method: str, path: str, code: int) -> None:
         if self._on_call is not None:
             self._on_call(method, path, code)
+
+
+def _only(name: str) -> dict[str, str]:
+    return {"fieldSelector": f"metadata.name={name}"} if name else {}
 
 
 def priority_of(method: str, path: str) -> int:

@@ -28,6 +28,7 @@ from cotenant.controller.client.kube import (
     Resource,
 )
 from cotenant.controller.cluster.nodes import ClusterNodes
+from cotenant.controller.execution.base_network_policies import BaseNetworkPolicies
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, JobMemory, ObjectCreation
 from cotenant.controller.informers.job_record import JobId, JobRecord
@@ -56,6 +57,7 @@ class PodCreator:
     cache: ObjectCache
     nodes: ClusterNodes
     memories: JobMemories
+    base_network_policies: BaseNetworkPolicies
     settings: Settings
 
     async def create(self, record: JobRecord) -> Creation:
@@ -67,7 +69,8 @@ class PodCreator:
         attempt = attempt_of(record.job, record.status, record.placement, self.nodes.gpus, self.settings)
         # 1. What stands beside the pods, once for each attempt.
         if not creation.side_objects_made:
-            objects = side_objects(attempt, secrets.token_hex(32), self.settings)
+            closed = attempt.is_one_pod and self.base_network_policies.is_in_force(attempt.namespace)
+            objects = side_objects(attempt, secrets.token_hex(32), self.settings, closed_by_base=closed)
             created = await self._create_all(objects, memory)
             if created is not Creation.CREATED:
                 return created

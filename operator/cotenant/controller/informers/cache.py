@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cotenant import names
 from cotenant.api.conversion.to_core import parse_queue
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.queues import Queue
@@ -20,6 +21,7 @@ from cotenant.api.validation.errors import DocumentError
 from cotenant.controller.client.kube import (
     GPU_NODES,
     NAMESPACES,
+    NETWORK_POLICIES,
     NODES,
     PODS,
     PRIORITY_CLASSES,
@@ -62,6 +64,8 @@ class ObjectCache:
         """As written, to write only what differs: a default that was never written reads like one that was."""
         self.namespaces: dict[str, dict[str, str]] = {}
         self.priority_classes: dict[str, int] = {}
+        self.base_network_policies: dict[str, Document] = {}
+        """By namespace."""
         self.unreadable: dict[tuple[str, str], str] = {}
         """(plural, namespace/name) → why the newest version of it cannot be read. Of pods and nodes, the last one that
         could be read still counts; a queue that cannot be read grants nothing."""
@@ -193,6 +197,8 @@ class ObjectCache:
         elif resource == NAMESPACES:
             self.namespaces[name] = document["metadata"].get("labels") or {}
             changes.queues = True
+        elif resource == NETWORK_POLICIES and name == names.BASE_NETWORK_POLICY:
+            self.base_network_policies[document["metadata"]["namespace"]] = document
         elif resource == PRIORITY_CLASSES:
             self.priority_classes[name] = int(document.get("value", 0))
             changes.jobs |= {one.id for one in self.jobs.values() if one.job and one.job.spec.priority_class_name}
@@ -222,6 +228,8 @@ class ObjectCache:
         elif resource in {QUEUES, NAMESPACES}:
             (self.queues if resource == QUEUES else self.namespaces).pop(key, None)
             self._changes.queues = True
+        elif resource == NETWORK_POLICIES and key.endswith(f"/{names.BASE_NETWORK_POLICY}"):
+            self.base_network_policies.pop(key.partition("/")[0], None)
         elif resource == PRIORITY_CLASSES:
             self.priority_classes.pop(key, None)
 

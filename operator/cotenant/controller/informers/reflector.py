@@ -12,11 +12,14 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
+from cotenant import names
 from cotenant.controller.client.kube import (
+    NETWORK_POLICIES,
     PODS,
     TRAINING_JOBS,
     Document,
@@ -30,7 +33,10 @@ from cotenant.controller.client.kube import (
 
 log = logging.getLogger(__name__)
 
-REFLECTED: Final = (TRAINING_JOBS, PODS)
+REFLECTED: Final[Mapping[Resource, str]] = MappingProxyType(
+    {TRAINING_JOBS: "", PODS: "", NETWORK_POLICIES: names.BASE_NETWORK_POLICY}
+)
+"""Kind → the name of the objects of it that matter; empty where all do."""
 GATHER_S: Final = 0.01
 """Time for which events are gathered: little beside the batching of the scheduling loop."""
 FAILURES_MAX: Final = 3
@@ -47,6 +53,8 @@ class Reflector:
     """Takes a whole list in."""
     put: Callable[[Resource, Document, bool], None]
     """Takes one object in: (resource, object, deleted)."""
+    name: str = ""
+    """Only objects that are called so."""
     _version: int | None = None
     """Version up to which everything was taken in; None before the first list."""
 
@@ -72,10 +80,10 @@ class Reflector:
         """Until the server ends the watch. Raises VersionGoneError, UnreachableError."""
         resource = self.resource
         if self._version is None:
-            listing = await self.kube.list(resource)
+            listing = await self.kube.list(resource, name=self.name)
             self.replace(resource, listing)
             self._version = listing.version
-        async with contextlib.aclosing(self.kube.watch(resource, self._version)) as watch:
+        async with contextlib.aclosing(self.kube.watch(resource, self._version, name=self.name)) as watch:
             async for events in watch:
                 for event in events:
                     self._take(event)

@@ -96,6 +96,11 @@ class Attempt:
         return len(self.placement.nodes) + self.servers > 1
 
     @property
+    def is_one_pod(self) -> bool:
+        """Nobody but the operator has to reach it."""
+        return not self.needs_names
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """Metadata of an object owned by the TrainingJob, so that Kubernetes collects it with the job; the name is to
         be added.

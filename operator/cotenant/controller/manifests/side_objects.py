@@ -1,7 +1,8 @@
-"""Pure builders of the objects beside a job's pods: headless Service, token Secret, NetworkPolicy.
+"""Pure builders of the objects beside a job's pods: headless Service, token Secret, NetworkPolicies.
 
 The Service and the NetworkPolicy live as long as the job; the Secret belongs to one attempt, so that no process of an
-earlier attempt can join the Ray cluster of this one. Its random token comes in as data.
+earlier attempt can join the Ray cluster of this one. Its random token comes in as data. The base NetworkPolicy is of a
+namespace: it closes the pods of all jobs there, and is all that a job of one pod needs.
 """
 
 from __future__ import annotations
@@ -17,9 +18,15 @@ from cotenant.controller.settings import Settings
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
-def side_objects(attempt: Attempt, token: str, settings: Settings) -> list[tuple[Resource, Document]]:
-    """As far as this attempt needs them: each object costs a write at every admission."""
-    objects = [(NETWORK_POLICIES, network_policy(attempt, settings))]
+def side_objects(
+    attempt: Attempt, token: str, settings: Settings, *, closed_by_base: bool = False
+) -> list[tuple[Resource, Document]]:
+    """As far as this attempt needs them: each object costs a write at every admission. `closed_by_base`: the base
+    NetworkPolicy is in force in its namespace.
+    """
+    objects = []
+    if not (closed_by_base and attempt.is_one_pod):
+        objects.append((NETWORK_POLICIES, network_policy(attempt, settings)))
     if attempt.needs_names:
         objects.append((SERVICES, service(attempt)))
     if attempt.needs_token:
@@ -59,25 +66,41 @@ def token_secret(attempt: Attempt, token: str) -> Document:
 def network_policy(attempt: Attempt, settings: Settings) -> Document:
     """Allow the same job's pods and DNS, the operator's progress polls, and nothing else, in both directions."""
     same_job: dict[str, Any] = {"podSelector": {"matchLabels": {names.LABEL_JOB_UID: attempt.uid}}}
-    operator = {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.namespace}}}
-    dns: dict[str, Any] = {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}
-    if settings.dns_namespace:
-        dns["to"] = [{"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.dns_namespace}}}]
-    egress: list[dict[str, Any]] = [{"to": [same_job]}, dns]
-    networks = [network.strip() for network in settings.egress_cidrs.split(",") if network.strip()]
-    if networks:
-        egress.append({"to": [{"ipBlock": {"cidr": network}} for network in networks]})
+    spec = _closed(same_job["podSelector"], settings)
+    spec["ingress"].insert(0, {"from": [same_job]})
+    spec["egress"].insert(0, {"to": [same_job]})
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": attempt.metadata | {"name": attempt.job},
-        "spec": {
-            "podSelector": same_job["podSelector"],
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": [
-                {"from": [same_job]},
-                {"from": [operator], "ports": [{"protocol": "TCP", "port": names.PROGRESS_PORT}]},
-            ],
-            "egress": egress,
-        },
+        "spec": spec,
+    }
+
+
+def base_network_policy(namespace: str, settings: Settings) -> Document:
+    """Allow all pods of jobs in a namespace DNS and the operator's progress polls, and nothing else."""
+    ours = {names.LABEL_MANAGED_BY: names.MANAGED_BY}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": names.BASE_NETWORK_POLICY, "namespace": namespace, "labels": ours},
+        "spec": _closed({"matchLabels": dict(ours)}, settings),
+    }
+
+
+def _closed(pods: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """Rules of pods that nobody reaches but the operator, and that reach DNS and what the administrator opened."""
+    operator = {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.namespace}}}
+    dns: dict[str, Any] = {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}
+    if settings.dns_namespace:
+        dns["to"] = [{"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: settings.dns_namespace}}}]
+    egress: list[dict[str, Any]] = [dns]
+    networks = [network.strip() for network in settings.egress_cidrs.split(",") if network.strip()]
+    if networks:
+        egress.append({"to": [{"ipBlock": {"cidr": network}} for network in networks]})
+    return {
+        "podSelector": pods,
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": [operator], "ports": [{"protocol": "TCP", "port": names.PROGRESS_PORT}]}],
+        "egress": egress,
     }
