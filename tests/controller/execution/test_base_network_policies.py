@@ -158,7 +158,7 @@ async def test_one_that_is_there_already_is_taken_over() -> None:
 STEPS = ("job", "put back", "remove", "open")
 
 
-@pytest.mark.parametrize("steps", itertools.product(STEPS, repeat=3), ids=", ".join)
+@pytest.mark.parametrize("steps", list(itertools.product(STEPS, repeat=3)), ids=", ".join)
 async def test_no_pod_is_made_that_nothing_closes_in_any_order_of_what_people_do(steps: tuple[str, ...]) -> None:
     """As far as it has been seen: what somebody removes in the very moment of a call is put back after it."""
     replica, closed = Replica(), []
@@ -181,7 +181,7 @@ async def test_no_pod_is_made_that_nothing_closes_in_any_order_of_what_people_do
             opened(policy)
             replica.kube.put(NETWORK_POLICIES, policy)
         replica.observe()
-    assert len(closed) == 2 + steps.count("job")
+    assert len(closed) == min(4, 2 + steps.count("job"))  # there are four GPUs
     assert all(closed)
 
 
