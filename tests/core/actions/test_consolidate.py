@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Admit, Evict, Resize
-from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue
+from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_placement, make_queue
 
 
 def steps(toy: ToyCluster) -> list[tuple[str, str]]:
@@ -83,3 +83,26 @@ def test_no_job_moves_twice_in_a_cycle() -> None:
     other = replace(make_job("other", gpus=2, at=4), cpu_milli=1)
 
     assert moved(*jobs, PAIR, nodes=4, waits=other) == ["red/c", "red/d"]
+
+
+@pytest.mark.parametrize(("most", "moves"), [(1, 1), (2, 2), (4, 2)])
+def test_a_cycle_moves_no_more_jobs_than_the_policy_allows(most: int, moves: int) -> None:
+    """Two kinds of pairs wait, each for one job to move."""
+    jobs = [running(name, 0, node=f"n{number}", at=100.0 * number) for number, name in enumerate("abcd", 1)]
+    other = replace(make_job("other", gpus=2, at=4), cpu_milli=1)
+
+    assert len(moved(*jobs, PAIR, nodes=4, waits=other, policy=replace(UNPROTECTED, moves=most))) == moves
+
+
+@pytest.mark.parametrize(("most", "moves"), [(1, []), (2, ["red/a", "red/b"])])
+def test_of_one_node_no_more_jobs_move_than_the_policy_allows(most: int, moves: list[str]) -> None:
+    """The pair can only have the node of two, which both have to leave."""
+    queues = [replace(make_queue("red", guaranteed=8), consolidation=True)]
+    jobs = [running("a", 0, at=1.0), running("b", 1, at=2.0), running("c", 0, node="n2", at=3.0, cpu_milli=10)]
+    nodes = [make_node("n1", gpus=2, cpu_milli=100), make_node("n2", gpus=3, cpu_milli=10)]
+    pair = make_job("pair", gpus=2, at=4, cpu_milli=50)
+    toy = ToyCluster(nodes, queues, [*jobs, pair], replace(UNPROTECTED, moves=most))
+    toy.now = 1_000.0
+    toy.cycle()
+
+    assert [action.job for action in toy.history if isinstance(action, Evict)] == moves

@@ -97,3 +97,18 @@ def test_a_job_whose_gpus_are_out_of_sight_does_not_grow() -> None:
     )
 
     assert plan.actions == ()
+
+
+def test_an_elastic_job_grows_to_its_most_and_then_no_more() -> None:
+    toy = ToyCluster(
+        [make_node("n1", gpus=8)], [make_queue("red", guaranteed=8)], [make_job("a", workers=(1, 3), at=1)]
+    )
+    toy.observe(make_job("filler", gpus=6, at=2))
+    toy.settle()
+    toy.end("red/filler")
+    toy.settle()
+
+    placement = toy.jobs["red/a"].placement
+    assert placement is not None
+    assert placement.workers == 3
+    assert [kind for kind, key in steps(toy) if key == "red/a"] == ["admit", "resize"]

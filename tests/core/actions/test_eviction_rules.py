@@ -77,3 +77,10 @@ def test_an_eviction_loses(submitted_at: float, admitted_at: float | None, saved
     job = make_job("a", at=submitted_at, admitted_at=admitted_at, last_checkpoint_at=saved_at)
 
     assert rules().lost_work(job, 2_000) == 2_000 * lost_s
+
+
+@pytest.mark.parametrize(("until", "lost"), [(1_000.5, 2_000 * 360), (1_000.0, 0), (900.0, 0)])
+def test_an_eviction_of_a_job_that_outlived_its_word_loses_nothing(until: float, lost: int) -> None:
+    job = make_job("a", admitted_at=700.0, backfilled_until=until)
+
+    assert rules().lost_work(job, 2_000) == lost

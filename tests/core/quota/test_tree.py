@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cotenant.core.gpus.inventory import Inventory
-from cotenant.core.model.objects import Quota
+from cotenant.core.model.objects import Quota, TimeOrder
 from cotenant.core.quota.tree import QueueTree, capacity_matching
 from cotenant.testing import make_node, make_queue
 
@@ -215,3 +215,18 @@ def test_lines_are_scaled_by_scope_and_count_together_where_one_queue_has_two_of
 
     assert [line.guaranteed for line in tree.quotas] == [1_000, 2_000, 1_000, 1_500, 1_000, 1_500]
     assert [(line.index, tree.queues[line.queue].name) for line in tree.quotas_of[1]] == [(3, "x"), (4, "x")]
+
+
+def test_a_whole_tree_has_the_order_and_the_half_life_of_its_root() -> None:
+    queues = [
+        make_queue("top", order=TimeOrder.LEAST_SERVICE, half_life_s=60),
+        make_queue("team", parent="top", order=TimeOrder.AGE, half_life_s=7),
+        make_queue("user", parent="team", order=TimeOrder.PREDICTED),
+        make_queue("other"),
+    ]
+    tree = QueueTree.of(queues, Inventory.of([]))
+
+    assert {queue.name: (tree.order(at), tree.half_life_s(at)) for at, queue in enumerate(tree.queues)} == {
+        **dict.fromkeys(("top", "team", "user"), (TimeOrder.LEAST_SERVICE, 60)),
+        "other": (TimeOrder.AGE, make_queue("other").half_life_s),
+    }

@@ -435,3 +435,38 @@ def test_what_a_zone_does_not_lend_binds_there_alone() -> None:
     charges = [((H100, 3_000, 0), (("H100", "west"), 40_000, 0)), ((H100, 3_001, 0),), ((("H100", "west"), 50_000, 0),)]
     fits = [usage.within_lending_limits(Charge(0, "", amounts), idle) for amounts in charges]
     assert fits == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("metric", "scope", "amount", "allowed"),
+    [
+        pytest.param("GPU", "queue red, class H100, zone any", 999, [], id="too little"),
+        pytest.param("GPU", "queue red, class H100, zone any", 1_000, ["GPUs"], id="just enough GPUs"),
+        pytest.param("GPU memory", "queue red, class H100, zone any", 4, [], id="too little memory"),
+        pytest.param("GPU memory", "queue red, class H100, zone any", 5, ["memory"], id="just enough memory"),
+        pytest.param("GPU per user", "user ann in queue red", 1_000, ["GPUs of ann"], id="just enough for a user"),
+        pytest.param("GPU per user", "user bob in queue red", 1_000, [], id="enough for another user"),
+        pytest.param("GPU", "queue blue, class H100, zone any", 1_000, None, id="a limit that is not there"),
+    ],
+)
+def test_a_limit_that_is_raised_allows_what_is_missing_and_is_as_before_afterwards(
+    metric: str, scope: str, amount: int, allowed: list[str] | None
+) -> None:
+    """All 6 GPUs and 80 of 100 MiB are held; ann holds the 4 GPUs that a user may have."""
+    lines = (Quota(gpu_class="H100", limit=6_000, memory_limit_mib=100), Quota(gpu_class="A100", limit=1_000))
+    usage = Usage(
+        QueueTree.of([replace(make_queue("red", user_limit=4_000), quotas=lines)], Inventory.of([make_node("n1")]))
+    )
+    usage.add(Charge(0, "ann", ((("H100", ""), 4_000, 40),)))
+    usage.add(Charge(0, "bob", ((("H100", ""), 2_000, 40),)))
+    asked = {
+        "GPUs": Charge(0, "bob", ((("H100", ""), 1_000, 0),)),
+        "memory": Charge(0, "bob", ((("H100", ""), 0, 25),)),
+        "GPUs of ann": Charge(0, "ann", ((("A100", ""), 1_000, 0),)),
+    }
+    before = usage.copy()
+    with usage.with_more(0, BindingLimit(metric, scope, 0, 0), amount) as raised:
+        assert [name for name, charge in asked.items() if usage.within_limits(charge)] == (allowed or [])
+    assert raised == (allowed is not None)
+    assert usage.same(before)
+    assert not any(map(usage.within_limits, asked.values()))

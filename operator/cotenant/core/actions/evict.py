@@ -126,8 +126,8 @@ class _ReleasedPrefix:
         return self._marks[-1][0] if self._marks else 0
 
     def reach(self, count: int) -> int:
-        """`count`, or as many candidates as there are."""
-        stretch = list(islice(self._source, max(0, count - len(self._seen))))
+        """`count`, or as many candidates as there are; never less than before."""
+        stretch = list(islice(self._source, count - len(self._seen)))
         self._seen += stretch
         self.batch.extend(candidate.allocation for candidate in stretch)
         return min(count, len(self._seen))
