@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from cotenant_agent.agent import Agent, slow_gpus
+from cotenant_agent.agent import Agent, slow_gpus, with_class_label
 from cotenant_agent.enforcement.attribution import FOREIGN
 from cotenant_agent.enforcement.gpu_holders import PodsOnNode
 from cotenant_agent.enforcement.quota import PodQuota
@@ -264,3 +264,9 @@ def test_a_turn_that_fails_is_counted_and_the_next_one_is_taken() -> None:
 def test_a_finding_is_plain_and_short_whoever_wrote_the_annotation() -> None:
     found = slow_gpus({"suspect.cotenant.dev/GPU-a": "\x1b[2J" + "x" * 1000})
     assert found == {"GPU-a": "\\x1b[2J" + "x" * 292 + "…"}
+
+
+def test_the_label_of_a_node_names_the_gpu_of_an_instance_too() -> None:
+    part = replace(GPU, uuid="MIG-1", gpu_class="H100-1g.10gb", parent="GPU-b", profile="1g.10gb")
+    labelled = with_class_label(GpuInventory(simulated=False, gpus=(GPU, part)), "H100-80GB")
+    assert [gpu.gpu_class for gpu in labelled.gpus] == ["H100-80GB", "H100-80GB-1g.10gb"]

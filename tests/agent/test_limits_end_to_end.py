@@ -131,7 +131,7 @@ def test_a_driver_whose_own_count_is_beyond_its_limit_is_not_believed(node: Node
     (node.folder / "state").write_text(state.replace(f"{held}0", f"{held}{(SHARE + 999) << 20}"))
     node.report(running)
     status = node.report(running)
-    assert (status["isolation"], status["capabilities"]["paths"][1]["available"]) == ("Watched", False)
+    assert (status["isolation"], status["capabilities"]["paths"][-1]["available"]) == ("Watched", False)
 
 
 def test_a_node_that_can_no_longer_read_back_lowers_what_runs(node: Node) -> None:

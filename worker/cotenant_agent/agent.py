@@ -172,4 +172,9 @@ def with_class_label(inventory: GpuInventory, label: str | None) -> GpuInventory
     """The administrator's label `cotenant.dev/gpu-class` on the Node beats the product's name."""
     if not label or inventory.simulated:
         return inventory
-    return replace(inventory, gpus=tuple(replace(gpu, gpu_class=label) for gpu in inventory.gpus))
+    return replace(
+        inventory,
+        gpus=tuple(
+            replace(gpu, gpu_class=f"{label}-{gpu.profile}" if gpu.profile else label) for gpu in inventory.gpus
+        ),
+    )

@@ -8,6 +8,8 @@
  *   linked 0 1 | mig 0 1 | remap 0 pending failed | ecc 0 n | clocks 0 mask | recovery 0 n | load 0 percent
  *   driver 0 615.71.09                                                 the driver's version
  *   limit 0 /sys/fs/cgroup/leaf 1048576 2097152 4096                   soft, hard, used bytes (hard: max for none)
+ *   instance 0 MIG-uuid|product name|total bytes|used bytes           a MIG instance; the nth is device 16 * (0 + 1) + n,
+ *                                                                      under which `process` and the like name it
  *   hang 0 <function> <milliseconds>                                   that function sleeps
  * -DOLD_DRIVER leaves out what a driver of some years ago does not have. */
 #define _GNU_SOURCE
@@ -26,7 +28,7 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef struct { int index; } device;
-static device devices[16];
+static device devices[16 * 17];
 
 /* The nth line `key index …`; its rest goes to `rest`. */
 static int find(const char *key, int index, int nth, char *rest) {
@@ -64,11 +66,11 @@ static int mood(const char *function, int index) {
 }
 #define MOOD(d) do { int bad = mood(__func__, (d)->index); if (bad) return bad; } while (0)
 
-/* Field n of the GPU's line, fields separated by bars. */
+/* Field n of the line of a GPU or an instance, fields separated by bars. */
 static void field(int index, int n, char *out) {
   char rest[LINE], *at = rest;
   out[0] = 0;
-  if (!find("gpu", index, 0, rest)) return;
+  if (index < 16 ? !find("gpu", index, 0, rest) : !find("instance", index / 16 - 1, index % 16, rest)) return;
   for (; n > 0 && at; n--) { at = strchr(at, '|'); if (at) at++; }
   if (!at) return;
   strcpy(out, at);
@@ -139,6 +141,16 @@ int nvmlDeviceGetMigMode(device *d, u32 *current, u32 *pending) {
   MOOD(d);
   *pending = 0;
   return number("mig", d->index, current);
+}
+int nvmlDeviceGetMaxMigDeviceCount(device *d, u32 *count) { MOOD(d); *count = 7; return OK; }
+int nvmlDeviceGetMigDeviceHandleByIndex(device *d, u32 slot, device **handle) {
+  char rest[LINE];
+  int index = 16 * (d->index + 1) + (int)slot;
+  MOOD(d);
+  if (!find("instance", d->index, (int)slot, rest)) return 6; /* not found */
+  devices[index].index = index;
+  *handle = &devices[index];
+  return OK;
 }
 int nvmlDeviceGetTotalEccErrors(device *d, u32 kind, u32 counter, u64 *errors) {
   u32 value = 0;

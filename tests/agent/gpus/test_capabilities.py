@@ -113,6 +113,10 @@ NODE = GpuInventory(simulated=False, gpus=(H100,), driver_version="615.71.09")
             ABLE, replace(NODE, gpus=(H100, replace(H100, uuid="GPU-b", mig=True))),
             ("a GPU is partitioned by MIG, on which the driver has no such limits",), id="MIG",
         ),
+        pytest.param(
+            ABLE, replace(NODE, gpus=(replace(H100, uuid="MIG-1", parent="GPU-a"),)),
+            ("a GPU is partitioned by MIG, on which the driver has no such limits",), id="MIG instances",
+        ),
         pytest.param(ABLE, replace(NODE, simulated=True), ("the GPUs are simulated",), id="simulated"),
         pytest.param(
             replace(ABLE, env_allowed=False, cgroup_v2=False), replace(NODE, driver_version=""),

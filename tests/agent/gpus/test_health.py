@@ -1,6 +1,7 @@
 """The table of driver events, the signs, and how cordons go away again."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,6 +73,14 @@ def test_a_gpu_that_is_lost_or_to_be_reset_drains_and_one_that_can_wait_does_not
     signs: HealthSigns, drains: bool
 ) -> None:
     assert drained(apply_signs(NodeHealth(), "a", signs, 10.0)) == (["a"] if drains else [])
+
+
+def test_an_event_of_a_gpu_reaches_all_of_its_instances_and_no_others() -> None:
+    parts = [make_gpu(f"MIG-{i}", 100 + i) for i in range(2)]
+    gpus = (*(replace(part, parent="a") for part in parts), GPUS[2])
+    health = apply_xid(NodeHealth(), XidEvent("a", 48, 10.0), gpus, [])
+    assert cordoned(health) == {"MIG-0": ["XID48"], "MIG-1": ["XID48"]}
+    assert [health.drains(gpu.uuid) for gpu in gpus] == [True, True, False]
 
 
 def test_every_event_has_words_for_the_administrator() -> None:

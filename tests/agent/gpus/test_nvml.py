@@ -37,6 +37,8 @@ def gpu(uuid: str, index: int, **changed: Any) -> dict[str, Any]:
         "pci_bus_id": {"GPU-a": "00000000:18:00.0", "GPU-b": "00000000:2A:00.0"}[uuid],
         "mig": False,
         "peers": [],
+        "parent": "",
+        "profile": "",
     } | changed
 
 
@@ -174,3 +176,31 @@ def test_without_the_library_the_agent_says_what_to_give_it(tmp_path: Path) -> N
 )
 def test_the_class_is_the_family_of_the_product(product: str, want: str) -> None:
     assert class_of(product) == want
+
+
+PARTITIONED = (
+    "mig 0 1",
+    f"instance 0 MIG-1|NVIDIA H100 80GB HBM3 MIG 1g.10gb|{10 * GIB}|{GIB}",
+    f"instance 0 MIG-2|NVIDIA H100 80GB HBM3 MIG 3g.40gb|{40 * GIB}|0",
+)
+
+
+def test_instances_stand_in_the_place_of_their_gpu(nvml: Callable[..., Any]) -> None:
+    process = nvml(*TWO_H100, "linked 0 1", *PARTITIONED)
+    part = {"parent": "GPU-a", "peers": [], "pci_bus_id": "00000000:18:00.0", "mig": False}
+    assert process.ask("inventory")["gpus"] == [
+        {"uuid": "MIG-1", "index": 100, "gpu_class": "H100-1g.10gb", "memory_mib": 10240, "profile": "1g.10gb",
+         "product": "NVIDIA H100 80GB HBM3 MIG 1g.10gb"} | part,
+        {"uuid": "MIG-2", "index": 101, "gpu_class": "H100-3g.40gb", "memory_mib": 40960, "profile": "3g.40gb",
+         "product": "NVIDIA H100 80GB HBM3 MIG 3g.40gb"} | part,
+        gpu("GPU-b", 1, peers=["GPU-a"]),
+    ]  # fmt: skip
+
+
+def test_an_instance_has_its_own_memory_and_processes_and_the_health_of_its_gpu(nvml: Callable[..., Any]) -> None:
+    process = nvml(*TWO_H100, *PARTITIONED, "process 16 4711 1048576", "remap 0 0 1", "recovery 0 1")
+    process.ask("inventory")
+    first, second, other = process.ask("samples")
+    assert (first["uuid"], first["used_mib"], first["processes"]) == ("MIG-1", 1024, [{"pid": 4711, "memory_mib": 1}])
+    assert [one["signs"]["remap_failed"] for one in (first, second, other)] == [True, True, False]
+    assert [one["signs"]["recovery_action"] for one in (first, second, other)] == [1, 1, None]

@@ -18,6 +18,7 @@ MISSING = (
 )
 PATHS = [
     {"path": "RuntimeClass", "available": True, "reason": ""},
+    {"path": "MIG", "available": False, "reason": "no GPU of this node has MIG instances"},
     {"path": "MemoryLimit", "available": False, "reason": MISSING},
 ]
 
@@ -49,6 +50,7 @@ def test_the_status_is_the_whole_node() -> None:
                 "health": "Stranger: processes outside pods use 1500 MiB",
                 "peers": ["GPU-b"],
                 "mig": False,
+                "parent": "",
                 "pciBusId": "18",
                 "used": {"memoryMiB": 2000, "utilizationPercent": 37},
                 "processes": [{"podUID": "", "memoryMiB": 1500}, {"podUID": "pod-1", "memoryMiB": 1500}],
@@ -63,6 +65,7 @@ def test_the_status_is_the_whole_node() -> None:
                 "health": "",
                 "peers": ["GPU-a"],
                 "mig": False,
+                "parent": "",
                 "pciBusId": "2A",
                 "used": {"memoryMiB": 0},
                 "processes": [],

@@ -94,3 +94,13 @@ def test_a_node_that_cannot_be_relied_on_is_not_ready(change: dict[str, Any], la
     facts = nodes.to_node_facts(NODE | change)
     node = nodes.to_node(to_core.parse_gpunode(GPUNODE), facts, now=CREATED_AT + late_s)
     assert (node.ready, node.unready_because) == (False, why)
+
+
+def test_a_label_names_the_class_of_whole_gpus_and_an_instance_keeps_its_profile() -> None:
+    gpus = [
+        {"uuid": "GPU-1", "index": 0, "class": "H100", "memoryMiB": 81920},
+        {"uuid": "MIG-1", "index": 200, "class": "H100-NVL-1g.10gb", "memoryMiB": 10240, "parent": "GPU-2"},
+    ]
+    seen = to_core.parse_gpunode(GPUNODE | {"status": {"heartbeat": CREATED, "gpus": gpus}})
+    node = nodes.to_node(seen, nodes.to_node_facts(NODE), now=CREATED_AT)
+    assert [(gpu.uuid, gpu.gpu_class) for gpu in node.gpus] == [("GPU-1", "H100-NVL"), ("MIG-1", "H100-NVL-1g.10gb")]

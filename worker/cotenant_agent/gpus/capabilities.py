@@ -66,6 +66,12 @@ def runtime_class_missing(found: Capabilities) -> tuple[str, ...]:
     return tuple(missing)
 
 
+def mig_missing(found: Capabilities, inventory: GpuInventory) -> tuple[str, ...]:
+    """What keeps pods from getting MIG instances."""
+    instances = () if any(gpu.parent for gpu in inventory.gpus) else ("no GPU of this node has MIG instances",)
+    return (*runtime_class_missing(found), *instances)
+
+
 def memory_limit_missing(found: Capabilities, inventory: GpuInventory) -> tuple[str, ...]:
     """What keeps the driver from holding pods to limits of GPU memory, all of it; empty where it can."""
     if inventory.simulated:
@@ -80,7 +86,7 @@ def memory_limit_missing(found: Capabilities, inventory: GpuInventory) -> tuple[
         missing.append(f"the container toolkit is {found.toolkit_version or 'unknown'}, it must be 1.20.1 or later")
     if not found.cgroup_v2:
         missing.append("the host's cgroup v2 tree is not mounted in the agent's pod")
-    if any(gpu.mig for gpu in inventory.gpus):
+    if any(gpu.mig or gpu.parent for gpu in inventory.gpus):
         missing.append("a GPU is partitioned by MIG, on which the driver has no such limits")
     return tuple(missing)
 

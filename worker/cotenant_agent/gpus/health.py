@@ -8,7 +8,7 @@ reboot or for the administrator (`cotenant.dev/uncordon` on the GPUNode).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -139,16 +139,17 @@ class NodeHealth:
         return SEPARATOR.join(found)
 
 
-def apply_xid(health: NodeHealth, xid: XidEvent, gpus: Iterable[Gpu], pods: Iterable[str]) -> NodeHealth:
+def apply_xid(health: NodeHealth, xid: XidEvent, gpus: Sequence[Gpu], pods: Iterable[str]) -> NodeHealth:
     """Cordon what an XID reaches. `pods` were on the GPU.
 
-    An event that names no GPU counts for all of them, as the driver means it.
+    An event that names no GPU counts for all of them, as the driver means it; one of a GPU for all its MIG instances.
     """
     rule = XIDS.get(xid.code)
     if rule is None:
         return health
     everywhere = [gpu.uuid for gpu in gpus]
-    own = [xid.uuid] if xid.uuid in everywhere and xid.uuid is not None else everywhere
+    named = [gpu.uuid for gpu in gpus if xid.uuid is not None and xid.uuid in (gpu.uuid, gpu.parent)]
+    own = named or everywhere
     if rule.scope is XidScope.APP:
         return _after_app_fault(health, xid, pods) if xid.uuid is not None else health
     peers = [peer for gpu in gpus if gpu.uuid in own for peer in gpu.peers]
@@ -156,8 +157,8 @@ def apply_xid(health: NodeHealth, xid: XidEvent, gpus: Iterable[Gpu], pods: Iter
     text = rule.text if reached == own else f"{rule.text} ({SEEN_ON} {xid.uuid or 'an unnamed GPU'})"
     cordon = Cordon(f"XID{xid.code}", text, xid.at, rule.clears)
     cordons = _with(health.cordons, reached, cordon)
-    if rule.drains and xid.uuid in own and xid.uuid is not None:  # of an unnamed GPU nobody knows whom it has hit
-        cordons = _with(cordons, [xid.uuid], replace(cordon, text=rule.text, drains=True))
+    if rule.drains:  # of an unnamed GPU nobody knows whom it has hit
+        cordons = _with(cordons, named, replace(cordon, text=rule.text, drains=True))
     return replace(health, cordons=cordons)
 
 

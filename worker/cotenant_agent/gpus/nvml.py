@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import pynvml
 
+from cotenant_agent.gpus import mig
 from cotenant_agent.gpus.memory_limits import MemoryLimitReader
 from cotenant_agent.gpus.readings import (
     MIB,
@@ -29,6 +30,8 @@ from cotenant_agent.gpus.readings import (
 )
 
 T = TypeVar("T")
+INDEX_STEP: Final = 100
+"""Instances of GPU 0 are numbered from 100, those of GPU 1 from 200: no driver has as many GPUs or instances."""
 THROTTLES: Final = 0x40 | 0x20 | 0x80
 """Hardware thermal, software thermal, power brake."""
 UNAVAILABLE: Final = (
@@ -89,8 +92,12 @@ class NvmlSource:
             ) from error
         except pynvml.NVMLError as error:
             raise GpuSourceError(f"NVML does not start on this node: {error}. Is the NVIDIA driver loaded?") from error
+        self._physical: dict[str, Any] = {}
         self._handles: dict[str, Any] = {}
+        """Of all that can be handed out: GPUs, and instances in the place of those that are partitioned."""
         self._inventory: GpuInventory | None = None
+        self._signs_of: dict[str, Any] = {}
+        """Instance → handle of its GPU, whose health is its own."""
         self._events: Any = None
         self._limits = MemoryLimitReader()
 
@@ -111,17 +118,24 @@ class NvmlSource:
                 handles[decoded(pynvml.nvmlDeviceGetUUID(handle))] = (index, handle)
             except pynvml.NVMLError_GpuIsLost:
                 continue  # a GPU that was lost before we came has no UUID to name it by
-        self._handles = {uuid: handle for uuid, (_, handle) in handles.items()}
-        gpus = tuple(self._facts(uuid, index, handle) for uuid, (index, handle) in handles.items())
+        self._physical = {uuid: handle for uuid, (_, handle) in handles.items()}
+        self._handles = {}
+        gpus: list[Gpu] = []
+        for uuid, (index, handle) in handles.items():
+            whole = self._facts(uuid, index, handle)
+            instances = {part.uuid: (part, at) for part, at in instances_of(whole, handle)} if whole.mig else {}
+            gpus += [part for part, _ in instances.values()] or [whole]
+            self._handles |= {part.uuid: at for part, at in instances.values()} or {uuid: handle}
+            self._signs_of |= dict.fromkeys(instances, handle)
         return GpuInventory(
-            simulated=False, gpus=gpus, driver_version=decoded(query(pynvml.nvmlSystemGetDriverVersion) or "")
+            simulated=False, gpus=tuple(gpus), driver_version=decoded(query(pynvml.nvmlSystemGetDriverVersion) or "")
         )
 
     def _facts(self, uuid: str, index: int, handle: Any) -> Gpu:
         product = decoded(query(pynvml.nvmlDeviceGetName, handle))
         memory = memory_of(handle)
         pci = query(pynvml.nvmlDeviceGetPciInfo, handle)
-        mig = query(pynvml.nvmlDeviceGetMigMode, handle)
+        mode = query(pynvml.nvmlDeviceGetMigMode, handle)
         return Gpu(
             uuid=uuid,
             index=index,
@@ -129,8 +143,10 @@ class NvmlSource:
             memory_mib=memory[0] // MIB if memory else 0,
             product=product,
             pci_bus_id=decoded(pci.busId) if pci is not None else "",
-            mig=mig is not None and mig[0] == pynvml.NVML_DEVICE_MIG_ENABLE,
-            peers=tuple(sorted(other for other, far in self._handles.items() if other != uuid and linked(handle, far))),
+            mig=mode is not None and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE,
+            peers=tuple(
+                sorted(other for other, far in self._physical.items() if other != uuid and linked(handle, far))
+            ),
         )
 
     def samples(self) -> tuple[GpuSample, ...]:
@@ -148,7 +164,7 @@ class NvmlSource:
                 used_mib=memory[1] // MIB if memory else None,
                 utilization_percent=int(load.gpu) if load is not None else None,
                 processes=processes_of(handle),
-                signs=signs_of(handle),
+                signs=signs_of(self._signs_of.get(uuid, handle)),
             )
         except GpuLostError as lost:
             return GpuSample(
@@ -179,12 +195,33 @@ class NvmlSource:
 
     def _register(self) -> Any:
         events = pynvml.nvmlEventSetCreate()
-        for handle in self._handles.values():
+        for handle in self._physical.values():
             try:
                 query(pynvml.nvmlDeviceRegisterEvents, handle, pynvml.nvmlEventTypeXidCriticalError, events)
             except GpuLostError:
                 continue
         return events
+
+
+def instances_of(whole: Gpu, handle: Any) -> Iterator[tuple[Gpu, Any]]:
+    """The MIG instances of a GPU, each with its handle. They are not linked: no two of them reach each other."""
+    for slot, instance in enumerate(mig.instance_handles(handle)):
+        memory = memory_of(instance)
+        memory_mib = memory[0] // MIB if memory else 0
+        product = decoded(query(pynvml.nvmlDeviceGetName, instance))
+        profile = mig.profile_of(product, memory_mib, mig.slices_of(instance))
+        uuid = decoded(query(pynvml.nvmlDeviceGetUUID, instance))
+        part = Gpu(
+            uuid=uuid,
+            index=(whole.index + 1) * INDEX_STEP + slot,
+            gpu_class=f"{whole.gpu_class}-{profile}",
+            memory_mib=memory_mib,
+            product=product,
+            pci_bus_id=whole.pci_bus_id,
+            parent=whole.uuid,
+            profile=profile,
+        )
+        yield part, instance
 
 
 def memory_of(handle: Any) -> tuple[int, int] | None:

@@ -23,8 +23,13 @@ class Gpu:
     product: str = ""
     pci_bus_id: str = ""
     mig: bool = False
+    """Partitioned by MIG; with instances they are listed instead of it."""
     peers: tuple[str, ...] = ()
     """UUIDs reached by NVLink, sorted."""
+    parent: str = ""
+    """UUID of the GPU of which this is a MIG instance; empty for a whole one."""
+    profile: str = ""
+    """Of a MIG instance: `1g.10gb`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ HEARTBEAT_S: Final = 15.0
 STRANGERS_MAX: Final = 64
 """Strangers in one status; the GPUs that they are on are not handed out, however many there are."""
 SHOWN_CODES_MAX: Final = 3
-MIG_REASON: Final = "MigEnabled: partitioned by MIG; Cotenant places whole GPUs and shares of them, not MIG slices"
+MIG_REASON: Final = "MigEnabled: partitioned by MIG and without instances; make some, then restart the agent"
 
 
 def format_time(at: float) -> str:
@@ -178,6 +178,7 @@ def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:
         "health": reason or view.health.warning(gpu.uuid, view.taken_at),
         "peers": list(gpu.peers),
         "mig": gpu.mig,
+        "parent": gpu.parent,
         "pciBusId": gpu.pci_bus_id,
         "used": used,
         "processes": [{"podUID": use.pod_uid, "memoryMiB": use.memory_mib} for use in view.uses.get(gpu.uuid, ())],

@@ -30,6 +30,7 @@ def paths(view: NodeView) -> list[dict[str, Any]]:
         limits = (f"{DISAGREED}{view.limits.disagreement}", *limits)
     return [
         path_entry("RuntimeClass", capabilities.runtime_class_missing(view.capabilities)),
+        path_entry("MIG", capabilities.mig_missing(view.capabilities, view.inventory)),
         path_entry("MemoryLimit", limits),
     ]
 

@@ -83,7 +83,9 @@ def to_node(gpunode: GPUNode, facts: NodeFacts, *, now: float, cpu_used: int = 0
 def _gpu(gpu: GpuStatus, named: str) -> core.Gpu:
     return core.Gpu(
         uuid=gpu.uuid,
-        gpu_class=named or gpu.gpu_class,
+        gpu_class=gpu.gpu_class
+        if gpu.parent
+        else named or gpu.gpu_class,  # an instance has its GPU's, with its profile
         memory_mib=gpu.memory_mib,
         index=gpu.index,
         healthy=gpu.healthy,

@@ -21,6 +21,8 @@ class IsolationPath(StrEnum):
 
     RUNTIME_CLASS = "RuntimeClass"
     """The container runtime gives a pod the GPUs that it names."""
+    MIG = "MIG"
+    """The hardware keeps the instances of a GPU apart."""
     MEMORY_LIMIT = "MemoryLimit"
     """The driver refuses memory beyond a limit of the container's cgroup."""
 
@@ -75,6 +77,9 @@ class GpuStatus(StatusModel):
     peers: tuple[str, ...] = ()
     """UUIDs that it reaches by NVLink."""
     mig: bool = False
+    """Partitioned by MIG, and without instances: they are listed instead of it."""
+    parent: str = ""
+    """UUID of the GPU of which this is a MIG instance."""
     pci_bus_id: str = Field(default="", alias="pciBusId")
     used: GpuUse | None = None
     """Live use."""

@@ -8,6 +8,7 @@ from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.isolation.gpu_isolation import GpuIsolation, NodeIsolation, PodEvidence, Verification, weakest
 from cotenant.controller.isolation.memory_limit import MemoryLimitPath
+from cotenant.controller.isolation.mig_instance import MigInstancePath
 from cotenant.controller.isolation.runtime_class import RuntimeClassPath
 from cotenant.core.model.objects import NodePlacement
 
@@ -24,6 +25,7 @@ def node_isolation(node: GPUNode | None) -> NodeIsolation:
         best=status.isolation,
         available=frozenset(one.path for one in status.capabilities.paths if one.available),
         memory_mib={gpu.uuid: gpu.memory_mib for gpu in status.gpus},
+        instances=frozenset(gpu.uuid for gpu in status.gpus if gpu.parent),
     )
 
 
@@ -32,7 +34,7 @@ def isolation_on(node: NodeIsolation, runtime_class: str) -> GpuIsolation:
 
     So a pod that was made while a node could more, or less, than now is judged by what is found of it.
     """
-    return MemoryLimitPath(RuntimeClassPath(node, runtime_class), node)
+    return MigInstancePath(MemoryLimitPath(RuntimeClassPath(node, runtime_class), node), node)
 
 
 def verify_all(found: Iterable[tuple[NodePlacement, GpuIsolation, PodEvidence]]) -> Verification:

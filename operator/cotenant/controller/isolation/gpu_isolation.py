@@ -33,6 +33,8 @@ class NodeIsolation:
     """Names of the paths whose capability it has (`IsolationPath`)."""
     memory_mib: Mapping[str, int] = field(default_factory=dict)
     """GPU UUID → its memory."""
+    instances: frozenset[str] = frozenset()
+    """UUIDs of MIG instances among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

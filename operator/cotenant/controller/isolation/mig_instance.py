@@ -1,0 +1,51 @@
+"""MIG: the hardware keeps the instances of a GPU apart, in memory and in compute. Pure.
+
+An instance gets into a pod like a GPU, by its UUID. The level is claimed once every rank has counted exactly its own
+instances inside the container; shares of one instance are apart from other instances and not from each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cotenant.api.resources.gpunodes import IsolationPath
+from cotenant.api.resources.placement_status import Isolation, IsolationLevels
+from cotenant.controller.client.kube import Document
+from cotenant.controller.isolation.gpu_isolation import (
+    GpuIsolation,
+    NodeIsolation,
+    PodEvidence,
+    Rendered,
+    Verification,
+    memory_by_gpu,
+)
+from cotenant.core.model.objects import NodePlacement
+
+HARD = IsolationLevels(memory=Isolation.HARD, compute=Isolation.HARD)
+
+
+@dataclass(frozen=True, slots=True)
+class MigInstancePath:
+    inner: GpuIsolation
+    node: NodeIsolation
+
+    @property
+    def requires(self) -> str:
+        return IsolationPath.MIG
+
+    def render(self, placement: NodePlacement, pod: Document) -> Rendered:
+        return self.inner.render(placement, pod)
+
+    def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
+        found = self.inner.verify(placement, evidence)
+        counted = all(evidence.seen.get(str(rank.rank)) for rank in placement.ranks)
+        if found.mismatch or self.node.simulated or not counted or not self._whole_instances(placement):
+            return found
+        return Verification(levels=HARD)
+
+    def _whole_instances(self, placement: NodePlacement) -> bool:
+        """Whether each GPU of the pod is an instance of which it has everything."""
+        return all(
+            uuid in self.node.instances and mib >= self.node.memory_mib.get(uuid, mib + 1)
+            for uuid, mib in memory_by_gpu(placement).items()
+        )

@@ -1,0 +1,44 @@
+"""MIG instances: parts of a GPU that the hardware keeps apart, listed like GPUs of their size.
+
+The partition is static: an administrator makes it, and the agent reads it once, at its start. The class of an instance
+is that of its GPU with the profile: `H100-1g.10gb`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pynvml
+
+PROFILE: Final = re.compile(r"\bMIG (\S+)$")
+MIB_PER_GB: Final = 1024
+
+
+def instance_handles(handle: Any) -> Iterator[Any]:
+    """Handles of the instances of this GPU, in the driver's order; none where it has no MIG."""
+    try:
+        slots = pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)
+    except pynvml.NVMLError:
+        return
+    for slot in range(slots):
+        try:
+            yield pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, slot)
+        except pynvml.NVMLError_NotFound:
+            continue
+
+
+def profile_of(product: str, memory_mib: int, slices: int | None) -> str:
+    """`NVIDIA H100 80GB HBM3 MIG 1g.10gb` → `1g.10gb`; of a driver that does not name it: by its slices and memory."""
+    found = PROFILE.search(product)
+    if found is not None:
+        return re.sub(r"[^A-Za-z0-9.]+", ".", found[1]).strip(".")  # 1g.10gb+me: a class is a label's value
+    return f"{slices or 1}g.{round(memory_mib / MIB_PER_GB)}gb"
+
+
+def slices_of(instance: Any) -> int | None:
+    try:
+        return int(pynvml.nvmlDeviceGetAttributes(instance).gpuInstanceSliceCount)
+    except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):
+        return None
