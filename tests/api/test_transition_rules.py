@@ -141,12 +141,14 @@ def test_the_status_is_not_written_with_the_spec(job: Job, server: Server) -> No
 def test_a_table_of_jobs_shows_what_people_ask_first(job: Job, server: Server) -> None:
     status = {
         **RUNNING,
+        "workers": "2",
         "gpus": "2",
         "reason": "Admitted",
         "message": "runs on node-1",
         "progress": {"summary": "120/400 (30 %)"},
         "attempts": 1,
         "isolation": "Watched",
+        "isolationLevels": {"memory": "Watched", "compute": "None"},
     }
     assert job.report(status).status == 200
     table = server.call(
@@ -161,12 +163,13 @@ def test_a_table_of_jobs_shows_what_people_ask_first(job: Job, server: Server) -
         "Name": job.name,
         "Phase": "Running",
         "Queue": "team-a",
-        "Workers": 2,
+        "Workers": "2",
         "GPUs": "2",
         "Progress": "120/400 (30 %)",
         "Reason": "Admitted",
         "Attempts": 1,
         "Isolation": "Watched",
+        "Compute": "None",
         "Message": "runs on node-1",
     }
 
