@@ -22,3 +22,10 @@ def test_a_few_jobs_are_no_past() -> None:
     past.observe(make_snapshot(nodes=[], queues=[], jobs=[make_job(f"j{n}", at=10.0 * n) for n in range(7)]))
 
     assert list(past.again(100.0, 0.0)) == []
+
+
+def test_of_a_long_past_the_last_jobs_are_kept() -> None:
+    past = PastArrivals()
+    past.observe(make_snapshot(nodes=[], queues=[], jobs=[make_job(f"j{n:03}", at=float(n)) for n in range(600)]))
+
+    assert next(iter(past.again(600.0, 0.0))).key == "red/j088#1"

@@ -115,7 +115,7 @@ class StartEstimates:
         if snapshot is None:
             return
         self._snapshot = None
-        outlook.observe(snapshot, self._ends(snapshot))
+        await asyncio.to_thread(outlook.observe, snapshot, self._ends(snapshot))
         for queue, estimate, started_at in self._learned:
             outlook.learn(queue, estimate, started_at)
         self._learned.clear()
@@ -125,9 +125,9 @@ class StartEstimates:
             spent += used
             await asyncio.sleep(PAUSE_S)
         estimates = await asyncio.to_thread(outlook.estimates)
+        ahead = await asyncio.to_thread(ahead_of, snapshot, estimates)
         if outlook is self._outlook:
-            self._published = estimates
-            self._ahead = ahead_of(snapshot, estimates)
+            self._published, self._ahead = estimates, ahead
 
     def _ends(self, snapshot: Snapshot) -> dict[JobKey, float]:
         """Running job → its end, as its own program counts: steps left, at the present rate."""

@@ -27,7 +27,7 @@ class PastArrivals:
     def observe(self, snapshot: Snapshot) -> None:
         """Note the jobs that were not seen before."""
         fresh = [job for job in snapshot.jobs if job.uid not in self._jobs]
-        for job in sorted(fresh, key=lambda job: (job.submitted_at, job.key)):
+        for job in sorted(fresh, key=lambda job: (job.submitted_at, job.key))[-_KEPT:]:
             bare = replace(job, placement=None, admitted_at=None, backfilled_until=None, resizing_from=None)
             self._jobs[job.uid] = replace(bare, evicting=False, ran_s=0)
         while len(self._jobs) > _KEPT:
