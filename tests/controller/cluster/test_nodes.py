@@ -257,3 +257,22 @@ def test_only_the_gpus_of_a_placement_that_their_own_node_wants_drained_are_sick
     )
     sick = cluster.observed.view.nodes.sick_gpus(placement_on(("n1", 2), ("n2", 1)))
     assert sick == {"GPU-n1-0": "XID48: x"}
+
+
+@pytest.mark.parametrize(
+    ("ready", "says"), [("True", "taint company/reserved"), ("False", "not Ready")], ids=["ready", "not ready"]
+)
+def test_a_node_says_why_it_is_not_ready_and_of_its_taint_where_nothing_else_is_wrong(ready: str, says: str) -> None:
+    cluster = Cluster()
+    cluster.agent("n1", "a")
+    cluster.observed.cache.put(
+        NODES,
+        cluster._document("n1", "node")
+        | {
+            "spec": {"taints": [{"key": "company/reserved", "effect": "NoSchedule"}]},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        },
+    )
+    cluster.observed.sync(T0)
+    (node,) = cluster.observed.snapshot(T0).nodes
+    assert (node.ready, node.unready_because) == (False, says)

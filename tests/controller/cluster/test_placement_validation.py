@@ -74,6 +74,24 @@ def test_a_rank_has_as_many_gpus_as_the_job_asks_for() -> None:
     assert "rank 0 has 1 GPUs, and the job asks for 2" in str(shape_error(job("red/a", WHOLE, count=2), WHOLE))
 
 
+def test_a_gpu_that_a_rank_has_twice_is_one() -> None:
+    (rank,) = GIVEN.ranks
+    twice = Placement(nodes=(replace(GIVEN, ranks=(replace(rank, gpus=rank.gpus * 2),)),))
+    assert "the job asks for 2 per worker" in str(shape_error(job("red/a", twice, count=2), twice))
+
+
+@pytest.mark.parametrize("held", [{"memory_mib": 1, "compute_milli": 0}, {"memory_mib": 0, "compute_milli": 1}])
+def test_the_least_of_a_gpu_that_the_placement_does_not_name_is_not_covered(held: dict[str, int]) -> None:
+    (rank,) = GIVEN.ranks
+    other = replace(rank.gpus[0], uuid="GPU-other", **held)
+    worker = pod(0).worker
+    assert worker is not None
+    given = replace(GIVEN, ranks=(replace(rank, gpus=(*rank.gpus, other)),))
+    holding = replace(pod(0), worker=replace(worker, placement=given))
+    assert covers(Placement(nodes=(GIVEN,)), holding) is False
+    assert covers(Placement(nodes=(given,)), holding) is True
+
+
 def test_a_pod_says_what_it_was_given() -> None:
     given = pod(0)
     assert not pod_contradiction(placement_on(("n1", 1)), [given])

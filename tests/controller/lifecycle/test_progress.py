@@ -127,3 +127,12 @@ def test_of_thousands_of_ranks_the_first_are_shown_and_a_warning_says_so() -> No
     assert said.warnings == ("slow", f"observedGPUs and memoryPeakMiB show the first {shown} ranks of more")
     few = summary(Progress(state="training", observed_gpus={"10": ["b"], "9": ["a"]}))
     assert (list(few.observed_gpus), few.warnings) == (["9", "10"], ())
+
+
+@pytest.mark.parametrize(("ranks_with_peak", "shown_peaks"), [(0, 0), (3, 3)])
+def test_a_warning_says_so_where_one_of_both_lists_is_cut(ranks_with_peak: int, shown_peaks: int) -> None:
+    gpus = {str(rank): [f"GPU-{rank:036d}"] for rank in range(10_000)}
+    peaks = {str(rank): 81_920 for rank in range(ranks_with_peak)}
+    said = summary(Progress(state="training", observed_gpus=gpus, memory_peak_mib=peaks))
+    assert len(said.memory_peak_mib) == shown_peaks
+    assert said.warnings == (f"observedGPUs and memoryPeakMiB show the first {len(said.observed_gpus)} ranks of more",)
