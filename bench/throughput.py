@@ -263,9 +263,10 @@ def used_nodes(dice: random.Random, scale: float) -> Row:
 def steady_state(dice: random.Random, scale: float) -> Row:
     """The cycle after one in a hundred of the different nodes has changed, where what could start has started."""
     state, nodes_, _ = settled(dice, scale)
+    last = decide(snapshot_at(state, 1e6 + 3))
     for node in dice.sample(nodes_, max(1, len(nodes_) // 100)):
         state.observe(NodeObserved(changed(dice, node)))
-    spent, plan = timed(lambda: schedule(snapshot_at(state, 1e6 + 60)))
+    spent, plan = timed(lambda: decide(snapshot_at(state, 1e6 + 60), last=last).plan)
     note = f"{admitted(plan)} placed, {len(plan.verdicts)} wait"
     return duration("cycle, 1 % of 5,000 different nodes changed", 0.05, spent=spent, note=note)
 

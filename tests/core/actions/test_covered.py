@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cotenant.core.actions.covered import CoveredJobs
 from cotenant.core.cycle.running_jobs import RunningJobs
@@ -88,3 +90,46 @@ def test_who_is_covered_below_is_covered_above_before_all_others() -> None:
     jobs = [running("own", [0], at=2.0, least=1), running("urgent", [1], at=1.0, least=1, queue="blue", priority=9)]
 
     assert covered(queues, jobs, "top") == {("red/own", False)}
+
+
+class OneByOne(CoveredJobs):
+    """Never looks at what all hold together."""
+
+    def covers_all(self, queue: int) -> bool:
+        return False
+
+
+HELD = st.lists(
+    st.tuples(st.sampled_from(("top", "red", "blue")), st.integers(1, 3), st.integers(1, 4), st.integers(0, 2)),
+    max_size=6,
+)
+
+
+@given(HELD, st.tuples(st.integers(0, 12), st.integers(0, 8), st.integers(0, 8)), st.booleans())
+def test_what_is_covered_together_is_what_is_covered_one_by_one(
+    held: list[tuple[str, int, int, int]], guaranteed: tuple[int, int, int], narrow: bool
+) -> None:
+    queues = [
+        make_queue("top", guaranteed=guaranteed[0]),
+        make_queue("red", guaranteed=guaranteed[1], parent="top"),
+        make_queue("blue", guaranteed=guaranteed[2], parent="top"),
+    ]
+    if narrow:
+        line = replace(queues[1].quotas[0], gpu_class="H100", guaranteed=2_000)
+        queues[1] = replace(queues[1], quotas=(*queues[1].quotas, line))
+    jobs, column = [], 0
+    for number, (queue, least, workers, priority) in enumerate(held):
+        columns = list(range(column, column + workers))
+        jobs.append(running(f"j{number}", columns, at=number, least=least, queue=queue, priority=priority))
+        column += workers
+    counted = Accounting.of([make_node("n1", gpus=24)], queues, jobs)
+    of_all = RunningJobs(counted.running, counted.allocations, counted.tree)
+    for index in range(3):
+        assert CoveredJobs(of_all).of(index) == OneByOne(of_all).of(index)
+
+
+def test_what_holds_no_more_than_its_guarantee_is_covered_whole() -> None:
+    counted = Accounting.of(NODES, [make_queue("red", guaranteed=3)], [running("a", [0, 1], at=1.0, least=2)])
+    of_all = RunningJobs(counted.running, counted.allocations, counted.tree)
+    assert CoveredJobs(of_all).covers_all(0)
+    assert CoveredJobs.among(of_all) is CoveredJobs.among(of_all)

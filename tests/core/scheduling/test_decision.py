@@ -190,3 +190,29 @@ def test_past_borrowing_that_ranks_queues_otherwise_makes_a_new_decision() -> No
     last = decide(borrowed(1e6), toy.policy)
     assert last.holds_for(borrowed(0.9e6), toy.policy)
     assert not last.holds_for(borrowed(0.0), toy.policy)
+
+
+def test_what_was_worked_out_of_running_jobs_and_of_requests_is_taken_over_where_they_are_the_same() -> None:
+    world = World()
+    first = world.decide()
+    _node(world)
+    second = world.decide(first)
+    assert second is not first
+    assert second.running is first.running
+    _saved(world)
+    assert world.decide(second).running is second.running  # it holds
+    _job(world)
+    third = world.decide(second)
+    assert third.running is not second.running
+    assert third.running.by_key["red/busy"].last_checkpoint_at == 900.0
+
+
+def test_a_job_of_another_age_asks_for_what_one_before_it_asked_for() -> None:
+    """And is the one whose request it is."""
+    world = World()
+    first = world.decide()
+    world.toy.end("red/waits")
+    world.toy.observe(make_job("waits-too", gpus=8, at=3.0))
+    second = world.decide(first)
+    assert list(second.plan.verdicts) == ["red/waits-too"]
+    assert second.plan == schedule(world.toy.snapshot(), world.toy.policy)

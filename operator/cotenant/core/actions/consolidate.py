@@ -71,6 +71,8 @@ class Consolidation:
     def _by_row(self, outcome: CycleOutcome) -> dict[int, list[Job]]:
         rows: dict[int, list[Job]] = {}
         tree = self._running.tree
+        if not any(queue.consolidation for queue in tree.queues):
+            return rows
         for job in self._running.by_key.values():
             index = tree.index.get(job.queue)
             if index is None or not tree.queues[index].consolidation:

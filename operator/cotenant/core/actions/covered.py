@@ -27,12 +27,21 @@ Covered: TypeAlias = frozenset[tuple[JobKey, bool]]
 class CoveredJobs:
     """Covered jobs of each queue, worked out once."""
 
-    __slots__ = ("_known", "_place", "_running")
+    __slots__ = ("_all", "_known", "_place", "_running")
 
     def __init__(self, running: RunningJobs) -> None:
         self._running = running
         self._known: dict[int, Covered] = {}
+        self._all: dict[int, bool] = {}
         self._place: dict[JobKey, tuple[int, float, JobKey]] = {}
+
+    @classmethod
+    def among(cls, running: RunningJobs) -> CoveredJobs:
+        """As far as worked out before."""
+        known: CoveredJobs | None = running.kept.get(cls)
+        if known is None:
+            known = running.kept[cls] = cls(running)
+        return known
 
     def of(self, queue: int) -> Covered:
         known = self._known.get(queue)
@@ -40,8 +49,32 @@ class CoveredJobs:
             known = self._known[queue] = self._covered(queue)
         return known
 
+    def covers_all(self, queue: int) -> bool:
+        """All jobs of the queue and below it are covered, because together they hold no more than it is guaranteed; in
+        which order does not matter then. Where some job has surplus workers this is not known, and the answer is no.
+        """
+        known = self._all.get(queue)
+        if known is None:
+            known = self._all[queue] = self._holds_no_more(queue)
+        return known
+
+    def _holds_no_more(self, queue: int) -> bool:
+        tree, below = self._running.tree, self._running.tree.subtree(queue)
+        held: dict[Bucket, int] = {}
+        for one in below:
+            for bucket, milli in self._running.held_in_queue(one).items():
+                held[bucket] = held.get(bucket, 0) + milli
+        left = {quota: quota.guaranteed for quota in tree.quotas_of[queue] if quota.guaranteed}
+        return _claim(left, held) and all(
+            job.placement is not None and 0 < job.placement.workers <= job.workers_min
+            for one in below
+            for job in self._running.in_queue(one)
+        )
+
     def _covered(self, queue: int) -> Covered:
         running, tree = self._running, self._running.tree
+        if self.covers_all(queue):
+            return frozenset((job.key, False) for below in tree.subtree(queue) for job in running.in_queue(below))
         quotas = [quota for quota in tree.quotas_of[queue] if quota.guaranteed]
         if not quotas:
             return frozenset()

@@ -77,7 +77,7 @@ class CandidateFinder:
         self._inventory = inventory
         self._rules = rules
         self._service = service
-        self._covered = CoveredJobs(running)
+        self._covered = CoveredJobs.among(running)
         self._known: dict[tuple[int, int, bool, frozenset[int], bool, int | None], CandidateList] = {}
         self._of_others: dict[tuple[int, int, bool], _InOrder] = {}
         """(queue, its ancestor below the common one, whether the request reclaims) → what it may lose."""
@@ -120,6 +120,8 @@ class CandidateFinder:
 
     def _from_own_queue(self, request: Request, *, preempts: bool, above: int | None) -> Iterator[EvictionCandidate]:
         """Surplus of any job; whole jobs of lower priority."""
+        if above is None and not self._may_lose_to_its_own(request):
+            return
         for job in map(self._rules.with_allowed_priority, self._running.in_queue(request.queue)):
             if job.resizing_from is None:
                 yield from self._surplus(job, EvictionKind.PREEMPTED)
@@ -133,6 +135,16 @@ class CandidateFinder:
                     yield self._minimum(job, EvictionKind.OVERRAN)
                 elif job.priority == request.job.priority and (level := self._yields_from(job, above)):
                     yield replace(self._minimum(job, EvictionKind.PREEMPTED), level=level)
+
+    def _may_lose_to_its_own(self, request: Request) -> bool:
+        """Some job of its queue has surplus, is of lower priority, or was to have ended by now."""
+        running, queue = self._running, request.queue
+        lowest = running.lowest_priority(queue)
+        return (
+            (lowest is not None and lowest < request.job.priority)
+            or bool(running.elastic_in_queue(queue))
+            or any(self._rules.has_overrun(job) for job in running.backfilled_in_queue(queue))
+        )
 
     def _yields_from(self, job: Job, above: int | None) -> int:
         """The level of attained service from which the job yields; 0: it does not."""
@@ -151,6 +163,8 @@ class CandidateFinder:
     def _from_other_queue(self, queue: int, other: int, *, reclaims: bool) -> Iterator[EvictionCandidate]:
         """Borrowed holdings of the queue: surplus for any request, whole jobs for requests inside their guarantee; and
         for any request jobs that have overrun. `other`: its ancestor, or itself, below the common one."""
+        if self._covered.covers_all(other):
+            return
         some = () if reclaims else self._in_question(queue)
         covered = self._covered.of(other) if reclaims or some else frozenset()
         for job in self._running.in_queue(queue) if reclaims else some:

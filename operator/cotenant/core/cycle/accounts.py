@@ -20,7 +20,7 @@ class Accounts:
     def __init__(self, current: Occupancy, running: RunningJobs) -> None:
         self.current = current
         self._running = running
-        self._leaving = [job for job in running.by_key.values() if job.evicting or job.resizing_from is not None]
+        self._leaving = list(running.leaving)
         self._requeued = {job.key for job in self._leaving if job.evicting}
         """Those of them that give back all that they hold; the others are being resized."""
         self._after_evictions: Occupancy | None = None

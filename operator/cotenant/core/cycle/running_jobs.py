@@ -1,16 +1,35 @@
-"""Jobs that hold a placement when the cycle begins, with what they hold, and by queue. Read-only."""
+"""Jobs that hold a placement when the cycle begins, with what they hold, and by queue. Read-only.
+
+What follows from them is worked out once, where it is asked for, and is there in the next cycle too if they are the
+same (`Cycle.open`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from cotenant.core.allocation.allocation import Allocation
 from cotenant.core.model.objects import Job, JobKey
-from cotenant.core.quota.tree import QueueTree
+from cotenant.core.queueing.priority_bounds import allowed_priority
+from cotenant.core.quota.tree import Bucket, QueueTree
+from cotenant.core.snapshot.accounting import Accounting
 
 
 class RunningJobs:
-    __slots__ = ("_backfilled", "_by_queue", "_elastic", "allocations", "by_key", "tree")
+    __slots__ = (
+        "_backfilled",
+        "_by_queue",
+        "_elastic",
+        "_held",
+        "_leaving",
+        "_lowest",
+        "_may_grow",
+        "allocations",
+        "by_key",
+        "kept",
+        "tree",
+    )
 
     def __init__(self, by_key: Mapping[JobKey, Job], allocations: Mapping[JobKey, Allocation], tree: QueueTree) -> None:
         self.by_key = by_key
@@ -20,6 +39,15 @@ class RunningJobs:
         self._by_queue: dict[int, list[Job]] | None = None
         self._elastic: dict[int, list[Job]] = {}
         self._backfilled: dict[int, list[Job]] = {}
+        self._held: dict[int, dict[Bucket, int]] = {}
+        self._lowest: dict[int, int] = {}
+        self._may_grow: Sequence[Job] | None = None
+        self._leaving: Sequence[Job] | None = None
+        self.kept: dict[type, Any] = {}
+        """What others have worked out of these jobs alone."""
+
+    def are_of(self, counted: Accounting) -> bool:
+        return self.by_key is counted.running and self.allocations is counted.allocations and self.tree is counted.tree
 
     def in_queue(self, queue: int) -> Sequence[Job]:
         """Jobs of this very queue, without those whose eviction was under way before this cycle."""
@@ -30,6 +58,37 @@ class RunningJobs:
                 if index is not None and not job.evicting:
                     self._by_queue.setdefault(index, []).append(job)
         return self._by_queue.get(queue, ())
+
+    @property
+    def elastic(self) -> Sequence[Job]:
+        """Jobs that may run with more workers than their minimum."""
+        if self._may_grow is None:
+            self._may_grow = [job for job in self.by_key.values() if job.workers_max > job.workers_min]
+        return self._may_grow
+
+    @property
+    def leaving(self) -> Sequence[Job]:
+        """Jobs of which an eviction or a resize was under way before this cycle."""
+        if self._leaving is None:
+            self._leaving = [job for job in self.by_key.values() if job.evicting or job.resizing_from is not None]
+        return self._leaving
+
+    def held_in_queue(self, queue: int) -> Mapping[Bucket, int]:
+        """Milli-GPU that those of this very queue hold."""
+        held = self._held.get(queue)
+        if held is None:
+            held = self._held[queue] = {}
+            for job in self.in_queue(queue):
+                for bucket, milli, _ in self.allocations[job.key].charge.amounts:
+                    held[bucket] = held.get(bucket, 0) + milli
+        return held
+
+    def lowest_priority(self, queue: int) -> int | None:
+        """Of those of this very queue, as far as it is allowed; None: there are none."""
+        jobs = self.in_queue(queue)
+        if queue not in self._lowest and jobs:
+            self._lowest[queue] = min(allowed_priority(self.tree, job) for job in jobs)
+        return self._lowest.get(queue)
 
     def backfilled_in_queue(self, queue: int) -> Sequence[Job]:
         """Those of them that started on GPUs which were kept for another job."""

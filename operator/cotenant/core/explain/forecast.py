@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeAlias
 
 from cotenant.core.allocation.allocation import Allocation, AllocationBatch
@@ -84,18 +85,39 @@ def endings_of(
     running: RunningJobs, outcome: CycleOutcome, started: Iterable[tuple[Job, Allocation]], moment: Moment
 ) -> list[Ending]:
     """Known endings that are still to come, soonest first. `started`: jobs that this cycle admits."""
-    found: list[Ending] = []
-    for job in running.by_key.values():
-        if job.evicting or job.resizing_from is not None or outcome.touches(job.key):
-            continue
-        end = ends_at(job, job.admitted_at, moment)
-        if end is not None:
-            found.append((end, job.key, running.allocations[job.key]))
+    known = (ending for ending in _Endings.among(running, moment) if not outcome.touches(ending[1]))
+    found = list(islice(known, _HORIZON))
     for job, allocation in started:
         end = ends_at(job, moment.now, moment)
         if end is not None:
             found.append((end, job.key, allocation))
     return sorted(found, key=lambda ending: ending[:2])[:_HORIZON]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Endings:
+    """All that are known of running jobs, soonest first, as of one moment: the same until the first of them."""
+
+    since: float
+    all: Sequence[Ending]
+
+    @classmethod
+    def among(cls, running: RunningJobs, moment: Moment) -> Sequence[Ending]:
+        known: _Endings | None = running.kept.get(cls)
+        if known is None or known.since > moment.unnoted or (known.all and moment.has_come(known.all[0][0])):
+            known = running.kept[cls] = cls(moment.unnoted, cls._sorted(running, moment))
+        return known.all
+
+    @staticmethod
+    def _sorted(running: RunningJobs, moment: Moment) -> list[Ending]:
+        found = [
+            (end, job.key, running.allocations[job.key])
+            for job in running.by_key.values()
+            if not job.evicting
+            and job.resizing_from is None
+            and (end := ends_at(job, job.admitted_at, moment)) is not None
+        ]
+        return sorted(found, key=lambda ending: ending[:2])
 
 
 def ends_at(job: Job, admitted_at: float | None, moment: Moment) -> float | None:

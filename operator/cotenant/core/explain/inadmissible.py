@@ -6,7 +6,9 @@ wait is explained by `pending_reason`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
 
 from cotenant.core.allocation.request import Option, Request, RequestKey, options_of, request_key
 from cotenant.core.explain.unsatisfiable import exceeds_cluster, no_such_gpus
@@ -22,19 +24,30 @@ from cotenant.core.queueing.priority_bounds import priority_bounds
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import UNLIMITED, BindingLimit, Usage
 
+_Kind: TypeAlias = tuple[RequestKey, bool]
+"""(request, it is of one worker)."""
+
 
 class RequestResolver:
-    """Resolves jobs once per kind of request: equal jobs share one `Request`, or one refusal."""
+    """Resolves jobs once per kind of request: equal jobs share one `Request`, or one refusal.
 
-    __slots__ = ("_empty", "_inventory", "_known", "_of_job", "_tree")
+    What follows of a request from quotas, classes and zones alone is taken over from the cycle before, where they are
+    the same; whether it fits into the cluster at all is asked anew.
+    """
 
-    def __init__(self, inventory: Inventory, tree: QueueTree) -> None:
+    __slots__ = ("_before", "_empty", "_inventory", "_known", "_of_job", "_of_kind", "_tree")
+
+    def __init__(self, inventory: Inventory, tree: QueueTree, before: RequestResolver | None = None) -> None:
         self._inventory = inventory
         self._tree = tree
         self._known: dict[RequestKey, Request | Refusal] = {}
         self._of_job: dict[JobKey, tuple[Job, Request | Refusal]] = {}
         """What was asked last under a name: a job is asked about several times in a cycle."""
         self._empty: FitCache | None = None
+        self._of_kind: dict[_Kind, Request | Refusal] = {}
+        """What quotas, classes and zones make of it, for this cycle's kinds."""
+        is_same = before is not None and before._tree is tree and before._inventory.has_frame_of(inventory)
+        self._before: Mapping[_Kind, Request | Refusal] = before._of_kind if before is not None and is_same else {}
 
     def resolve(self, job: Job) -> Request | Refusal:
         """The request behind a job, or the reason why it can never start."""
@@ -55,6 +68,15 @@ class RequestResolver:
         return request.workers * min(option.milli for option in request.options)
 
     def _resolve(self, job: Job) -> Request | Refusal:
+        kind = (request_key(job), job.workers_max == 1)
+        known = self._before.get(kind)
+        known = self._of_kind[kind] = self._allowed(job) if known is None else known
+        if isinstance(known, Refusal):
+            return known
+        request = replace(known, job=job)
+        return exceeds_cluster(request, self._empty_nodes(), self._tree) or request
+
+    def _allowed(self, job: Job) -> Request | Refusal:
         tree, inventory = self._tree, self._inventory
         refusal = (
             _no_queue(job, tree)
@@ -69,12 +91,7 @@ class RequestResolver:
         if not options:
             return _no_quota(job, tree)
         request = Request(job, tree.index[job.queue], options, ranked=bool(job.gpu.classes))
-        never = (
-            _exceeds_limit(request, tree)
-            or _exceeds_guarantee(request, tree)
-            or exceeds_cluster(request, self._empty_nodes(), tree)
-        )
-        return never or request
+        return _exceeds_limit(request, tree) or _exceeds_guarantee(request, tree) or request
 
     def _empty_nodes(self) -> FitCache:
         """The nodes as they would be if no job held anything."""

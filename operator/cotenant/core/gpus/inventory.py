@@ -119,6 +119,12 @@ class Inventory:
         found: BoolArray = np.asarray(np.isin(self.kind, numbers).any(axis=1))
         return found
 
+    def has_frame_of(self, other: Inventory) -> bool:
+        """The same nodes, zones and kinds of GPUs, of which amounts, health, readiness and sharing may differ: one was
+        `patched` from the other. False where that is not known.
+        """
+        return self.kind is other.kind and self.zone is other.zone and self.row_of is other.row_of
+
     def patched(self, nodes: Iterable[Node]) -> Inventory:
         """The same GPUs with other free amounts, health, readiness or sharing."""
         ordered, usable = list(self.nodes), self.usable.copy()

@@ -33,6 +33,13 @@ class PriorityBounds:
 
 def priority_bounds(tree: QueueTree, queue: int, *, of_class: bool) -> PriorityBounds:
     """`of_class`: for a job that names a PriorityClass."""
+    known: PriorityBounds | None = tree.kept.get((PriorityBounds, queue, of_class))
+    if known is None:
+        known = tree.kept[PriorityBounds, queue, of_class] = _bounds(tree, queue, of_class)
+    return known
+
+
+def _bounds(tree: QueueTree, queue: int, of_class: bool) -> PriorityBounds:
     usual = CLASSES if of_class else NUMBERS
     path = [tree.queues[ancestor] for ancestor in tree.paths[queue]]
     least = max(((one.min_priority, one.name) for one in path if one.min_priority is not None), default=(-usual, ""))

@@ -14,8 +14,9 @@ does), so that no queue counts on GPUs that do not exist. Example: 8 + 8 guarant
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.model.objects import WHOLE, Quota, TenantQueue, TimeOrder
@@ -62,6 +63,8 @@ class QueueTree:
     capacity: Mapping[Bucket, int]
     """Milli-GPU that take work today."""
     limits_lending: bool
+    kept: dict[Hashable, Any] = field(default_factory=dict)
+    """What others have worked out of this tree."""
     _path_quotas: dict[tuple[int, Bucket], tuple[QuotaLine, ...] | None] = field(default_factory=dict)
     _matching: dict[tuple[int, Bucket], tuple[int, ...]] = field(default_factory=dict)
 

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Plan
 from cotenant.core.policy import Policy
@@ -54,6 +56,9 @@ class Decision:
     policy: Policy
     until: float
     """It would be the same at any moment before then."""
+    running: RunningJobs
+    """With what was worked out of them."""
+    requests: RequestResolver
     standings: Standings | None
     """None: the decision cannot be kept."""
 

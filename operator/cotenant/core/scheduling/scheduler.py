@@ -44,15 +44,16 @@ def schedule(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
 
 
 def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None = None) -> Decision:
-    """The same, going on from the last decision, which is given again where it still holds."""
+    """The same, going on from the last decision: it is given again where it still holds, and else what was worked out
+    of the jobs that run, or of requests, where nothing that it follows from has changed."""
     if last is not None and last.holds_for(snapshot, policy):
         return last
     # 1. Count who holds what. Right after a start, decide nothing before all that running jobs hold is observed.
-    cycle = Cycle.open(snapshot, policy)
-    requests = RequestResolver(cycle.inventory, cycle.tree)
+    cycle = Cycle.open(snapshot, policy, None if last is None else last.running)
+    requests = RequestResolver(cycle.inventory, cycle.tree, None if last is None else last.requests)
     if (incomplete := inventory_incomplete(snapshot, policy, cycle.running, cycle.moment)) is not None:
         plan = hold_cycle(cycle, requests, incomplete)
-        return Decision(plan, snapshot, policy, cycle.moment.until, standings=None)
+        return Decision(plan, snapshot, policy, cycle.moment.until, cycle.running, requests, standings=None)
 
     # 2. Requeue gangs that lost a node or a GPU; keep the places that earlier cycles are making free.
     evict_lost(cycle)
@@ -84,7 +85,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None =
     plan, usage = cycle.plan(), cycle.accounts.current.usage
     is_quiet = not plan.actions and not admission.gave
     standings = Standings.of(shares, usage, (entry.job for entry, _ in feasible)) if is_quiet else None
-    return Decision(plan, snapshot, policy, cycle.moment.until, standings)
+    return Decision(plan, snapshot, policy, cycle.moment.until, cycle.running, requests, standings)
 
 
 def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan:
@@ -201,7 +202,7 @@ def consolidate(cycle: Cycle, requests: RequestResolver, waiting: Iterable[Entry
 def grow(cycle: Cycle, requests: RequestResolver) -> None:
     """Elastic jobs take what is left: highest priority first, then the oldest, each as much as it may."""
     entries = {entry.job.key: entry for entry in cycle.entries if entry.job.workers_max > entry.job.workers_min}
-    for job in elastic.growth_order((*cycle.running.by_key.values(), *(entry.job for entry in entries.values()))):
+    for job in elastic.growth_order((*cycle.running.elastic, *(entry.job for entry in entries.values()))):
         entry = entries.get(job.key)
         placement = undisturbed(cycle, job) if entry is None else entry.admitted_to
         if placement is None or placement.workers >= job.workers_max:

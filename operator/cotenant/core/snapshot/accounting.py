@@ -32,6 +32,7 @@ class Accounting:
     usage: Usage
     allocations: Mapping[JobKey, Allocation]
     running: Mapping[JobKey, Job]
+    """The same two objects as before where no running job has changed."""
     pending: tuple[Job, ...]
     shapes: Mapping[Shape, int]
     """Workers of each shape that wait or run."""
@@ -66,6 +67,8 @@ class AccountingCache:
         self._shapes: dict[Shape, int] = {}
         self._stale = True
         self._changed_nodes: dict[str, Node] = {}
+        self._held: tuple[dict[JobKey, Job], dict[JobKey, Allocation]] | None = None
+        """Copies of running jobs and allocations, given out since either changed last."""
         self._content = object()
         self._copy: Accounting | None = None
         """Given out since anything was counted last."""
@@ -97,7 +100,7 @@ class AccountingCache:
             return
         if job is not None and before is not None and _holds_the_same(job, before):
             self._running[job.key] = job
-            self._copy = None
+            self._copy = self._held = None
             return
         self._note_change()
         if before is not None:
@@ -123,13 +126,16 @@ class AccountingCache:
         self._content, self._copy = object(), None
 
     def _new_copy(self) -> Accounting:
+        if self._held is None:
+            self._held = self._running.copy(), self._allocations.copy()
+        running, allocations = self._held
         return Accounting(
             inventory=self._inventory,
             tree=self._tree,
             ledger=self._ledger.copy(),
             usage=self._usage.copy(),
-            allocations=self._allocations.copy(),
-            running=self._running.copy(),
+            allocations=allocations,
+            running=running,
             pending=tuple(self._pending.values()),
             shapes=self._shapes.copy(),
             content=self._content,
@@ -140,6 +146,7 @@ class AccountingCache:
         self._tree = QueueTree.of(queues, self._inventory)
         self._ledger, self._usage = Ledger(self._inventory), Usage(self._tree)
         self._allocations, self._running, self._pending, self._shapes = {}, {}, {}, {}
+        self._held = None
         self._changed_nodes, self._stale = {}, False
         for job in jobs:
             self._add(job)
@@ -161,6 +168,7 @@ class AccountingCache:
             self._pending[job.key] = job
             return
         self._running[job.key] = job
+        self._held = None
         allocation = allocation_of(
             job, union_during_resize(job.placement, job.resizing_from), self._inventory, self._tree
         )
@@ -178,7 +186,8 @@ class AccountingCache:
         else:
             self._shapes.pop(shape, None)
         self._pending.pop(job.key, None)
-        self._running.pop(job.key, None)
+        if self._running.pop(job.key, None) is not None:
+            self._held = None
         allocation = self._allocations.pop(job.key, None)
         if allocation is not None:
             for node in allocation.nodes:
