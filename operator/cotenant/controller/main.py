@@ -191,7 +191,10 @@ class Operator:
             self.base_network_policies.look()
 
     def _reflector(self, resource: Resource) -> reflector.Reflector:
-        return reflector.Reflector(kube=self.kube, resource=resource, replace=self.cache.replace, put=self.on_event)
+        name = reflector.REFLECTED[resource]
+        return reflector.Reflector(
+            kube=self.kube, resource=resource, replace=self.cache.replace, put=self.on_event, name=name
+        )
 
     def alive(self) -> str:
         silent = time.monotonic() - self.loop.last_alive

@@ -95,10 +95,12 @@ def test_a_long_contract_is_read_as_well() -> None:
     assert found.placement == placed
 
 
-def test_the_spec_is_read_once_and_again_when_the_pod_is_bound() -> None:
+def test_the_contract_is_read_once_and_the_node_is_the_one_that_it_is_bound_to() -> None:
     first = read_pod(pod_document())
     again = read_pod(pod_document(version=11), first)
     assert again.worker is first.worker
-    moved = read_pod(pod_document(node="n2", version=12), again)
-    assert moved.worker == replace(OURS, placement=placement_on(("n2", 1)).nodes[0])
+    bound = pod_document(version=12)
+    bound["spec"]["nodeName"] = "n2"  # nothing else of a spec that counts here can change
+    moved = read_pod(bound, again)
+    assert moved.worker == identity_of(bound) == replace(OURS, placement=replace(PLACED, node="n2"))
     assert read_pod(pod_document(uid="namesake"), first).worker is not first.worker

@@ -7,7 +7,7 @@ environment of its container cannot: it is what the launcher runs by, and what t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cotenant import names
@@ -47,6 +47,18 @@ def identity_of(document: Mapping[str, Any]) -> PodIdentity | None:
         node_rank=contract.node_rank,
         placement=placement,
         server=grant is None,
+    )
+
+
+def on_node(identity: PodIdentity | None, spec: Mapping[str, Any]) -> PodIdentity | None:
+    """Of a pod that was read before: its contract stays, and only the node that it is bound to may be new."""
+    if identity is None or identity.placement is None:
+        return identity
+    node = spec.get("nodeName") or _wanted_node(spec)
+    return (
+        identity
+        if node == identity.placement.node
+        else replace(identity, placement=replace(identity.placement, node=node))
     )
 
 

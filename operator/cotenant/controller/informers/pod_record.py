@@ -15,7 +15,7 @@ from cotenant import contract, names
 from cotenant.api.conversion.pod_requests import pod_requests
 from cotenant.controller.client.kube import version_of
 from cotenant.controller.informers.disruption import Disruption, disruption_of
-from cotenant.controller.informers.pod_identity import PodIdentity, identity_of
+from cotenant.controller.informers.pod_identity import PodIdentity, identity_of, on_node
 from cotenant.decoding.plain_text import plain_text
 
 QUOTE_CHARS_MAX = 1000
@@ -107,8 +107,8 @@ def read_pod(document: Mapping[str, Any], known: PodRecord | None = None) -> Pod
     """`known`: what was read of it before; what cannot change since is taken from there."""
     metadata = document["metadata"]
     spec, status = document.get("spec", {}), document.get("status", {})
-    same = known is not None and (known.uid, known.node) == (metadata["uid"], spec.get("nodeName", ""))
-    worker = known.worker if known is not None and same else identity_of(document)
+    same = known is not None and known.uid == metadata["uid"]
+    worker = on_node(known.worker, spec) if known is not None and same else identity_of(document)
     container = _container_status(status)
     cpu_milli, memory_mib = pod_requests(document)
     queue = (metadata.get("labels") or {}).get(names.LABEL_QUEUE, "")
