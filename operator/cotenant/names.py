@@ -30,6 +30,11 @@ LABEL_NVIDIA_PRESENT: Final = "nvidia.com/gpu.present"
 LABEL_ZONE: Final = "topology.kubernetes.io/zone"
 LABEL_RACK: Final = "topology.kubernetes.io/rack"
 
+DRA_DRIVER: Final = f"gpu.{GROUP}"
+"""Driver of the agents' ResourceSlices, and name of the DeviceClass of their GPUs."""
+TAINT_HELD: Final = f"{GROUP}/held-without-claim"
+"""On a device: a pod of the operator holds the GPU without a claim, so the kube-scheduler does not count it."""
+
 # Labels on namespaces.
 LABEL_TENANT: Final = f"{GROUP}/tenant"
 """"true" on the namespaces that the admission policies hold to their rules."""

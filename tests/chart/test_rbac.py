@@ -52,7 +52,7 @@ def handed_around_in(path: Path) -> set[str]:
     """Resources that a parameter `resource` can be: those that the module passes to its own functions, or that come
     from a builder of manifests which it imports, in pairs with the document."""
     source = path.read_text()
-    if "in OBSERVED" in source or "REFLECTED: Final" in source:
+    if "OBSERVED: Final" in source or "REFLECTED: Final" in source:
         return {name for name, value in RESOURCES.items() if value in OBSERVED}
     tree = list(ast.walk(ast.parse(source)))
     firsts = [n.args[0] for n in tree if isinstance(n, ast.Call) and n.args]
@@ -122,6 +122,19 @@ def test_the_agent_may_do_what_it_does_and_nothing_else(render: Render) -> None:
     # The kubelet asks the API server whether the agent may read what it runs (`kubelet_containers`).
     rights = {right for method in used for right in METHODS[method]} | {Right("", "nodes/stats", "get")}
     assert granted(render()["ClusterRole", "cotenant-agent"]) == rights
+
+
+def test_claims_and_slices_are_touched_only_where_gpus_are_offered_by_them(render: Render) -> None:
+    def more(account: str) -> set[Right]:
+        offered = render({"agent": {"dra": {"enabled": True}}})["ClusterRole", account]
+        return granted(offered) - granted(render()["ClusterRole", account])
+
+    claims = {Right("resource.k8s.io", "resourceclaims", verb) for verb in ("get", "list", "watch", "create")}
+    slices = {
+        Right("resource.k8s.io", "resourceslices", verb) for verb in ("list", "watch", "create", "update", "delete")
+    }
+    assert more("cotenant-operator") == claims
+    assert more("cotenant-agent") == slices | {Right("resource.k8s.io", "resourceclaims", "get")}
 
 
 def test_the_agent_reads_one_runtime_class_only(render: Render) -> None:

@@ -30,6 +30,7 @@ SET_BY_THE_CHART = {
     "tenant_namespaces": "COTENANT_TENANT_NAMESPACES",
     "metrics_readers": "COTENANT_METRICS_READERS",
     "metrics_certificate": "COTENANT_METRICS_CERTIFICATE",
+    "device_claims": "COTENANT_DEVICE_CLAIMS",
 }
 DEFAULTED = {"COTENANT_POD_PRIORITY_CLASS"}
 """Variables that the chart sets unless `operator.settings` does."""
@@ -507,3 +508,23 @@ def test_alerts_rest_on_metrics_that_are_served_and_say_what_to_do(render: Rende
     assert (sorted(name for name in named if name not in served), len(named)) == ([], 4)
     assert all(len(rule["annotations"]["description"]) > 80 and rule["for"] for rule in rules.values())
     assert "{{ $labels.stage }}" in rules["CotenantJobQuarantined"]["annotations"]["summary"]
+
+
+@pytest.mark.parametrize("offered", [True, False])
+def test_gpus_are_offered_by_claims_as_a_whole_or_not_at_all(render: Render, offered: bool) -> None:
+    """The agent's flag, its folders and its user, the operator's setting, the DeviceClass: all of them, or none."""
+    objects = render({"agent": {"dra": {"enabled": offered}}})
+    pod = objects["DaemonSet", "cotenant-agent"]["spec"]["template"]["spec"]
+    paths = {volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
+    sockets = {"/var/lib/kubelet/plugins/gpu.cotenant.dev", "/var/lib/kubelet/plugins_registry"}
+    claims = env_of(objects["Deployment", "cotenant-operator"])["COTENANT_DEVICE_CLAIMS"]
+    assert claims == ("counted" if offered else "ignored")
+    assert [
+        "--dra" in pod["containers"][0]["args"],
+        sockets <= paths,
+        pod["securityContext"].get("runAsUser") == 0,
+        ("DeviceClass", "gpu.cotenant.dev") in objects,
+        ("ValidatingAdmissionPolicy", "cotenant-agent-own-slices") in objects,
+        ("ValidatingAdmissionPolicy", "cotenant-operator-resourceclaims") in objects,
+    ] == [offered] * 6
+    assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}

@@ -80,7 +80,7 @@ def test_the_check_above_would_notice_a_foreign_import() -> None:
     ("extra", "never"),
     [
         ("operator", {"ray", "torch", "nvidia-ml-py", "scikit-learn", "grpcio"}),
-        ("agent", {"ray", "torch", "kopf", "scikit-learn", "grpcio"}),
+        ("agent", {"ray", "torch", "kopf", "scikit-learn", "grpcio-tools"}),
         ("worker", {"kopf", "kubernetes", "nvidia-ml-py"}),
     ],
 )

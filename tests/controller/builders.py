@@ -114,6 +114,22 @@ def pod_document(rank: int = 0, *, attempt: int = 1, node: str = "n1", uid: str 
     }
 
 
+def claim_document(name: str, *held: tuple[str, str, int | None, int | None]) -> dict[str, Any]:
+    """A ResourceClaim of `guests`. `held`: node, device, MiB and milli-GPU, None for all of the device."""
+    results = []
+    for node, device, memory_mib, compute_milli in held:
+        result: dict[str, Any] = {"request": "g", "driver": names.DRA_DRIVER, "pool": node, "device": device}
+        if memory_mib is not None:
+            result["consumedCapacity"] = {"memory": f"{memory_mib}Mi", "compute": str(compute_milli)}
+        results.append(result)
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "guests", "uid": f"claim-{name}", "resourceVersion": "1"},
+        "status": {"allocation": {"devices": {"results": results}}} if results else {},
+    }
+
+
 def contract_of(rank: int, attempt: int, placement: NodePlacement, *, server: bool = False) -> contract.Contract:
     """What the pod of this node rank was given; all pods of the attempt are given the same, and a server nothing."""
     ranks = tuple(

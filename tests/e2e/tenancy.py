@@ -87,8 +87,11 @@ class Tenancy:
 
 
 @contextmanager
-def product(kind: str, wanted: ClusterSpec) -> Iterator[Tenancy]:
-    """A cluster with the chart installed, its nodes shared by queues, and the tenants of the examples."""
+def product(kind: str, wanted: ClusterSpec, *values: str) -> Iterator[Tenancy]:
+    """A cluster with the chart installed, its nodes shared by queues, and the tenants of the examples.
+
+    `values` are set in the chart: `agent.pollSeconds=1`.
+    """
     from cotenant_local.cluster import lifecycle
 
     name = f"{kind}-{os.getpid()}"
@@ -96,7 +99,14 @@ def product(kind: str, wanted: ClusterSpec) -> Iterator[Tenancy]:
     try:
         tenancy = Tenancy(cluster)
         arguments = ["upgrade", "--install", "cotenant", str(CHECKOUT / "charts" / "cotenant"), "-n", SYSTEM]
-        options = ["--create-namespace", "--set", "agent.simulate=true", "--wait", "--timeout", "180s"]
+        options = [
+            "--create-namespace",
+            "--set",
+            ",".join(["agent.simulate=true", *values]),
+            "--wait",
+            "--timeout",
+            "180s",
+        ]
         subprocess.run(cluster.command("helm", *arguments, *options), check=True, capture_output=True, text=True)
         cluster.kubectl("annotate", "nodes", "--all", "--overwrite", "cotenant.dev/shared-by-queues=true")
         cluster.kubectl("apply", "-f", str(CHECKOUT / "examples" / "00-tenants.yaml"))

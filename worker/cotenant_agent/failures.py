@@ -26,6 +26,8 @@ class Step(StrEnum):
     POLL = "poll"
     EVENTS = "events"
     """Waiting for events of the driver."""
+    DRA = "dra"
+    """Publishing GPUs for ResourceClaims."""
     TURN = "turn"
     """Bringing the GPUNode up to date."""
 

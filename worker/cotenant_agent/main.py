@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cotenant.decoding.plain_log import PlainFormatter
 from cotenant.names import AGENT_PORT, ANNOTATION_SIMULATED_GPUS, METRICS_PORT
@@ -34,6 +35,9 @@ from cotenant_agent.gpus.simulated import SimulatedSource
 from cotenant_agent.reports.gpunode_client import UNREACHABLE, KubernetesGPUNodeClient, error_summary
 from cotenant_agent.reports.metrics_access import MetricsAccess
 from cotenant_agent.reports.node_view import NodeObserver
+
+if TYPE_CHECKING:
+    from cotenant_agent.dra.turns import DriverTurns
 
 log = logging.getLogger("cotenant.agent")
 
@@ -65,6 +69,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--metrics-certificate", type=Path, metavar="FOLDER", help="tls.crt and tls.key for /metrics (default: no TLS)"
     )
+    made.add_argument(
+        "--dra", action="store_true", help="offer the GPUs for ResourceClaims, as a driver of the kubelet"
+    )
+    made.add_argument(
+        "--kubelet", type=Path, default=Path("/var/lib/kubelet"), metavar="FOLDER", help="the kubelet's (with --dra)"
+    )
+    made.add_argument(
+        "--cdi", type=Path, default=Path("/var/run/cdi"), metavar="FOLDER", help="for CDI specifications (with --dra)"
+    )
     made.add_argument("--poll", type=float, default=2.0, metavar="SECONDS", help="between two looks at the GPUs")
     return made
 
@@ -95,8 +108,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     threading.Thread(target=cluster.watch_pods, args=(stop,), name="pods", daemon=True).start()
     sampler.start()
     events.start()
+    driver = dra_turns(args, cluster, observer, failures, stop) if args.dra else None
     while not stop.wait(RECONCILE_INTERVAL_S):
         agent.turn(sampler.latest, events.drain(), time.time())
+        if driver is not None:
+            driver.turn(agent.view)
+    if driver is not None:
+        driver.stop()
     for server in servers:
         server.shutdown()
     log.info("stopped")
@@ -107,6 +125,18 @@ def asked_limits(cluster: KubernetesGPUNodeClient, cgroups: ContainerCgroups) ->
     """Limits that pods of this node ask for and whose containers run."""
     pods = cluster.pods()
     return () if pods is None else memory_limits.asked(pods.grants.values(), cgroups.leaf)
+
+
+def dra_turns(
+    args: argparse.Namespace,
+    cluster: KubernetesGPUNodeClient,
+    observer: NodeObserver,
+    failures: Failures,
+    stop: threading.Event,
+) -> DriverTurns:
+    from cotenant_agent.dra.turns import DriverTurns  # gRPC is loaded only where it is spoken
+
+    return DriverTurns(cluster, observer, (args.kubelet, args.cdi), failures, stop)
 
 
 def address_of(text: str) -> tuple[str, int] | None:

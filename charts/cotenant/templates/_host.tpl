@@ -12,3 +12,8 @@
 {{- if $host.packages }}{{ $paths = append $paths (dict "name" "packages" "path" "/var/lib/dpkg" "type" "Directory") }}{{ end -}}
 {{- $paths | toJson -}}
 {{- end }}
+
+{{/* "true" where GPUs are offered by Dynamic Resource Allocation: the values ask for it and the cluster serves it. */}}
+{{- define "cotenant.dra" -}}
+{{- if and .Values.agent.enabled .Values.agent.dra.enabled (.Capabilities.APIVersions.Has "resource.k8s.io/v1") }}true{{ end }}
+{{- end }}

@@ -53,6 +53,8 @@ from cotenant.serving.certificate import ServingCertificate
 log = logging.getLogger(__name__)
 
 OBSERVED: Final = (*kopf_feed.WATCHED, *reflector.REFLECTED)
+"""Whatever the settings are."""
+
 STOP_S = 5.0
 REOPEN_S = 2.0
 STUCK_S = 60.0
@@ -81,7 +83,9 @@ class Operator:
         self._wake_up = asyncio.Event()
         self._listed = asyncio.Event()
         self.cache, self.memories = ObjectCache(self._wake_up.set, clock=clock), JobMemories()
-        for resource in OBSERVED:
+        self.watched = kopf_feed.watched(settings.device_claims)
+        self.observed = (*self.watched, *reflector.REFLECTED)
+        for resource in self.observed:
             metrics.unreadable.labels(resource.plural).set_function(partial(self.cache.unreadable_of, resource))
         budgets = Budgets()
         self.cluster = ClusterView(self.cache, self.memories, settings, budgets)
@@ -152,7 +156,7 @@ class Operator:
 
     async def resync(self) -> None:
         """List everything: what the watches missed is found, what is gone is dropped."""
-        for resource in OBSERVED:
+        for resource in self.observed:
             name = reflector.REFLECTED.get(resource, "")
             self.cache.replace(resource, await self.kube.list(resource, name=name))
         self.synced_at = time.monotonic()
@@ -177,7 +181,7 @@ class Operator:
         while True:
             await self._listed.wait()
             try:
-                await kopf_feed.run(self.on_event)
+                await kopf_feed.run(self.on_event, self.watched)
             except kopf_feed.FeedStoppedError as error:
                 log.error("%s (%s); it begins anew when everything can be listed", error, error.__cause__)
             self._listed.clear()

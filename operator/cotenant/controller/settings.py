@@ -63,6 +63,7 @@ PositiveNumber = Annotated[float, _converted_by(float), Field(gt=0)]
 Tolerations = Annotated[str, AfterValidator(_tolerations)]
 TenantNamespaces = Literal["all", "labelled"]
 MetricsReaders = Literal["authorized", "everybody"]
+ForeignClaims = Literal["ignored", "counted"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -123,6 +124,9 @@ class Settings(BaseModel):
 
     reserve_head_mib: Whole = setting(768, "memory on top of the request of the ranks, in the pod of rank 0")
     reserve_mib: Whole = setting(384, "the same in the other pods")
+    device_claims: ForeignClaims = setting(
+        "ignored", "whether GPUs that ResourceClaims of others hold are counted; needs resource.k8s.io/v1"
+    )
     runtime_class: str = setting("nvidia", "RuntimeClass of pods on nodes with real GPUs")
     tolerations: Tolerations = setting(
         '[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]', "tolerations of worker pods, JSON"

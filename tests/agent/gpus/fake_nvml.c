@@ -152,6 +152,16 @@ int nvmlDeviceGetMigDeviceHandleByIndex(device *d, u32 slot, device **handle) {
   *handle = &devices[index];
   return OK;
 }
+int nvmlDeviceGetMinorNumber(device *d, u32 *minor) {
+  MOOD(d);
+  *minor = d->index + 4;
+  return OK;
+}
+int nvmlDeviceGetNumaNodeId(device *d, u32 *node) {
+  MOOD(d);
+  *node = 1;
+  return OK;
+}
 int nvmlDeviceGetTotalEccErrors(device *d, u32 kind, u32 counter, u64 *errors) {
   u32 value = 0;
   int code;

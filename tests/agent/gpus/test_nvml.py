@@ -39,6 +39,8 @@ def gpu(uuid: str, index: int, **changed: Any) -> dict[str, Any]:
         "peers": [],
         "parent": "",
         "profile": "",
+        "numa_node": 1,
+        "minor": index + 4,
     } | changed
 
 
@@ -188,6 +190,7 @@ PARTITIONED = (
 def test_instances_stand_in_the_place_of_their_gpu(nvml: Callable[..., Any]) -> None:
     process = nvml(*TWO_H100, "linked 0 1", *PARTITIONED)
     part = {"parent": "GPU-a", "peers": [], "pci_bus_id": "00000000:18:00.0", "mig": False}
+    part |= {"numa_node": None, "minor": None}
     assert process.ask("inventory")["gpus"] == [
         {"uuid": "MIG-1", "index": 100, "gpu_class": "H100-1g.10gb", "memory_mib": 10240, "profile": "1g.10gb",
          "product": "NVIDIA H100 80GB HBM3 MIG 1g.10gb"} | part,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from cotenant.controller.client.kube import PODS, Document, Resource
-from cotenant.controller.informers.kopf_feed import EventBridge, build_settings
+from cotenant.controller.client.kube import PODS, RESOURCE_CLAIMS, Document, Resource
+from cotenant.controller.informers.kopf_feed import WATCHED, EventBridge, build_settings, watched
 
 
 async def test_events_of_another_thread_all_arrive_in_their_order() -> None:
@@ -49,3 +49,9 @@ async def test_an_event_that_cannot_be_taken_in_holds_up_none_behind_it() -> Non
 def test_a_watch_is_opened_again_within_seconds_however_long_the_api_server_was_away() -> None:
     pauses = list(itertools.islice(build_settings().networking.error_backoffs, 10_000))  # type: ignore[arg-type]
     assert (len(pauses), max(pauses)) == (10_000, 2.0)
+
+
+def test_claims_are_watched_only_where_they_count() -> None:
+    """A cluster before 1.34 does not serve them: a watch of them would never open."""
+    assert watched("ignored") == WATCHED
+    assert set(watched("counted")) == {*WATCHED, RESOURCE_CLAIMS}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -27,10 +27,10 @@ class Feed:
     gone: set[str] = field(default_factory=set)
     """Plurals of which the stream is too old to go on."""
 
-    async def run(self, on_event: OnEvent) -> None:
+    async def run(self, on_event: OnEvent, resources: Iterable[Resource] = WATCHED) -> None:
         bridge = EventBridge(on_event, asyncio.get_running_loop())
         async with asyncio.TaskGroup() as streams:
-            for resource in WATCHED:
+            for resource in resources:
                 streams.create_task(self._watch(resource, bridge))
 
     async def _watch(self, resource: Resource, bridge: EventBridge) -> None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any, cast
 from unittest.mock import patch
 
 from cotenant.controller import main
 from cotenant.controller.client.fence import Fence
+from cotenant.controller.client.kube import Resource
 from cotenant.controller.client.rest import RestKube
 from cotenant.controller.informers import kopf_feed
 from cotenant.controller.informers.kopf_feed import OnEvent
@@ -112,10 +113,10 @@ class Replica:
 def simulated_surroundings() -> Iterator[None]:
     """In place of kopf, and of HTTP to pods: what the process that asks has of them."""
 
-    async def feed(on_event: OnEvent) -> None:
+    async def feed(on_event: OnEvent, resources: Iterable[Resource]) -> None:
         process = RUNNING.get()
         assert process is not None
-        await FEEDS[process].run(on_event)
+        await FEEDS[process].run(on_event, resources)
 
     async def no_progress(*_: Any, **__: Any) -> None:
         await asyncio.sleep(0.01)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from cotenant_agent.enforcement.quota import PodGpu, PodQuota
+from cotenant_agent.enforcement.quota import TOLERANCE_PERCENT, PodGpu, PodQuota
 
 UNKNOWN_S: Final = 60.0
 """Time beyond its grace period for which a pod without an object holds its GPUs where nothing shows what runs."""
@@ -101,12 +101,17 @@ def _evidence_after(uid: str, on_gpu: set[str], alive: frozenset[str] | None) ->
     return Evidence.PROCESSES if alive is not None and uid in alive else None
 
 
-def strangers(before: Iterable[StrangerOnGpu], usage: Usage, holders: Holders, now: float) -> tuple[StrangerOnGpu, ...]:
-    """Who is on a GPU that was not granted to it, counted in polls; one that is gone for a poll starts anew."""
+def strangers(
+    before: Iterable[StrangerOnGpu], usage: Usage, holders: Holders, now: float, claimed: Usage | None = None
+) -> tuple[StrangerOnGpu, ...]:
+    """Who is on a GPU that was not granted to it, counted in polls; one that is gone for a poll starts anew.
+
+    `claimed`: MiB of each GPU that claims of pods hold, also of pods that nobody of ours made.
+    """
     known = {PodGpu(one.pod_uid, one.gpu_uuid): one for one in before}
     found = []
     for on_gpu, mib in sorted(usage.items(), key=lambda item: (item[0].gpu_uuid, item[0].pod_uid)):
-        if (reason := _strange(on_gpu, mib, holders)) is None:
+        if (reason := _strange(on_gpu, mib, holders, claimed or {})) is None:
             continue
         earlier = known.get(on_gpu)
         polls, since = (earlier.polls + 1, earlier.since) if earlier else (1, now)
@@ -115,10 +120,14 @@ def strangers(before: Iterable[StrangerOnGpu], usage: Usage, holders: Holders, n
     return tuple(found)
 
 
-def _strange(on_gpu: PodGpu, mib: int, holders: Holders) -> str | None:
+def _strange(on_gpu: PodGpu, mib: int, holders: Holders, claimed: Usage) -> str | None:
     if not on_gpu.pod_uid:
         return f"processes outside pods use {mib} MiB" if mib >= STRANGER_MIB else None
     holder = holders.get(on_gpu.pod_uid)
+    if holder is None and (most := claimed.get(on_gpu)) is not None:
+        if mib * 100 <= most * TOLERANCE_PERCENT:
+            return None
+        return f"pod {on_gpu.pod_uid} uses {mib} MiB and its claim holds {most}"
     if holder is None:
         return f"pod {on_gpu.pod_uid} uses {mib} MiB and was granted no GPU"
     if on_gpu.gpu_uuid not in holder.grant.quota_mib:

@@ -52,6 +52,8 @@ class PodQuota:
     """Limit of memory on each of its GPUs that it asks the container toolkit for; None: it asks for none."""
     container: str = ""
     """ID of its container; empty before it runs."""
+    claimed: bool = False
+    """It has ResourceClaims, by which the kube-scheduler counts what it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ def grant_of(pod: Mapping[str, Any]) -> PodQuota | None:
         grace_s=min(contract.grace_s, GRACE_MAX_S),
         limit_mib=asked_limit(env),
         container=running_container(pod.get("status") or {}),
+        claimed=bool(pod["spec"].get("resourceClaims")),
     )
 
 

@@ -147,6 +147,8 @@ class NvmlSource:
             peers=tuple(
                 sorted(other for other, far in self._physical.items() if other != uuid and linked(handle, far))
             ),
+            numa_node=query(pynvml.nvmlDeviceGetNumaNodeId, handle),
+            minor=query(pynvml.nvmlDeviceGetMinorNumber, handle),
         )
 
     def samples(self) -> tuple[GpuSample, ...]:

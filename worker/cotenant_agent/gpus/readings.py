@@ -30,6 +30,9 @@ class Gpu:
     """UUID of the GPU of which this is a MIG instance; empty for a whole one."""
     profile: str = ""
     """Of a MIG instance: `1g.10gb`."""
+    numa_node: int | None = None
+    minor: int | None = None
+    """Number of its device node, /dev/nvidia<minor>."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,15 +159,21 @@ def node_condition(node: Mapping[str, Any]) -> str:
     return "Cordoned" if (node.get("spec") or {}).get("unschedulable") else "Ready"
 
 
+def unhealthy_reason(view: NodeView, gpu: Gpu) -> str:
+    """Why a GPU is not to be handed out; empty when it is."""
+    reason = MIG_REASON if gpu.mig else view.health.reason(gpu.uuid)
+    reason = reason or gpu_holders.not_to_be_handed_out(view.holders or {}, view.strangers).get(gpu.uuid, "")
+    if view.samples.get(gpu.uuid) is None and not reason:
+        reason = "NotSampled: the driver no longer lists this GPU"
+    return reason
+
+
 def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:
     sample = view.samples.get(gpu.uuid)
     used = {"memoryMiB": (sample.used_mib or 0) if sample else 0}
     if sample is not None and sample.utilization_percent is not None:
         used["utilizationPercent"] = sample.utilization_percent
-    reason = MIG_REASON if gpu.mig else view.health.reason(gpu.uuid)
-    reason = reason or gpu_holders.not_to_be_handed_out(view.holders or {}, view.strangers).get(gpu.uuid, "")
-    if sample is None and not reason:
-        reason = "NotSampled: the driver no longer lists this GPU"
+    reason = unhealthy_reason(view, gpu)
     return {
         "uuid": gpu.uuid,
         "index": gpu.index,

@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from cotenant_agent.enforcement import gpu_holders, memory_limits, quota
 from cotenant_agent.enforcement.attribution import OwnerKind, ProcessOwner
 from cotenant_agent.gpus import health
 from cotenant_agent.gpus.capabilities import Capabilities
 from cotenant_agent.gpus.readings import GpuInventory, GpuSample, XidEvent
+
+NOT_OFFERED: Final = (
+    "GPUs are not offered by DRA: agent.dra.enabled of the chart is off, or the cluster has no resource.k8s.io/v1"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ class NodeView:
     grants: Mapping[str, quota.PodQuota]
     capabilities: Capabilities
     attributing: bool
+    no_claims: str
+    """Why pods cannot get GPUs of this node by ResourceClaims; empty where they can."""
     holders: gpu_holders.Holders | None
     """By uid of the pod; None before the pods of this node are known."""
     strangers: tuple[gpu_holders.StrangerOnGpu, ...]
@@ -60,10 +67,13 @@ class NodeObserver:
         attributing: bool,
         running: gpu_holders.RunningPods = lambda: None,
     ) -> None:
+        self.claimed: Callable[[], gpu_holders.Usage] = dict
+        """MiB of each GPU that prepared ResourceClaims of each pod hold."""
+        self.no_claims: Callable[[], str] = lambda: NOT_OFFERED
         self.inventory = inventory
         self.capabilities = capabilities
         self.node_condition = ""
-        self._owner, self._attributing, self._running = owner, attributing, running
+        self._owner, self._attributing, self.running = owner, attributing, running
         self._health = health.NodeHealth()
         self._excesses: quota.Excesses = {}
         self._uses: Mapping[str, tuple[PodGpuUse, ...]] = {}
@@ -115,8 +125,8 @@ class NodeObserver:
             self._health = health.apply_signs(self._health, sample.uuid, sample.signs, now)
         usage = usage_by_pod(by_uuid.values(), self._owner)
         if pods is not None:
-            self._holders = gpu_holders.hold(self._holders, pods, usage, self._running, now)
-            self._strangers = gpu_holders.strangers(self._strangers, usage, self._holders, now)
+            self._holders = gpu_holders.hold(self._holders, pods, usage, self.running, now)
+            self._strangers = gpu_holders.strangers(self._strangers, usage, self._holders, now, self.claimed())
         grants = {uid: holder.grant for uid, holder in self._holders.items()}
         self._limits = memory_limits.evaluate(self._limits, grants, limits)
         self._uses = {uuid: uses_of(uuid, usage, grants) for uuid in by_uuid}
@@ -132,6 +142,7 @@ class NodeObserver:
             grants=grants,
             capabilities=self.capabilities,
             attributing=self._attributing,
+            no_claims=self.no_claims(),
             holders=None if pods is None else self._holders,
             strangers=tuple(one for one in self._strangers if one.polls >= gpu_holders.STRANGER_POLLS),
             node_condition=self.node_condition,

@@ -32,6 +32,7 @@ def paths(view: NodeView) -> list[dict[str, Any]]:
         path_entry("RuntimeClass", capabilities.runtime_class_missing(view.capabilities)),
         path_entry("MIG", capabilities.mig_missing(view.capabilities, view.inventory)),
         path_entry("MemoryLimit", limits),
+        path_entry("DeviceClaim", [view.no_claims] if view.no_claims else []),
     ]
 
 

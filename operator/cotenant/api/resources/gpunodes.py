@@ -25,6 +25,8 @@ class IsolationPath(StrEnum):
     """The hardware keeps the instances of a GPU apart."""
     MEMORY_LIMIT = "MemoryLimit"
     """The driver refuses memory beyond a limit of the container's cgroup."""
+    DEVICE_CLAIM = "DeviceClaim"
+    """The kube-scheduler and the kubelet count GPUs by ResourceClaims, and the container gets those of its claim."""
 
 
 class PathCapability(StatusModel):

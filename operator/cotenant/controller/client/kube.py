@@ -47,6 +47,7 @@ PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses",
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases")
 TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
 SUBJECT_ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
+RESOURCE_CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims")
 EVENTS: Final = Resource("events.k8s.io", "v1", "events")
 
 

@@ -14,6 +14,7 @@ from cotenant.controller.client.kube import QUEUES
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.cluster.core_jobs import CoreJobs
 from cotenant.controller.cluster.failover import failover_state
+from cotenant.controller.cluster.foreign_claims import claim_holder, claim_key
 from cotenant.controller.cluster.gpu_holders import GpuHolders
 from cotenant.controller.cluster.nodes import ClusterNodes
 from cotenant.controller.cluster.orphaned_allocations import orphaned_allocations
@@ -93,6 +94,8 @@ class ClusterView:
         # 2. Nodes, 3. queues, 4. jobs: those that wait or hold, and pods that no placement covers.
         changes = self._cache.pop_changes()
         changed |= self.nodes.sync(changes.nodes, now)
+        of_nodes = (self._cache.claims.on_node(name) for name in changes.nodes)
+        changed |= self._sync_claims(changes.claims.union(*of_nodes))
         if changes.queues or self._budget_revision != self._budgets.revision:
             self._budget_revision = self._budgets.revision
             changed |= self._sync_queues()
@@ -160,6 +163,20 @@ class ClusterView:
             pods = (pod.worker.job for pod in self._pods.ours() if pod.worker)
             self._cache.mark_changed(job for job in pods if job.namespace in served ^ self._served)
             self._served = served
+        return changed
+
+    def _sync_claims(self, keys: Iterable[str]) -> bool:
+        """What ResourceClaims of others hold, of GPUs that are listed now."""
+        changed = False
+        for key in keys:
+            claim = self._cache.claims.get(key)
+            holder = claim_holder(claim, self.nodes.known()) if claim is not None else None
+            if holder is None:
+                if claim_key(key) in self._state.jobs:
+                    changed |= self._drop(claim_key(key), orphaned=True)
+                continue
+            self._gpu_holders.replace(self._state.jobs.get(holder.key), holder, orphaned=True)
+            changed |= self._state.observe(JobObserved(holder))
         return changed
 
     def _sync_job(self, key: JobKey, now: float, failures: dict[JobId, Exception]) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from cotenant.controller.cluster.foreign_claims import is_claim
 from cotenant.core.allocation.placements import union_during_resize
 from cotenant.core.model.objects import WHOLE, Gpu, GrantedGpu, Job, JobKey, Node, Placement, Sharing
 
@@ -44,6 +45,13 @@ class GpuHolders:
 
     def conflict(self, job: Job, nodes: Mapping[str, Node]) -> str | None:
         """Reason why a committed placement cannot be given its pods, noted here yet or not; None when it can."""
+        return self._conflict(job, nodes, lambda key: key != job.key)
+
+    def conflict_with_claims(self, job: Job, nodes: Mapping[str, Node]) -> str | None:
+        """The same, of what it holds beside ResourceClaims of others, which the kube-scheduler has allocated."""
+        return self._conflict(job, nodes, is_claim)
+
+    def _conflict(self, job: Job, nodes: Mapping[str, Node], beside: Callable[[JobKey], bool]) -> str | None:
         own = _holds(job, orphaned=False)
         for part in job.placement.nodes if job.placement else ():
             node = nodes.get(part.node)
@@ -55,7 +63,7 @@ class GpuHolders:
                 if gpu is None:
                     return f"node {part.node} has no GPU {uuid}"
                 on = (part.node, uuid)
-                others = {key: hold for key, hold in self._of_gpu.get(on, {}).items() if key != job.key}
+                others = {key: hold for key, hold in self._of_gpu.get(on, {}).items() if beside(key)}
                 if conflict := _conflict_on(gpu, node, own[on], others):
                     return conflict
         return None

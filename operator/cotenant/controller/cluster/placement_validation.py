@@ -30,7 +30,8 @@ class PlacementValidator:
     def error(self, record: JobRecord, now: float) -> str | None:
         """Error of a committed placement, such as no decision of the loop would have.
 
-        Whether it fits beside the others is checked only as long as pods have to be made for it.
+        Whether it fits beside other jobs is checked only as long as pods have to be made for it, and beside
+        ResourceClaims of others until all its pods are bound: then the kube-scheduler has let them have it.
         """
         placement = record.placement
         if placement is None or record.phase not in {Phase.STARTING, Phase.RUNNING}:
@@ -43,10 +44,14 @@ class PlacementValidator:
         if error := mismatch or pod_contradiction(placement, gang):
             return error
         ranks = [pod for pod in gang if pod.worker and not pod.worker.server]
-        if record.phase is Phase.RUNNING or len(ranks) >= len(placement.nodes):
+        complete = len(ranks) >= len(placement.nodes)
+        if record.phase is Phase.RUNNING or (complete and all(pod.node for pod in ranks)):
             return None
         job = self._core_jobs.job(record, now)
-        return self._gpu_holders.conflict(job, self._nodes.known()) if job is not None else None
+        if job is None:
+            return None
+        judge = self._gpu_holders.conflict_with_claims if complete else self._gpu_holders.conflict
+        return judge(job, self._nodes.known())
 
 
 def shape_error(job: Job, placement: Placement) -> str | None:

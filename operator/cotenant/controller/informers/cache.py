@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from cotenant.controller.client.kube import (
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    RESOURCE_CLAIMS,
     TRAINING_JOBS,
     Document,
     Listing,
@@ -33,12 +34,14 @@ from cotenant.controller.client.kube import (
     key_of,
     version_of,
 )
+from cotenant.controller.informers.claim_index import ClaimIndex
 from cotenant.controller.informers.job_record import JobId, JobRecord, read_job, unreadable_job
 from cotenant.controller.informers.node_index import NodeIndex
 from cotenant.controller.informers.object_versions import ObjectVersions
 from cotenant.controller.informers.pod_index import PodIndex, counts_as_load
 from cotenant.controller.informers.pod_record import PodRecord, read_pod
 from cotenant.controller.telemetry.logs import error_text
+from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import JobKey
 
 log = logging.getLogger(__name__)
@@ -51,6 +54,8 @@ class Changes:
     jobs: set[JobId] = field(default_factory=set)
     """Jobs that changed, or whose pods did; the job itself may be gone."""
     nodes: set[str] = field(default_factory=set)
+    claims: set[str] = field(default_factory=set)
+    """ResourceClaims of others, by namespace and name."""
     queues: bool = False
 
 
@@ -59,6 +64,7 @@ class ObjectCache:
         self.jobs: dict[JobKey, JobRecord] = {}
         self.pods = PodIndex()
         self.nodes = NodeIndex()
+        self.claims = ClaimIndex()
         self.queues: dict[str, Queue] = {}
         self.queue_statuses: dict[str, Mapping[str, Any]] = {}
         """As written, to write only what differs: a default that was never written reads like one that was."""
@@ -199,6 +205,8 @@ class ObjectCache:
             changes.queues = True
         elif resource == NETWORK_POLICIES and name == names.BASE_NETWORK_POLICY:
             self.base_network_policies[document["metadata"]["namespace"]] = document
+        elif resource == RESOURCE_CLAIMS:
+            self._note_claim(key, self.claims.put(key, document))
         elif resource == PRIORITY_CLASSES:
             self.priority_classes[name] = int(document.get("value", 0))
             changes.jobs |= {one.id for one in self.jobs.values() if one.job and one.job.spec.priority_class_name}
@@ -230,6 +238,8 @@ class ObjectCache:
             self._changes.queues = True
         elif resource == NETWORK_POLICIES and key.endswith(f"/{names.BASE_NETWORK_POLICY}"):
             self.base_network_policies.pop(key.partition("/")[0], None)
+        elif resource == RESOURCE_CLAIMS:
+            self._note_claim(key, self.claims.drop(key))
         elif resource == PRIORITY_CLASSES:
             self.priority_classes.pop(key, None)
 
@@ -239,6 +249,16 @@ class ObjectCache:
                 self._changes.jobs.add(pod.worker.job)
             if counts_as_load(pod):
                 self._changes.nodes.add(pod.node)
+
+    def _note_claim(self, key: str, nodes: Collection[str]) -> None:
+        """Jobs that start there may have lost their place to it."""
+        if not nodes:
+            return
+        self._changes.claims.add(key)
+        for record in self.jobs.values():
+            placed = record.placement.nodes if record.placement and record.phase is Phase.STARTING else ()
+            if any(part.node in nodes for part in placed):
+                self._changes.jobs.add(record.id)
 
     def _note_node(self, name: str, *, became_unreachable: bool) -> None:
         self._changes.nodes.add(name)

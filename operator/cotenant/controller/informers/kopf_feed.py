@@ -14,7 +14,7 @@ import itertools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import kopf
@@ -25,6 +25,7 @@ from cotenant.controller.client.kube import (
     NODES,
     PRIORITY_CLASSES,
     QUEUES,
+    RESOURCE_CLAIMS,
     Document,
     Resource,
 )
@@ -32,6 +33,12 @@ from cotenant.controller.client.kube import (
 log = logging.getLogger(__name__)
 
 WATCHED: Final = (NAMESPACES, PRIORITY_CLASSES, NODES, GPU_NODES, QUEUES)
+
+
+def watched(device_claims: str) -> tuple[Resource, ...]:
+    """What an operator with this setting watches."""
+    return (*WATCHED, RESOURCE_CLAIMS) if device_claims == "counted" else WATCHED
+
 
 GATHER_S = 0.01
 """Time for which events are gathered before they are handed over: little beside the batching of the scheduling loop."""
@@ -74,10 +81,10 @@ class EventBridge:
                 log.exception("an event of %s could not be taken in", resource.plural)
 
 
-def build_registry(delivery: EventBridge) -> kopf.OperatorRegistry:
+def build_registry(delivery: EventBridge, resources: Iterable[Resource] = WATCHED) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(kopf.login_via_client)
-    for resource in WATCHED:
+    for resource in resources:
         _watch(registry, resource, delivery)
     return registry
 
@@ -129,12 +136,12 @@ def build_settings() -> kopf.OperatorSettings:
     return settings
 
 
-async def run(on_event: OnEvent) -> None:
+async def run(on_event: OnEvent, resources: Iterable[Resource] = WATCHED) -> None:
     """Feed until cancelled. Raises FeedStoppedError when kopf ends by itself."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[BaseException | None] = loop.create_future()
     stop = threading.Event()
-    registry, settings = build_registry(EventBridge(on_event, loop)), build_settings()
+    registry, settings = build_registry(EventBridge(on_event, loop), resources), build_settings()
 
     def set_ended(error: BaseException | None) -> None:
         if not ended.done():

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.placement_status import Isolation
+from cotenant.controller.isolation.device_claim import DeviceClaimPath
 from cotenant.controller.isolation.gpu_isolation import GpuIsolation, NodeIsolation, PodEvidence, Verification, weakest
 from cotenant.controller.isolation.memory_limit import MemoryLimitPath
 from cotenant.controller.isolation.mig_instance import MigInstancePath
@@ -34,7 +35,8 @@ def isolation_on(node: NodeIsolation, runtime_class: str) -> GpuIsolation:
 
     So a pod that was made while a node could more, or less, than now is judged by what is found of it.
     """
-    return MigInstancePath(MemoryLimitPath(RuntimeClassPath(node, runtime_class), node), node)
+    limited = MemoryLimitPath(RuntimeClassPath(node, runtime_class), node)
+    return DeviceClaimPath(MigInstancePath(limited, node), node)
 
 
 def verify_all(found: Iterable[tuple[NodePlacement, GpuIsolation, PodEvidence]]) -> Verification:

@@ -1,0 +1,83 @@
+"""ResourceClaims of others, as the core counts them: jobs of no queue that hold GPUs, and are nobody's to evict. Pure.
+
+The kube-scheduler has given these amounts away, so the ledger counts them before it decides; who holds them is another
+tenant, and what is left of such a GPU is shared by the same rules as with any other queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from cotenant.api.conversion.device_claims import AllocatedClaim, device_name
+from cotenant.core.model.objects import (
+    WHOLE,
+    Gpu,
+    GpuRequest,
+    GrantedGpu,
+    Job,
+    JobKey,
+    Node,
+    NodePlacement,
+    Placement,
+    RankPlacement,
+    Sharing,
+)
+
+SUFFIX: Final = "#claim"
+"""Of the core's keys of claims: no job has it in its name."""
+
+
+def claim_key(key: str) -> JobKey:
+    """The core's key of the claim `namespace/name`."""
+    return f"{key}{SUFFIX}"
+
+
+def is_claim(key: JobKey) -> bool:
+    return key.endswith(SUFFIX)
+
+
+def claim_holder(claim: AllocatedClaim, nodes: Mapping[str, Node]) -> Job | None:
+    """None when it holds nothing of GPUs that are listed now: what is not listed is not handed out."""
+    pools = sorted({device.pool for device in claim.devices})
+    held = [(name, grants) for name in pools if (grants := _held_on(claim, nodes.get(name)))]
+    if not held:
+        return None
+    placements = [
+        NodePlacement(node=name, ranks=(RankPlacement(rank=number, gpus=grants),))
+        for number, (name, grants) in enumerate(held)
+    ]
+    key = f"{claim.namespace}/{claim.name}"
+    return Job(
+        key=claim_key(key),
+        uid=claim.uid,
+        namespace=claim.namespace,
+        queue="",
+        workers_min=len(placements),
+        workers_max=len(placements),
+        gpu=GpuRequest(sharing=Sharing.ANY),
+        submitted_at=0.0,
+        placement=Placement(nodes=tuple(placements)),
+        admitted_at=0.0,
+        preemptible=False,
+    )
+
+
+def _held_on(claim: AllocatedClaim, node: Node | None) -> tuple[GrantedGpu, ...]:
+    """Sums by GPU: several requests of one claim may lie on one."""
+    if node is None or node.deleted:
+        return ()
+    listed: dict[str, Gpu] = {device_name(gpu.uuid): gpu for gpu in node.gpus if gpu.missing_since is None}
+    amounts: dict[str, tuple[int, int]] = {}
+    for device in claim.devices:
+        gpu = listed.get(device.device)
+        if gpu is None or device.pool != node.name:
+            continue
+        memory, compute = amounts.get(gpu.uuid, (0, 0))
+        memory += gpu.memory_mib if device.memory_mib is None else device.memory_mib
+        compute += WHOLE if device.compute_milli is None else device.compute_milli
+        amounts[gpu.uuid] = memory, compute
+    return tuple(
+        GrantedGpu(uuid=uuid, memory_mib=memory, compute_milli=compute)
+        for uuid, (memory, compute) in sorted(amounts.items())
+    )

@@ -1,0 +1,57 @@
+"""ResourceClaims of others that hold GPUs of the agents' nodes. One writer, the object cache.
+
+The operator's own claims are not here: what they hold is counted with the job that they are made for. They are known by
+a label that an admission policy keeps everybody else from giving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cotenant.api.conversion.device_claims import AllocatedClaim, allocated_claim
+from cotenant.controller.client.kube import Document
+from cotenant.names import LABEL_MANAGED_BY, MANAGED_BY
+
+
+class ClaimIndex:
+    def __init__(self) -> None:
+        self._held: dict[str, AllocatedClaim] = {}
+        """namespace/name → claim that holds something."""
+        self._of_node: dict[str, set[str]] = {}
+
+    def get(self, key: str) -> AllocatedClaim | None:
+        """None: it is not there, is the operator's own, or holds none of the agents' GPUs now."""
+        return self._held.get(key)
+
+    def on_node(self, node: str) -> frozenset[str]:
+        """Keys of the claims that hold GPUs of this node."""
+        return frozenset(self._of_node.get(node, ()))
+
+    def put(self, key: str, document: Document) -> frozenset[str]:
+        """Returns the nodes on which it holds something else than before."""
+        labels: Mapping[str, str] = document["metadata"].get("labels") or {}
+        own = labels.get(LABEL_MANAGED_BY) == MANAGED_BY
+        return self._replace(key, None if own else allocated_claim(document))
+
+    def drop(self, key: str) -> frozenset[str]:
+        """The same, for one that is gone."""
+        return self._replace(key, None)
+
+    def _replace(self, key: str, claim: AllocatedClaim | None) -> frozenset[str]:
+        before = self._held.pop(key, None)
+        if claim is not None:
+            self._held[key] = claim
+        if before == claim:
+            return frozenset()
+        nodes_before, nodes = _nodes(before), _nodes(claim)
+        for node in nodes_before - nodes:
+            self._of_node[node].discard(key)
+            if not self._of_node[node]:
+                del self._of_node[node]
+        for node in nodes:
+            self._of_node.setdefault(node, set()).add(key)
+        return nodes_before | nodes
+
+
+def _nodes(claim: AllocatedClaim | None) -> frozenset[str]:
+    return frozenset(device.pool for device in claim.devices) if claim is not None else frozenset()

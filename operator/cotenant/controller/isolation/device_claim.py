@@ -1,0 +1,95 @@
+"""Path C: a ResourceClaim pins the GPUs that the ledger chose, and the kube-scheduler checks them once more. Pure.
+
+Where the ledger is wrong, or somebody else's claim was faster, the pod is not bound, and its gang is placed anew. What
+the claim was given the kubelet passes to the container by CDI, after the pod's own environment. How much of its share a
+program may use is for the other paths to hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.api.conversion.device_claims import COMPUTE, MEMORY, UUID, memory_quantity
+from cotenant.api.resources.gpunodes import IsolationPath
+from cotenant.controller.client.kube import RESOURCE_CLAIMS, Document
+from cotenant.controller.isolation.gpu_isolation import (
+    GpuIsolation,
+    NodeIsolation,
+    PodEvidence,
+    Rendered,
+    Verification,
+    memory_by_gpu,
+)
+from cotenant.core.model.objects import NodePlacement
+
+POD_CLAIM: Final = "gpus"
+"""Name by which the pod and its container speak of the claim."""
+LABELS: Final = (names.LABEL_MANAGED_BY, names.LABEL_JOB, names.LABEL_JOB_UID, names.LABEL_ATTEMPT)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClaimPath:
+    inner: GpuIsolation
+    node: NodeIsolation
+
+    @property
+    def requires(self) -> str:
+        return IsolationPath.DEVICE_CLAIM
+
+    def render(self, placement: NodePlacement, pod: Document) -> Rendered:
+        made = self.inner.render(placement, pod)
+        if self.requires not in self.node.available:
+            return made
+        claim = resource_claim(placement, made.pod["metadata"])
+        reference = {"name": POD_CLAIM, "resourceClaimName": claim["metadata"]["name"]}
+        container, *others = made.pod["spec"]["containers"]
+        resources = container.get("resources", {}) | {"claims": [{"name": POD_CLAIM}]}
+        spec = made.pod["spec"] | {
+            "containers": [container | {"resources": resources}, *others],
+            "resourceClaims": [reference],
+        }
+        return Rendered(made.pod | {"spec": spec}, (*made.side_objects, (RESOURCE_CLAIMS, claim)))
+
+    def verify(self, placement: NodePlacement, evidence: PodEvidence) -> Verification:
+        return self.inner.verify(placement, evidence)
+
+
+def resource_claim(placement: NodePlacement, pod: Document) -> Document:
+    """The claim of one pod, by the metadata of the pod: it has the pod's name and the pod's owner."""
+    memory, compute = memory_by_gpu(placement), _compute_by_gpu(placement)
+    requests = [_request(number, uuid, memory[uuid], compute[uuid]) for number, uuid in enumerate(memory)]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": pod["name"],
+            "namespace": pod["namespace"],
+            "labels": {key: value for key, value in pod["labels"].items() if key in LABELS},
+            "ownerReferences": pod["ownerReferences"],
+        },
+        "spec": {"devices": {"requests": requests}},
+    }
+
+
+def _request(number: int, uuid: str, memory_mib: int, compute_milli: int) -> dict[str, Any]:
+    return {
+        "name": f"gpu-{number}",
+        "exactly": {
+            "deviceClassName": names.DRA_DRIVER,
+            "selectors": [{"cel": {"expression": f'device.attributes["{names.DRA_DRIVER}"].{UUID} == "{uuid}"'}}],
+            "capacity": {"requests": {MEMORY: memory_quantity(memory_mib), COMPUTE: str(compute_milli)}},
+            # Of pods that were made before their node offered its GPUs: they are in our own ledger.
+            "tolerations": [{"key": names.TAINT_HELD, "operator": "Exists", "effect": "NoSchedule"}],
+        },
+    }
+
+
+def _compute_by_gpu(placement: NodePlacement) -> dict[str, int]:
+    """GPU UUID → milli-GPU that all ranks of the pod may use of it together."""
+    total: dict[str, int] = {}
+    for rank in placement.ranks:
+        for grant in rank.gpus:
+            total[grant.uuid] = total.get(grant.uuid, 0) + grant.compute_milli
+    return total

@@ -1,0 +1,53 @@
+"""The CDI specification of one prepared claim: what a container that has the claim gets. Pure.
+
+The container runtime applies it after the pod's own environment, so a pod cannot name other GPUs. A claim is one CDI
+device, whole: variables that name the GPUs cannot be joined from several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from cotenant.names import DRA_DRIVER
+from cotenant_agent.dra.prepared_claims import PreparedClaim
+from cotenant_agent.gpus.readings import Gpu
+
+VERSION: Final = "0.5.0"
+KIND: Final = f"{DRA_DRIVER}/claim"
+SHARED_NODES: Final = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
+"""Device nodes of the driver that every program on a GPU opens."""
+
+
+def cdi_device(claim_uid: str) -> str:
+    """The qualified name that the kubelet passes to the container runtime."""
+    return f"{KIND}={claim_uid}"
+
+
+def spec(claim: PreparedClaim, gpus: Mapping[str, Gpu], *, memory_limits: bool = False) -> dict[str, Any]:
+    """`gpus` by UUID. With `memory_limits` NVIDIA's toolkit is told the limit, which it can only apply to all GPUs of a
+    container alike: a claim of unequal shares carries none.
+    """
+    uuids = list(dict.fromkeys(one.uuid for one in claim.devices))
+    edits: dict[str, Any] = {"env": [f"{key}={value}" for key, value in _env(claim, uuids, memory_limits).items()]}
+    if nodes := device_nodes(gpus[uuid] for uuid in uuids if uuid in gpus):
+        edits["deviceNodes"] = [{"path": path} for path in nodes]
+    return {"cdiVersion": VERSION, "kind": KIND, "devices": [{"name": claim.uid, "containerEdits": edits}]}
+
+
+def device_nodes(gpus: Iterable[Gpu]) -> list[str]:
+    """None for simulated GPUs, which have no device node, and for MIG instances, which the NVIDIA runtime brings: they
+    need nodes of their own that open only a part of the GPU.
+    """
+    minors = [gpu.minor for gpu in gpus if gpu.minor is not None and not gpu.parent]
+    return [f"/dev/{name}" for name in (*SHARED_NODES, *(f"nvidia{minor}" for minor in minors))] if minors else []
+
+
+def _env(claim: PreparedClaim, uuids: list[str], memory_limits: bool) -> dict[str, str]:
+    names = ",".join(uuids)
+    env = {"NVIDIA_VISIBLE_DEVICES": names, "CUDA_VISIBLE_DEVICES": names}
+    held = {uuid: sum(one.memory_mib for one in claim.devices if one.uuid == uuid) for uuid in uuids}
+    if memory_limits and len(set(held.values())) == 1:
+        limit = str(held[uuids[0]])
+        env |= {"NVIDIA_GPU_MEMORY_REQUEST": limit, "NVIDIA_GPU_MEMORY_LIMIT": limit}
+    return env

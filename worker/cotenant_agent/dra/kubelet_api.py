@@ -1,0 +1,95 @@
+"""The kubelet's gRPC interfaces for plugins, as tables: messages with their field numbers, services with their calls.
+
+From `pluginregistration/v1/api.proto`, `dra/v1/api.proto` and `dra/v1beta1/api.proto` of k8s.io/kubelet. The classes
+are built from the tables when the module is imported, so that an image needs neither the files nor a compiler for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import grpc
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+_Fields: TypeAlias = Mapping[str, tuple[int, str]]
+"""Name → number and type: a scalar or a message; after `[]` what is repeated, after `{}` the values of a map."""
+Call: TypeAlias = Callable[[Any, Any], Any]
+
+_KIND: Final = descriptor_pb2.FieldDescriptorProto
+_SCALARS: Final = {"string": _KIND.TYPE_STRING, "bool": _KIND.TYPE_BOOL}
+
+REGISTRATION: Final[Mapping[str, _Fields]] = {
+    "PluginInfo": {"type": (1, "string"), "name": (2, "string"), "endpoint": (3, "string"),
+                   "supported_versions": (4, "[]string")},
+    "RegistrationStatus": {"plugin_registered": (1, "bool"), "error": (2, "string")},
+    "RegistrationStatusResponse": {},
+    "InfoRequest": {},
+}  # fmt: skip
+DRA: Final[Mapping[str, _Fields]] = {
+    "Claim": {"namespace": (1, "string"), "uid": (2, "string"), "name": (3, "string")},
+    # share_id is of v1 alone; a kubelet that speaks v1beta1 passes over it.
+    "Device": {"request_names": (1, "[]string"), "pool_name": (2, "string"), "device_name": (3, "string"),
+               "cdi_device_ids": (4, "[]string"), "share_id": (5, "string")},
+    "NodePrepareResourceResponse": {"devices": (1, "[]Device"), "error": (2, "string")},
+    "NodePrepareResourcesRequest": {"claims": (1, "[]Claim")},
+    "NodePrepareResourcesResponse": {"claims": (1, "{}NodePrepareResourceResponse")},
+    "NodeUnprepareResourceResponse": {"error": (1, "string")},
+    "NodeUnprepareResourcesRequest": {"claims": (1, "[]Claim")},
+    "NodeUnprepareResourcesResponse": {"claims": (1, "{}NodeUnprepareResourceResponse")},
+}  # fmt: skip
+DRA_VERSIONS: Final = ("v1", "v1beta1")
+"""Newest first, as the kubelet is offered them."""
+
+
+class Messages:
+    """Classes of one package, by the name of the message: `messages["Claim"](uid="…")`."""
+
+    def __init__(self, package: str, tables: Mapping[str, _Fields]) -> None:
+        self.package = package
+        file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
+        for name, fields in tables.items():
+            _add_message(file.message_type.add(name=name), fields, f".{package}")
+        pool = descriptor_pool.DescriptorPool()
+        pool.Add(file)
+        self._classes = {
+            name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in tables
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        return self._classes[name]
+
+    def handler(self, service: str, calls: Mapping[str, tuple[str, Call]]) -> Any:
+        """A service for a gRPC server: call → its request and the function that answers it."""
+        answered = {
+            call: grpc.unary_unary_rpc_method_handler(
+                function,
+                request_deserializer=self[request].FromString,
+                # Answers are of one version: the others differ from it in what they do not read.
+                response_serializer=lambda message: message.SerializeToString(),
+            )
+            for call, (request, function) in calls.items()
+        }
+        return grpc.method_handlers_generic_handler(f"{self.package}.{service}", answered)
+
+
+def _add_message(message: Any, fields: _Fields, scope: str) -> None:
+    for name, (number, written) in fields.items():
+        of_map, kind = written.startswith("{}"), written.removeprefix("{}").removeprefix("[]")
+        repeated = of_map or written.startswith("[]")
+        field = message.field.add(name=name, number=number)
+        field.label = _KIND.LABEL_REPEATED if repeated else _KIND.LABEL_OPTIONAL
+        if of_map:
+            # On the wire a map is a list of entries with a key and a value.
+            entry = message.nested_type.add(name="".join(part.title() for part in name.split("_")) + "Entry")
+            entry.options.map_entry = True
+            _add_message(entry, {"key": (1, "string"), "value": (2, kind)}, scope)
+            field.type, field.type_name = _KIND.TYPE_MESSAGE, f"{scope}.{message.name}.{entry.name}"
+        elif kind in _SCALARS:
+            field.type = _SCALARS[kind]
+        else:
+            field.type, field.type_name = _KIND.TYPE_MESSAGE, f"{scope}.{kind}"
+
+
+registration: Final = Messages("pluginregistration", REGISTRATION)
+dra: Final = {version: Messages(f"k8s.io.kubelet.pkg.apis.dra.{version}", DRA) for version in DRA_VERSIONS}

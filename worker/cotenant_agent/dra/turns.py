@@ -1,0 +1,64 @@
+"""The driver's part of the agent's loop: started with the first view of the node, and never the end of the agent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from cotenant_agent.dra.driver import Driver
+from cotenant_agent.dra.resource_client import ResourceClient
+from cotenant_agent.failures import Failures, Step
+from cotenant_agent.reports.node_view import NodeObserver, NodeView
+
+
+class NodeReader(Protocol):
+    def node(self) -> dict[str, Any]: ...
+
+
+class DriverTurns:
+    """One thread calls it: the agent's."""
+
+    def __init__(
+        self,
+        cluster: NodeReader,
+        observer: NodeObserver,
+        folders: tuple[Path, Path],
+        failures: Failures,
+        stop: threading.Event,
+    ) -> None:
+        """`folders`: the kubelet's, and that of CDI specifications."""
+        self._cluster, self._observer, self._failures, self._stop = cluster, observer, failures, stop
+        self._folders = folders
+        self._driver: Driver | None = None
+        observer.no_claims = self.reason
+
+    def turn(self, view: NodeView | None) -> None:
+        if view is None:
+            return
+        try:
+            if self._driver is None:
+                self._driver = self._started(view)
+            self._driver.turn(view, time.monotonic())
+        except Exception as error:
+            self._failures.note(Step.DRA, "GPUs cannot be offered for ResourceClaims", error)
+
+    def stop(self) -> None:
+        if self._driver is not None:
+            self._driver.stop()
+
+    def reason(self) -> str:
+        """Why pods cannot get GPUs of this node by claims; empty where they can."""
+        return "the driver has not started yet" if self._driver is None else self._driver.reason()
+
+    def _started(self, view: NodeView) -> Driver:
+        node = self._cluster.node()
+        client = ResourceClient(node["metadata"]["name"], self._failures)
+        running: Callable[[], frozenset[str] | None] = self._observer.running
+        driver = Driver(node, client, *self._folders, running)
+        driver.start(view.inventory.gpus)
+        self._observer.claimed = driver.claimed
+        threading.Thread(target=client.watch, args=(self._stop,), name="resource-slices", daemon=True).start()
+        return driver
