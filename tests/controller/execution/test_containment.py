@@ -11,12 +11,18 @@ import pytest
 from cotenant.controller.client.kube import GPU_NODES, PODS, TRAINING_JOBS, Outcome, Reply
 from cotenant.controller.cluster import core_jobs
 from cotenant.controller.execution import pod_creator, scheduling_loop
+from cotenant.controller.execution.containment import Containment, Restraint
 from cotenant.controller.execution.executor import Executor
 from cotenant.controller.execution.observer import Observer
 from cotenant.controller.execution.pod_creator import PodCreator
 from cotenant.controller.informers import cache
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
+from cotenant.controller.informers.quarantine import Stage
+from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.snapshot import accounting
 from cotenant.core.snapshot.snapshot import Snapshot
+from tests.controller.builders import T0, job_document
 from tests.controller.execution.replica import (
     NODE_NAMES,
     Replica,
@@ -385,3 +391,28 @@ async def test_a_failure_that_passes_costs_a_job_neither_its_room_nor_an_attempt
     await run(replica, 10.0)
     assert (phase(replica.kube, "bad"), status(replica.kube, "bad")["attempts"]) == ("Starting", 1)
     assert (len(await granted(replica.kube)), conditions(replica)["Quarantined"]) == (2, ("False", "Lifted"))
+
+
+async def test_a_job_is_left_alone_then_tried_and_let_go_once_a_try_has_worked() -> None:
+    """A failure at second 0, a pause of one, and two seconds without another failure."""
+    observed = ObjectCache(clock=lambda: T0)
+    observed.put(TRAINING_JOBS, job_document())
+    (record,) = observed.jobs.values()
+    containment = Containment(cache=observed, memories=JobMemories(), metrics=Metrics())
+    assert containment.restraint(record, T0) == Restraint()
+
+    containment.contain(record.id, Stage.RECONCILE, DefectError("odd"), T0)
+    seen = []
+    for after_s in (0.0, 0.5, 1.0, 2.9, 3.0, 3.5):
+        now = containment.restraint(record, T0 + after_s)
+        reported = None if now.to_report is None else "Lifted" if now.to_report.lifted else "Quarantined"
+        seen.append((after_s, now.left_alone, reported, None if now.look_at is None else now.look_at - T0))
+
+    assert seen == [
+        (0.0, True, "Quarantined", 1.0),
+        (0.5, True, None, 1.0),
+        (1.0, False, None, 3.0),
+        (2.9, False, None, 3.0),
+        (3.0, False, "Lifted", None),
+        (3.5, False, None, None),
+    ]
