@@ -22,8 +22,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.parts.gpu_processes import GIB, MIB, ROOT, SHARE, Child, GpuBench
+from cotenant_agent.gpus.readings import AskedLimit
 from cotenant_worker.messaging.shared_counters import SharedCounters
 from cotenant_worker.ranks import memory_limits
+
+CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
 def overheads(bench: GpuBench) -> None:
@@ -68,6 +71,47 @@ def limits_hold(bench: GpuBench) -> None:
     child.end()
     text = f"{allocated / GIB:.2f} GiB: the limit is cooperative, the agent's watchdog catches this"
     bench.add("without the hook (known bypass)", None, text, allocated=allocated)
+
+
+def driver_limits_hold(bench: GpuBench) -> None:
+    """Limit a cgroup as the container toolkit does, read that back as the agent does, and allocate past it in there."""
+    name, leaf = "the driver stops a cgroup at its limit", Path("/sys/fs/cgroup/cotenant-bench")
+    quota_mib = int(bench.total * SHARE) // MIB
+    if not (CGROUP_ROOT / "cgroup.controllers").exists() or os.geteuid() != 0:
+        bench.add(name, None, "not measured: it takes root and cgroup v2")
+        return
+    home = CGROUP_ROOT / Path("/proc/self/cgroup").read_text().rpartition("::/")[2].strip()
+    leaf.mkdir(exist_ok=True)
+    try:
+        set_limit = ["nvidia-smi", "memory-limits", "--set", "-n", str(leaf), "-i", bench.uuid]
+        amounts = ["--soft-limit", "1", "--hard-limit", str(quota_mib)]
+        refused = subprocess.run([*set_limit, *amounts], capture_output=True, text=True, check=False)
+        if refused.returncode:
+            said = (refused.stdout + refused.stderr).strip().splitlines()[:1]
+            bench.add(name, None, f"not measured: this driver has no limits of memory by cgroup ({said})")
+            return
+        read_back = hard_limit_mib(bench.uuid, str(leaf))
+        (leaf / "cgroup.procs").write_text(str(os.getpid()))
+        child = Child("hold", 1024, env=bench.plain())
+        (home / "cgroup.procs").write_text(str(os.getpid()))
+        allocated = child.answer()["allocated"]
+        child.end()
+        text = f"{allocated / GIB:.2f} GiB allocated under {quota_mib} MiB without the hook; read back: {read_back} MiB"
+        held = allocated <= quota_mib * MIB and read_back is not None and abs(read_back - quota_mib) < 2
+        bench.add(name, held, text, allocated=allocated, read_back_mib=read_back, limit_mib=quota_mib)
+        subprocess.run([*set_limit, "--soft-limit", "0", "--hard-limit", str(quota_mib)], check=False)
+    finally:
+        leaf.rmdir()
+
+
+def hard_limit_mib(uuid: str, cgroup: str) -> int | None:
+    """The limit in force by the agent's own reader; None where there is none, or it cannot be read."""
+    from cotenant_agent.gpus.nvml import NvmlSource  # takes nvidia-ml-py, which the other measurements do without
+
+    source = NvmlSource()
+    source.inventory()
+    found = source.memory_limit(AskedLimit("bench", uuid, 0, cgroup))
+    return None if found is None else found.hard_mib
 
 
 def sharing(bench: GpuBench) -> None:
@@ -160,6 +204,7 @@ def residue(bench: GpuBench) -> None:
 MEASUREMENTS: tuple[Callable[[GpuBench], None], ...] = (
     overheads,
     limits_hold,
+    driver_limits_hold,
     sharing,
     uuids,
     solo,
@@ -222,7 +267,7 @@ def main() -> int:
         for measure in MEASUREMENTS:
             try:
                 measure(bench)
-            except (RuntimeError, ValueError, KeyError, OSError, subprocess.SubprocessError) as error:
+            except (RuntimeError, ValueError, KeyError, OSError, ImportError, subprocess.SubprocessError) as error:
                 bench.add(measure.__name__, False, f"could not be measured: {error}")
     path = Path(chosen.json)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ from cotenant.controller.manifests.side_objects import base_network_policy, netw
 from cotenant.controller.settings import Settings
 from tests.chart.conftest import wait_until_in_force
 from tests.controller.builders import UID, attempt
-from tests.controller.manifests.expected import REAL, SIMULATED, served
+from tests.controller.manifests.expected import LIMITED, REAL, SIMULATED, served
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
@@ -119,6 +119,7 @@ def worker() -> Document:
 MADE: dict[str, Callable[[], Document]] = {
     "a worker pod": worker,
     "a worker pod with real GPUs": lambda: worker_pod.pod(attempt(), 1, SETTINGS, REAL).pod,
+    "a worker pod with a limit of the driver": lambda: worker_pod.pod(attempt(), 0, SETTINGS, LIMITED).pod,
     "the tenant's volumes": lambda: worker_pod.pod(served(), 0, SETTINGS, REAL).pod,
     "a parameter server": lambda: server_pod.pod(served(), 1, SETTINGS),
     "a token": lambda: token_secret(attempt(), "t"),

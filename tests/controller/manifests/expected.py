@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cotenant.api.resources.gpunodes import IsolationPath
 from cotenant.api.resources.placement_status import Isolation
 from cotenant.controller.isolation.choice import isolation_on
 from cotenant.controller.isolation.gpu_isolation import NodeIsolation
@@ -16,6 +17,16 @@ SETTINGS = Settings(tolerations='[{"key": "gpu", "operator": "Exists"}]')
 SIMULATED = isolation_on(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")
 
 REAL = isolation_on(NodeIsolation(simulated=False, best=Isolation.WATCHED), "nvidia")
+
+LIMITED = isolation_on(
+    NodeIsolation(
+        simulated=False,
+        best=Isolation.WATCHED,
+        available=frozenset({IsolationPath.MEMORY_LIMIT}),
+        memory_mib={"GPU-n1-0": 81_920, "GPU-n1-1": 81_920},
+    ),
+    "nvidia",
+)
 
 SECRET = f"cotenant-token-{UID}-3"
 
