@@ -4,7 +4,7 @@ import base64
 import json
 import re
 import zlib
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -210,3 +210,22 @@ def test_a_termination_that_is_too_long_loses_its_oldest_lines_first_and_then_th
     read = well_formed(Termination.from_json(text))
     assert len(text) <= 4000
     assert (read.tail, set(read.message)) == ((), {"ü"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"servers": ()},
+        {"platform": {"a": {"b": 1, "pods": [], "z": 2}, "pods": [], "x": ',"pods":[],'}},
+        {"strategy": "ParameterServer", "uid": ',"pods":[],', "servers": (',"pods":[],',), "entrypoint": '\\",'},
+        {"pods": ()},
+    ],
+    ids=["whole", "without servers", "pods in the platform", "pods in texts", "without pods"],
+)
+def test_the_text_is_the_json_of_all_fields_in_their_order(change: dict[str, Any]) -> None:
+    document = replace(CONTRACT, **change)
+    fields = {key: value for key, value in asdict(document).items() if key != "servers" or document.servers}
+    for node_rank in (0, 1, 0):
+        text = replace(document, node_rank=node_rank).to_json()
+        assert text == json.dumps(fields | {"node_rank": node_rank}, sort_keys=True, separators=(",", ":"))

@@ -6,7 +6,8 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final, Literal, Self, cast
 
 from cotenant import names
@@ -108,10 +109,13 @@ class Contract:
         return index if index >= 0 else None
 
     def to_json(self) -> str:
-        document = asdict(self)
+        document = asdict(replace(self, pods=()))
         if not self.servers:
             del document["servers"]  # an image from before there were such pods reads every other job
-        return json.dumps(document, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+        # Fields are sorted. Behind this one there are texts, whose quotes are escaped, and no objects: the last is it.
+        before, _, after = text.rpartition(',"pods":[],')
+        return f'{before},"pods":{_pods_json(self.pods)},{after}'
 
     def to_environment(self) -> dict[str, str]:
         """The variables that carry it: one as JSON, as long as it fits."""
@@ -190,6 +194,12 @@ def _gpu_grant(gpu: StrictObject) -> GpuGrant:
         whole=gpu.flag("whole"),
         simulated=gpu.flag("simulated", default=False),
     )
+
+
+@lru_cache(maxsize=1)
+def _pods_json(pods: tuple[PodGrant, ...]) -> str:
+    """The same in all contracts of an attempt, which are made one after the other: put together once for them all."""
+    return json.dumps([asdict(pod) for pod in pods], sort_keys=True, separators=(",", ":"))
 
 
 _POD_FIELDS: Final = frozenset(PodGrant.__dataclass_fields__)
