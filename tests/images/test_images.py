@@ -126,12 +126,12 @@ def targets() -> list[Any]:
 
 OTHERS = {
     "operator": {"ray", "torch", "nvidia-ml-py", "grpcio", "pytest", "pip"},
-    "agent": {"ray", "torch", "kopf", "orjson", "grpcio", "pytest", "pip"},
+    "agent": {"ray", "torch", "kopf", "orjson", "grpcio-tools", "pytest", "pip"},
     "worker": {"kopf", "kubernetes", "pytest", "pip"},
 }
 OWN = {
     "operator": {"cotenant", "kopf", "kubernetes", "aiohttp", "orjson", "prometheus-client"},
-    "agent": {"cotenant", "nvidia-ml-py", "kubernetes", "prometheus-client"},
+    "agent": {"cotenant", "nvidia-ml-py", "kubernetes", "prometheus-client", "grpcio"},
     "worker": {"cotenant", "ray", "torch", "scikit-learn", "fsspec", "obstore"},
 }
 
