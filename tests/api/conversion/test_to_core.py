@@ -214,7 +214,9 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
         "vision-prod": {"team": "vision", "stage": "prod"},
         "vision": {"team": "vision"},
     }
-    queue = to_core.to_queue(to_core.parse_queue(document), namespaces=namespaces, spent_milli_gpu_seconds=400_000)
+    queue = to_core.to_queue(
+        to_core.parse_queue(document), namespaces=namespaces, spent_milli_gpu_seconds=400_000, budget_until="soon"
+    )
     assert queue == core.TenantQueue(
         name="vision",
         parent="research",
@@ -226,6 +228,8 @@ def test_a_queue_with_everything_becomes_a_core_queue() -> None:
         ),
         user_limit=500,
         budget_left=5_000_000,
+        budget=5_400_000,
+        budget_until="soon",
         consolidation=True,
         protected_runtime_s=5_400,
         max_priority=50,
@@ -261,4 +265,4 @@ def test_the_half_life_of_a_tree_is_read_in_seconds() -> None:
 def test_a_budget_that_is_overspent_has_nothing_left() -> None:
     document = queue_document({"budget": {"gpuHours": 1, "period": "Day"}})
     queue = to_core.to_queue(to_core.parse_queue(document), namespaces={}, spent_milli_gpu_seconds=10**9)
-    assert queue == core.TenantQueue(name="vision", budget_left=0, pending=USUAL)
+    assert queue == core.TenantQueue(name="vision", budget_left=0, budget=3_600_000, pending=USUAL)

@@ -107,3 +107,8 @@ def test_hours_are_shown_to_the_hundredth_and_more_than_the_budget_leaves_nothin
     over = Budgets().usage(queue(written, gpu_hours=999), noon)
     assert over is not None
     assert over.left == "0"
+
+
+def test_the_end_of_a_period_is_named_for_people() -> None:
+    now = moment("2026-01-31T23:59:59+00:00").timestamp()
+    assert Budgets().until(queue(), now) == "2026-02-01T00:00Z"

@@ -63,7 +63,8 @@ def test_a_job_that_may_not_be_evicted_has_to_fit_into_a_guarantee() -> None:
     assert plan.verdicts["red/a"].reason == Reason.EXCEEDS_LIMIT
     assert plan.verdicts["red/a"].message == (
         "Needs 2 GPUs, together 2 GPU, and may not be evicted; "
-        "such jobs run only inside a guarantee, and queue red is guaranteed less."
+        "such jobs run only inside a guarantee, and queue red is guaranteed only 1 GPU. Ask for less, or for a "
+        "larger guarantee."
     )
 
 
@@ -136,7 +137,8 @@ SHARE = GpuRequest(memory_mib=20_480, classes=("A100", "H100"))
         pytest.param(
             make_queue("red", guaranteed=1), make_job("a", gpu=SHARE, workers=5, preemptible=False),
             "together 1.25 GPU, and may not be evicted; such jobs run only inside a guarantee, and queue red is "
-            "guaranteed less.", id="a guarantee, of which the cheaper class takes least",
+            "guaranteed only 1 GPU. Ask for less, or for a larger guarantee.",
+            id="a guarantee, of which the cheaper class takes least",
         ),
     ],
 )  # fmt: skip
@@ -151,3 +153,13 @@ def test_a_budget_is_spent_when_nothing_of_it_is_left(left: int | None, starts: 
     snapshot = make_snapshot(nodes=[make_node("n1")], queues=[replace(RED, budget_left=left)], jobs=[make_job("a")])
 
     assert bool(schedule(snapshot).actions) is starts
+
+
+def test_a_spent_budget_names_its_limit_and_the_day_on_which_it_starts_again() -> None:
+    queue = replace(RED, budget_left=0, budget=100 * 3_600_000, budget_until="2026-01-01T00:00Z")
+    verdict = schedule(make_snapshot(nodes=[make_node("n1")], queues=[queue], jobs=[make_job("a")])).verdicts["red/a"]
+    assert verdict.message == (
+        "The budget of 100 GPU-hours of queue red is spent until 2026-01-01T00:00Z; the job starts with the next"
+        " period, or when an administrator raises spec.budget.gpuHours."
+    )
+    assert dict(verdict.evidence) == {"metric": "GPU-hours", "scope": "queue red", "limit": "100", "available": 0}

@@ -60,7 +60,7 @@ def test_gpus_whose_nodes_lack_cpu_are_named_with_what_one_worker_asks() -> None
     assert verdict.reason == Reason.WAITING_FOR_CPU_OR_MEMORY
     assert verdict.message == (
         "Needs 1 GPU. Queue red allows it, but it does not fit now: the GPUs are there, but their nodes lack CPU or "
-        "memory (one worker asks 4.5 CPUs and 2048 MiB)."
+        "memory (one worker asks 4.5 CPUs and 2 GiB)."
     )
     assert dict(verdict.evidence) == {"asked": 1, "available": 0, "cpu_milli": 4_500, "memory_mib": 2_048}
 
@@ -114,14 +114,16 @@ FOUR = [make_node("n1"), make_node("n2")]
              held("c", ("n2", [[0]]), milli=100, sharing=Sharing.NEVER),
              held("d", ("n2", [[1]]), milli=100, sharing=Sharing.NEVER)],
             make_job("new", milli=500), Reason.WAITING_FOR_GPUS,
-            "it does not fit now: on 2 GPUs nothing is left; 2 GPUs with room are not shared with this job.",
+            "it does not fit now: on 2 GPUs nothing is left; 2 GPUs with room are not shared with this job "
+            "(who is on it is of another queue, or asks for sharing: Never).",
             id="shares that others keep to themselves",
         ),
         pytest.param(
             [held("a", ("n1", [[0]]), ("n1", [[1]]), ("n2", [[0]])),
              held("d", ("n2", [[1]]), milli=100, sharing=Sharing.NEVER)],
             make_job("new", milli=500), Reason.WAITING_FOR_GPUS,
-            "it does not fit now: on 3 GPUs nothing is left; 1 GPU with room is not shared with this job.",
+            "it does not fit now: on 3 GPUs nothing is left; 1 GPU with room is not shared with this job "
+            "(who is on it is of another queue, or asks for sharing: Never).",
             id="one share that another keeps to itself",
         ),
         pytest.param(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from cotenant.core import schedule
-from cotenant.core.model.objects import Job, Topology, TopologyMode
+from cotenant.core.model.objects import Job, Node, Topology, TopologyMode
 from cotenant.core.model.plan import Reason
 from cotenant.testing import make_job, make_node, make_queue, make_snapshot
 
@@ -89,6 +90,56 @@ def test_nodes_that_are_not_ready_and_would_help_are_named(number: int, names: s
         f"Not ready: {names}."
     )
     assert dict(verdict.evidence) == {"asked": number + 1, "available": 1, "nodes_not_ready": number}
+
+
+def refused(nodes: list[Node], job: Job, **queue: Any) -> str:
+    plan = schedule(make_snapshot(nodes=nodes, queues=[make_queue("red", **{"guaranteed": 16} | queue)], jobs=[job]))
+    verdict = plan.verdicts["red/a"]
+    assert verdict.reason == Reason.EXCEEDS_CLUSTER
+    return verdict.message
+
+
+def with_ill_gpu(node: Node) -> Node:
+    return replace(node, gpus=(replace(node.gpus[0], healthy=False), *node.gpus[1:]))
+
+
+def test_gpus_that_are_ill_and_would_help_are_named() -> None:
+    node = with_ill_gpu(make_node("n1", gpus=2))
+    assert refused([node], make_job("a", workers=2)) == (
+        "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers; it would fit, but 1 GPU is ill"
+        f" and not handed out: {node.gpus[0].uuid} on n1."
+    )
+    assert "ill" not in refused([node], make_job("a", workers=3))
+
+
+@pytest.mark.parametrize(
+    ("resources", "amount"),
+    [
+        ({"cpu_milli": 40_000}, "40 CPU"),
+        ({"memory_mib": 300 * 1024}, "300 GiB of memory"),
+        ({"cpu_milli": 40_000, "memory_mib": 300 * 1024}, "40 CPU and 300 GiB of memory"),
+    ],
+    ids=["CPU", "memory", "both"],
+)
+def test_where_gpus_are_enough_the_cpu_or_memory_beside_them_is_named(resources: dict[str, Any], amount: str) -> None:
+    assert refused([make_node("n1", gpus=2)], make_job("a", workers=2, **resources)) == (
+        "Needs 2 workers × 1 GPU; even an empty cluster holds only 1 of 2 such workers: there are GPUs enough, but not"
+        f" with {amount} for each worker beside them; ask for less of it."
+    )
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["the job lists classes", "a quota line names one"])
+def test_a_gang_is_not_mixed_of_several_classes_and_says_so(listed: bool) -> None:
+    nodes = [make_node("a", gpus=2, gpu_class="A100"), make_node("h", gpus=2)]
+    job = make_job("a", workers=4, classes=("A100", "H100") if listed else ())
+    queue = make_queue("red", guaranteed=16)
+    if not listed:
+        queue = replace(queue, quotas=(*queue.quotas, replace(queue.quotas[0], gpu_class="H100")))
+    verdict = schedule(make_snapshot(nodes=nodes, queues=[queue], jobs=[job])).verdicts["red/a"]
+    assert verdict.message == (
+        f"Needs 4 workers × 1 GPU{' of class A100 or H100' if listed else ''}; even an empty cluster holds only 2 of 4"
+        " such workers on GPUs of one class, and a gang is not mixed of several."
+    )
 
 
 def test_a_node_that_is_cordoned_is_named_so() -> None:

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from cotenant.core.model.formatting import counted, describe_request, describe_worker, format_gpus, format_mib, join_or
+from cotenant.core.model.formatting import (
+    counted,
+    describe_request,
+    describe_worker,
+    format_gpus,
+    format_mib,
+    join_or,
+    shown_evidence,
+)
 from cotenant.core.model.objects import GpuRequest
 from cotenant.testing import make_job
 
@@ -70,3 +78,20 @@ def test_one_worker_asks_for(request_: GpuRequest, text: str) -> None:
 )
 def test_a_job_asks_for(changes: dict[str, Any], text: str) -> None:
     assert describe_request(make_job("a", **changes)) == text
+
+
+@pytest.mark.parametrize(
+    ("evidence", "shown"),
+    [
+        ((("metric", "GPU"), ("asked", 2000), ("limit", 1500)), {"metric": "GPU", "asked": 2, "limit": 1.5}),
+        ((("metric", "GPU memory"), ("asked", 16384), ("used", 100)),
+         {"metric": "GPU memory", "asked": "16Gi", "used": "100Mi"}),
+        ((("metric", "workers"), ("asked", 2)), {"metric": "workers", "asked": 2}),
+        ((("asked", 2), ("cpu_milli", 1500), ("memory_mib", 2048)), {"asked": 2, "cpu": "1.5", "memory": "2Gi"}),
+    ],
+    ids=["GPUs", "GPU memory", "workers", "CPU and memory"],
+)  # fmt: skip
+def test_figures_are_shown_in_the_units_that_people_write(
+    evidence: tuple[tuple[str, str | int], ...], shown: dict[str, object]
+) -> None:
+    assert shown_evidence(evidence) == shown

@@ -142,9 +142,11 @@ def to_queue(
     *,
     namespaces: Mapping[str, Mapping[str, str]],
     spent_milli_gpu_seconds: int = 0,
+    budget_until: str = "",
     labelled_only: bool = False,
 ) -> core.TenantQueue:
-    """Queue of the core. `namespaces`: name → labels, of all there are; spent GPU time is of the running period.
+    """Queue of the core. `namespaces`: name → labels, of all there are; spent GPU time is of the running period,
+    which ends at `budget_until`.
 
     With `labelled_only` it serves those alone that are labelled as a tenant's.
     """
@@ -176,6 +178,8 @@ def to_queue(
             jobs=spec.max_pending.jobs, workers=spec.max_pending.workers, milli=spec.max_pending.gpus
         ),
         budget_left=None if budget is None else max(0, budget - spent_milli_gpu_seconds),
+        budget=budget,
+        budget_until=budget_until,
         consolidation=spec.consolidation == "Allowed",
         protected_runtime_s=spec.protected_runtime or 0,
         half_life_s=spec.fair_share.half_life if spec.fair_share else None,

@@ -37,7 +37,7 @@ class GpuSpec(Model):
     compute_fraction: Fraction | None = None
     """Compute of the share. Default: in proportion to its memory."""
     classes: Annotated[tuple[LabelValue, ...], Field(max_length=16)] = ()
-    """GPU classes that will do, best first. Default: any."""
+    """GPU classes that will do, best first; all workers get GPUs of one of them. Default: any."""
     zones: Annotated[tuple[LabelValue, ...], Field(max_length=16)] = ()
     """Zones that will do. Default: any."""
     sharing: Sharing = Sharing.QUEUE

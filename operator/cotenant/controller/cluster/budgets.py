@@ -46,6 +46,13 @@ class Budgets:
         account = self._accounts.get(name)
         return int(account.spent) if account else 0
 
+    def until(self, queue: Queue, now: float) -> str:
+        """End of the running period of its budget, as a date for people; empty without a budget."""
+        if queue.spec.budget is None:
+            return ""
+        period = queue.spec.budget.period
+        return end_of(period, start_of(period, datetime.fromtimestamp(now, UTC))).strftime("%Y-%m-%dT%H:%MZ")
+
     def usage(self, queue: Queue, now: float) -> BudgetUsage | None:
         """For the status of the queue."""
         budget = queue.spec.budget

@@ -98,7 +98,7 @@ class ClusterView:
         changed |= self._sync_claims(changes.claims.union(*of_nodes))
         if changes.queues or self._budget_revision != self._budgets.revision:
             self._budget_revision = self._budgets.revision
-            changed |= self._sync_queues()
+            changed |= self._sync_queues(now)
         failures: dict[JobId, Exception] = {}
         for key in {job.key for job in changes.jobs} | self._with_exclusions:  # the time may be over
             changed |= self._sync_job(key, now, failures)
@@ -140,7 +140,7 @@ class ClusterView:
         except Exception:  # it is quarantined by the sync that follows
             return None
 
-    def _sync_queues(self) -> bool:
+    def _sync_queues(self, now: float) -> bool:
         changed = False
         for name in set(self._state.queues) - set(self._cache.queues):
             changed |= self._state.observe(QueueGone(name))
@@ -151,6 +151,7 @@ class ClusterView:
                     document,
                     namespaces=self._cache.namespaces,
                     spent_milli_gpu_seconds=spent,
+                    budget_until=self._budgets.until(document, now),
                     labelled_only=self._labelled_only,
                 )
             except Exception as error:

@@ -23,6 +23,7 @@ from cotenant.api.resources.trainingjob_status import (
 )
 from cotenant.api.scalars.status_text import plain_sentence, plain_word
 from cotenant.controller.informers import quarantine
+from cotenant.core.model.formatting import shown_evidence
 from cotenant.core.model.lifecycle import HOLDING, LifecycleEvent, Phase, next_phase
 from cotenant.core.model.objects import Placement
 from cotenant.core.model.plan import Verdict
@@ -221,7 +222,7 @@ def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> Training
         ahead=verdict.ahead or None,
         would_start_if=verdict.would_start_if or None,
         change=dict(verdict.change) or None,
-        evidence=dict(verdict.evidence),
+        evidence=shown_evidence(verdict.evidence),
     )
     changed = status.model_copy(
         update={

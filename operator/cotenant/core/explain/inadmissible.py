@@ -15,7 +15,7 @@ from cotenant.core.explain.unsatisfiable import exceeds_cluster, no_such_gpus
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import describe_request, format_gpus, format_mib, join_or
-from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.model.objects import Job, JobKey, TenantQueue
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import FitCache
@@ -168,10 +168,25 @@ def _budget_spent(job: Job, tree: QueueTree) -> Refusal | None:
         if queue.budget_left is not None and queue.budget_left <= 0:
             return Refusal(
                 reason=Reason.BUDGET_SPENT,
-                message=f"The GPU-hour budget of queue {queue.name} is spent; it starts again with the next period.",
-                evidence=(("metric", "GPU-hours"), ("scope", f"queue {queue.name}"), ("available", 0)),
+                message=_spent(queue),
+                evidence=(
+                    ("metric", "GPU-hours"),
+                    ("scope", f"queue {queue.name}"),
+                    *((("limit", format_gpus(queue.budget // 3600)),) if queue.budget is not None else ()),
+                    ("available", 0),
+                ),
             )
     return None
+
+
+def _spent(queue: TenantQueue) -> str:
+    hours = "" if queue.budget is None else f" of {format_gpus(queue.budget // 3600)} GPU-hours"
+    if not queue.budget_until:
+        return f"The budget{hours} of queue {queue.name} is spent; it starts again with the next period."
+    return (
+        f"The budget{hours} of queue {queue.name} is spent until {queue.budget_until}; the job starts with the next"
+        " period, or when an administrator raises spec.budget.gpuHours."
+    )
 
 
 def _no_quota(job: Job, tree: QueueTree) -> Refusal:
@@ -218,15 +233,25 @@ def _exceeds_guarantee(request: Request, tree: QueueTree) -> Refusal | None:
         if not within_guarantee(unused, request, ancestor):
             name = tree.queues[ancestor].name
             need = request.workers * min(option.milli for option in request.options)
+            most = _most_guaranteed(request, tree, ancestor)
+            guaranteed = f"only {format_gpus(most)} GPU" if most else "nothing"
             return Refusal(
                 reason=Reason.EXCEEDS_LIMIT,
                 message=(
                     f"Needs {describe_request(request.job)}, together {format_gpus(need)} GPU, and may not be evicted; "
-                    f"such jobs run only inside a guarantee, and queue {name} is guaranteed less."
+                    f"such jobs run only inside a guarantee, and queue {name} is guaranteed {guaranteed}. Ask for "
+                    "less, or for a larger guarantee."
                 ),
                 evidence=(("metric", "GPU"), ("scope", f"guarantee of queue {name}"), ("asked", need)),
             )
     return None
+
+
+def _most_guaranteed(request: Request, tree: QueueTree, queue: int) -> int:
+    """Milli-GPU, where the request could lie: the tightest of the lines that guarantee something there."""
+    buckets = {bucket for option in request.options for bucket in option.buckets}
+    lines = [line for line in tree.quotas_of[queue] if line.quota.guaranteed]
+    return max((min((line.guaranteed for line in lines if line.matches(one)), default=0) for one in buckets), default=0)
 
 
 def exceeded(reason: Reason, request: Request, option: Option, limit: BindingLimit) -> Refusal:

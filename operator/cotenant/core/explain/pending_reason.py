@@ -15,8 +15,8 @@ from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Option, Request
 from cotenant.core.cycle.search import headroom
 from cotenant.core.explain.inadmissible import exceeded
-from cotenant.core.model.formatting import counted, describe_request, format_gpus
-from cotenant.core.model.objects import WHOLE, JobKey, Placement
+from cotenant.core.model.formatting import counted, describe_request, format_gpus, format_mib
+from cotenant.core.model.objects import WHOLE, JobKey, Placement, Sharing
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement.gang import PlacementRequest, max_workers
 from cotenant.core.quota.usage import BindingLimit
@@ -66,7 +66,10 @@ def _no_space(current: Occupancy, request: Request, option: Option, reserved_for
     fits = max_workers(nodes, wanted)
     without_cpu = replace(wanted, shape=replace(wanted.shape, cpu_milli=0, host_mib=0))
     job = request.job
-    start = f"Needs {describe_request(job)}. Queue {job.queue} allows it, but {_fitting(fits, request.workers)}"
+    of_class = f" on class {option.gpu_class}" if option.gpu_class and len(request.options) > 1 else ""
+    start = (
+        f"Needs {describe_request(job)}. Queue {job.queue} allows it, but {_fitting(fits, request.workers)}{of_class}"
+    )
     evidence: tuple[tuple[str, str | int], ...] = (("asked", request.workers), ("available", fits))
     if wanted.topology is not None and max_workers(nodes, replace(wanted, topology=None)) >= request.workers:
         return Refusal(
@@ -79,7 +82,7 @@ def _no_space(current: Occupancy, request: Request, option: Option, reserved_for
             reason=Reason.WAITING_FOR_CPU_OR_MEMORY,
             message=(
                 f"{start}: the GPUs are there, but their nodes lack CPU or memory "
-                f"(one worker asks {job.cpu_milli / 1000:g} CPUs and {job.memory_mib} MiB)."
+                f"(one worker asks {job.cpu_milli / 1000:g} CPUs and {format_mib(job.memory_mib)})."
             ),
             evidence=(*evidence, ("cpu_milli", job.cpu_milli), ("memory_mib", job.memory_mib)),
         )
@@ -96,6 +99,15 @@ def _fitting(fits: int, workers: int) -> str:
     if workers == 1:
         return "it does not fit now"
     return f"only {fits} of {workers} workers fit now" if fits else f"none of {workers} workers fits now"
+
+
+def _why_unshared(wanted: PlacementRequest) -> str:
+    sharing = wanted.tenancy.sharing
+    if sharing is Sharing.NEVER:
+        return "it asks for sharing: Never"
+    if sharing is Sharing.QUEUE:
+        return "who is on it is of another queue, or asks for sharing: Never"
+    return "who is on it does not ask for sharing: Any, or the node is not shared by queues"
 
 
 def _gpus_in_question(current: Occupancy, wanted: PlacementRequest) -> str:
@@ -123,5 +135,6 @@ def _gpus_in_question(current: Occupancy, wanted: PlacementRequest) -> str:
         )
         parts.append(f"on {counted(number, 'GPU')} {taken}")
     if foreign:
-        parts.append(f"{counted(foreign, 'GPU')} with room {'is' if foreign == 1 else 'are'} not shared with this job")
+        verb = "is" if foreign == 1 else "are"
+        parts.append(f"{counted(foreign, 'GPU')} with room {verb} not shared with this job ({_why_unshared(wanted)})")
     return "; ".join(parts) or f"{counted(total, 'GPU')} could serve"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from cotenant.core.allocation.request import Request, options_of
 from cotenant.core.gpus.inventory import Inventory
@@ -16,6 +17,9 @@ from cotenant.core.placement.fit_cache import ANY_TENANT, FitCache
 from cotenant.core.placement.gang import max_workers
 from cotenant.core.placement.shapes import worker_shape
 from cotenant.core.quota.tree import QueueTree
+
+SHOWN_MAX: Final = 3
+"""GPUs that are named in a sentence."""
 
 
 def no_such_gpus(job: Job, inventory: Inventory) -> Refusal | None:
@@ -89,15 +93,69 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
         where = f" inside one {job.topology.level}"
     elif job.excluded_nodes:
         where = f" outside the nodes that failed to start it ({', '.join(sorted(job.excluded_nodes))})"
-    why = "" if with_all else _bottleneck(everything, job)
+    why = _ill_gpus(everything, request, tree) or ("" if with_all else _bottleneck(everything, job))
+    why = why or _binding_resource(all_ready, request)
     return Refusal(
         reason=Reason.EXCEEDS_CLUSTER,
         message=(
             f"Needs {describe_request(job)}; even an empty cluster holds only {with_all} of "
-            f"{counted(request.workers, 'such worker')}{where}{why}."
+            f"{counted(request.workers, 'such worker')}{where}{_of_one_class(all_ready, request)}{why}."
         ),
         evidence=(("metric", "workers"), ("asked", request.workers), ("limit", with_all)),
     )
+
+
+def _ill_gpus(everything: Inventory, request: Request, tree: QueueTree) -> str:
+    """GPUs that are not healthy, where the gang would fit with them."""
+    ill = [f"{gpu.uuid} on {node.name}" for node in everything.nodes for gpu in node.gpus if not gpu.healthy]
+    if not ill:
+        return ""
+    well = everything.patched(
+        replace(node, gpus=tuple(replace(gpu, healthy=True) for gpu in node.gpus)) for node in everything.nodes
+    )
+    options = options_of(request.job, well, tree)
+    if not options:
+        return ""
+    fits = _largest_gang(FitCache(Ledger(well), BestFit()), replace(request, options=options))
+    if fits < request.workers:
+        return ""
+    shown = ", ".join(ill[:SHOWN_MAX]) + (" …" if len(ill) > SHOWN_MAX else "")
+    verb = "is" if len(ill) == 1 else "are"
+    return f"; it would fit, but {counted(len(ill), 'GPU')} {verb} ill and not handed out: {shown}"
+
+
+def _binding_resource(nodes: FitCache, request: Request) -> str:
+    """CPU or memory, or both, where the GPUs alone would do. `nodes`: nothing is held there."""
+    job = request.job
+    cpu, memory = f"{format_gpus(job.cpu_milli)} CPU", f"{format_mib(job.memory_mib)} of memory"
+    tries = ((True, False, cpu), (False, True, memory), (True, True, f"{cpu} and {memory}"))
+    for without_cpu, without_memory, amount in tries:
+        relaxed = _without(request, cpu=without_cpu, memory=without_memory)
+        if _largest_gang(nodes, relaxed) >= request.workers:
+            return f": there are GPUs enough, but not with {amount} for each worker beside them; ask for less of it"
+    return ""
+
+
+def _of_one_class(nodes: FitCache, request: Request) -> str:
+    """Where GPUs of several classes together would do: a gang gets those of one."""
+    if any(not option.gpu_class for option in request.options):
+        return ""
+    together = sum(_largest_gang(nodes, replace(request, options=(option,))) for option in request.options)
+    return " on GPUs of one class, and a gang is not mixed of several" if together >= request.workers else ""
+
+
+def _without(request: Request, *, cpu: bool, memory: bool) -> Request:
+    """The request of workers that ask for no CPU, no memory, or neither."""
+    options = []
+    for option in request.options:
+        wanted = option.placement_request
+        shape = replace(
+            wanted.shape,
+            cpu_milli=0 if cpu else wanted.shape.cpu_milli,
+            host_mib=0 if memory else wanted.shape.host_mib,
+        )
+        options.append(replace(option, placement_request=replace(wanted, shape=shape)))
+    return replace(request, options=tuple(options))
 
 
 def _largest_gang(nodes: FitCache, request: Request) -> int:

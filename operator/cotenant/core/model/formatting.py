@@ -6,6 +6,7 @@ Nothing here may depend on the moment: a message that changes while nothing chan
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from cotenant.core.model.objects import WHOLE, GpuRequest, Job
 
@@ -53,3 +54,24 @@ def describe_request(job: Job) -> str:
     if job.workers_min > 1 and request.is_share and job.distinct_gpus:
         text += ", each on a GPU of its own"
     return text
+
+
+def shown_evidence(evidence: Sequence[tuple[str, str | int]]) -> dict[str, str | int | float]:
+    """The figures of a verdict in units that people write: GPUs and Gi, where its `metric` is in milli-GPU or MiB."""
+    metric = dict(evidence).get("metric")
+    shown: dict[str, str | int | float] = {}
+    for name, value in evidence:
+        if isinstance(value, str):
+            shown[name] = value
+        elif name in _AMOUNTS and metric in {"GPU", "GPU per user"}:
+            shown[name] = value // WHOLE if value % WHOLE == 0 else value / WHOLE
+        elif (name in _AMOUNTS and metric == "GPU memory") or name == "memory_mib":
+            shown[name.removesuffix("_mib")] = f"{value // 1024}Gi" if value % 1024 == 0 else f"{value}Mi"
+        elif name == "cpu_milli":
+            shown["cpu"] = format_gpus(value)
+        else:
+            shown[name] = value
+    return shown
+
+
+_AMOUNTS: Final = frozenset({"limit", "used", "asked", "available"})

@@ -221,6 +221,10 @@ class TenantQueue:
     """Milli-GPU that one user may hold in this queue."""
     budget_left: int | None = None
     """Milli-GPU-seconds left in the running period; None: no budget."""
+    budget: int | None = None
+    """Milli-GPU-seconds of a period."""
+    budget_until: str = ""
+    """End of the running period, for a message: `2026-01-01T00:00Z`."""
     consolidation: bool = False
     """Jobs of this queue may be moved (evict → resume) for a job that otherwise cannot start."""
     protected_runtime_s: int = 0
