@@ -127,6 +127,15 @@ def test_a_finished_job_stays_what_it_was(job: Job) -> None:
     assert job.edit({"ttlAfterFinished": "1m"}).status == 200
 
 
+@pytest.mark.parametrize("suspend", [True, False])
+def test_a_finished_job_is_neither_suspended_nor_resumed(job: Job, suspend: bool) -> None:
+    assert job.edit({"suspend": not suspend}).status == 200
+    assert job.report(FINISHED).status == 200
+    answer = job.edit({"suspend": suspend})
+    assert answer.status == 422
+    assert "the job has finished: there is nothing to suspend or to resume" in answer.message
+
+
 def test_a_suspended_job_may_change_everything_again(job: Job) -> None:
     assert job.report(RUNNING).status == 200
     assert job.report({"phase": "Suspended", "placement": None}).status == 200

@@ -406,17 +406,17 @@ def test_a_gpunode_is_told_of_slow_gpus_and_of_nothing_else(server: Server, meta
 
 
 def event(**fields: Any) -> Document:
-    regarding = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "TrainingJob", "name": "a", "namespace": TEAM}
+    involved = {"apiVersion": "cotenant.dev/v1alpha1", "kind": "TrainingJob", "name": "a", "namespace": TEAM}
     return {
-        "apiVersion": "events.k8s.io/v1",
+        "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": "a.1"},
-        "eventTime": "2026-01-01T00:00:00.000000Z",
-        "reportingController": "cotenant.dev/operator",
+        "eventTime": "2026-01-01T00:00:00.000001Z",
+        "reportingComponent": "cotenant.dev/operator",
         "reportingInstance": "a",
         "action": "Admitted",
         "reason": "Admitted",
-        "regarding": regarding,
+        "involvedObject": involved,
         "type": "Normal",
     } | fields
 
@@ -425,14 +425,14 @@ def event(**fields: Any) -> Document:
     ("document", "allowed"),
     [
         (event(), True),
-        (event(reportingController="kubelet"), False),
-        (event(regarding={"apiVersion": "v1", "kind": "Pod", "name": "a", "namespace": TEAM}), False),
+        (event(reportingComponent="kubelet"), False),
+        (event(involvedObject={"apiVersion": "v1", "kind": "Pod", "name": "a", "namespace": TEAM}), False),
     ],
     ids=["its own", "in another's name", "of another's object"],
 )
 def test_events_are_told_of_jobs_in_the_operators_name(server: Server, document: Document, allowed: bool) -> None:
-    create = server.custom.create_namespaced_custom_object
-    answer = said(lambda: create("events.k8s.io", "v1", TEAM, "events", document, dry_run="All", _headers=OPERATOR))
+    create = server.core.create_namespaced_event
+    answer = said(lambda: create(TEAM, document, dry_run="All", _headers=OPERATOR))
     assert (answer == "") if allowed else ("the operator tells of its own kinds, in its own name" in answer)
 
 

@@ -143,7 +143,7 @@ def overfull_status(letter: str = WIDE) -> TrainingJobStatus:
                 "remainingSeconds": 2**53, "collective": long, "warnings": [long] * 100, "updatedAt": MOMENT,
                 "metrics": many,
                 "lastCheckpoint": {"step": 2**53, "at": MOMENT}, "restarts": 2**53,
-                "observedGPUs": progress.observed_gpus, "memoryPeakMiB": progress.memory_peak_mib,
+                "observedGpus": progress.observed_gpus, "memoryPeakMiB": progress.memory_peak_mib,
             },
             "isolation": "Cooperative",
             "usage": {"gpuSeconds": 2**53, "gpuMilliseconds": 2**53, "runSeconds": 2**53},

@@ -21,11 +21,11 @@ AUDIT_POLICY = {
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
     "rules": [
-        # What holds a Lease by an account is an operator, and a test may ask which.
+        # What holds a Lease by an account is an operator, and a test may ask which; and who of them writes Events.
         {
             "level": "Metadata",
             "userGroups": ["system:serviceaccounts"],
-            "resources": [{"group": "coordination.k8s.io"}],
+            "resources": [{"group": "coordination.k8s.io"}, {"group": "", "resources": ["events"]}],
         },
         # Leases and events drown everything else; secrets and tokens must not be copied into a log.
         {"level": "None", "resources": [{"group": "coordination.k8s.io"}, {"group": "", "resources": ["events"]}]},

@@ -146,7 +146,7 @@ def watch(cluster: ClusterReader, console: Console, still: Path | None) -> Scene
         while True:
             scene = cluster.scene()
             if screen is not None:
-                screen.update(view.frame(scene, "TrainingJobs"))
+                screen.update(view.frame(scene, "TrainingJobs", console.width))
             else:
                 for line in view.changes(before, scene):
                     console.print(line, highlight=False, soft_wrap=True)
@@ -177,7 +177,7 @@ def worth_a_picture(scene: Scene) -> bool:
 
 def picture(scene: Scene, path: Path) -> None:
     recorder = Console(record=True, width=132, file=open("/dev/null", "w", encoding="utf-8"))  # noqa: SIM115 – rich keeps it
-    recorder.print(view.frame(scene, "TrainingJobs"))
+    recorder.print(view.frame(scene, "TrainingJobs", recorder.width))
     path.parent.mkdir(parents=True, exist_ok=True)
     # The picture must not fetch fonts from anywhere when it is opened.
     path.write_text(

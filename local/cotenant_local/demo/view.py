@@ -22,7 +22,13 @@ PHASE_STYLE = {
     "Failed": "bold red",
     "Invalid": "bold red",
 }
+COLUMNS: Final = ("job", "queue", "workers", "each", "phase", "progress")
 BAR: Final = 50
+BAR_MIN: Final = 8
+FRAME_COLUMNS: Final = 10
+"""Of the border and between the cells, beside the bar."""
+NARROW: Final = 110
+"""Columns below which messages do not fit beside the table."""
 
 
 def colour_of(job: str, scene: Scene) -> str:
@@ -30,44 +36,61 @@ def colour_of(job: str, scene: Scene) -> str:
     return COLOURS[names.index(job) % len(COLOURS)] if job in names else "white"
 
 
-def frame(scene: Scene, title: str) -> RenderableType:
-    """The live view: shares of every GPU with their jobs, and the phase of every job."""
+def frame(scene: Scene, title: str, width: int) -> RenderableType:
+    """The live view: shares of every GPU with their jobs, and the phase of every job, in so many columns of text."""
     gpus = Table.grid(padding=(0, 2))
-    for gpu in scene.gpus:
+    labels = [f"{gpu.node} · GPU {gpu.index}" for gpu in scene.gpus]
+    beside = max((len(label) + len(gpu_text(gpu)) for label, gpu in zip(labels, scene.gpus, strict=True)), default=0)
+    bar = max(BAR_MIN, min(BAR, width - beside - FRAME_COLUMNS))
+    for label, gpu in zip(labels, scene.gpus, strict=True):
         gpus.add_row(
-            Text(f"{gpu.node} · GPU {gpu.index}", style="bold"), gpu_bar(gpu, scene), Text(gpu_text(gpu), style="dim")
-        )
-    jobs = Table(expand=True, box=None, header_style="dim", pad_edge=False)
-    for column in ("job", "queue", "workers", "each", "phase", "progress"):
-        jobs.add_column(column, no_wrap=True)
-    jobs.add_column("why", ratio=1)
-    for job in scene.jobs:
-        jobs.add_row(
-            Text(f"■ {job.name}", style=colour_of(job.name, scene)),
-            job.queue,
-            job.workers,
-            job.share,
-            Text(job.phase, style=PHASE_STYLE.get(job.phase, "")),
-            progress(job),
-            Text(why(job)),
+            Text(label, style="bold", no_wrap=True),
+            gpu_bar(gpu, scene, bar),
+            Text(gpu_text(gpu), style="dim", no_wrap=True, overflow="ellipsis"),
         )
     return Group(
         Panel(gpus, title="GPUs" + simulated_note(scene), title_align="left", border_style="dim"),
-        Panel(jobs, title=title, title_align="left", border_style="dim"),
+        Panel(_jobs(scene, width), title=title, title_align="left", border_style="dim"),
     )
+
+
+def _jobs(scene: Scene, width: int) -> RenderableType:
+    """A row of each job; in a narrow terminal what its message says has a line of its own below it."""
+    narrow = width < NARROW
+    columns = ("job", "workers", "phase", "progress") if narrow else COLUMNS
+    jobs = Table(expand=True, box=None, header_style="dim", pad_edge=False)
+    for column in columns:
+        jobs.add_column(column, no_wrap=True)
+    if not narrow:
+        jobs.add_column("why", ratio=1)
+    shown: list[RenderableType] = []
+    for job in scene.jobs:
+        cells: dict[str, RenderableType] = {
+            "job": Text(f"■ {job.name}", style=colour_of(job.name, scene)),
+            "queue": job.queue,
+            "workers": job.workers,
+            "each": job.share,
+            "phase": Text(job.phase, style=PHASE_STYLE.get(job.phase, "")),
+            "progress": progress(job),
+        }
+        reason = why(job)
+        jobs.add_row(*(cells[column] for column in columns), *(() if narrow else (Text(reason),)))
+        if narrow and reason:
+            shown.append(Text(f"  {job.name}: {reason}", style="dim"))
+    return Group(jobs, *shown)
 
 
 def simulated_note(scene: Scene) -> str:
     return " (simulated: this machine lends its CPUs)" if any(gpu.simulated for gpu in scene.gpus) else ""
 
 
-def gpu_bar(gpu: GpuRow, scene: Scene) -> Text:
-    bar = Text()
+def gpu_bar(gpu: GpuRow, scene: Scene, columns: int) -> Text:
+    bar = Text(no_wrap=True)
     for part in gpu.held:
-        width = BAR * part.memory_mib // max(1, gpu.memory_mib)
+        width = columns * part.memory_mib // max(1, gpu.memory_mib)
         label = f"{part.job.split('/')[-1]} rank {part.rank}"
         bar.append(label[:width].center(width), style=f"black on {colour_of(part.job, scene)}")
-    bar.append("░" * (BAR - len(bar)), style="dim")
+    bar.append("░" * (columns - len(bar)), style="dim")
     return bar
 
 
@@ -97,7 +120,7 @@ def summary(scene: Scene) -> Table:
     table = Table(title="Summary", title_justify="left", header_style="bold")
     for column in ("job", "waited", "ran", "phase"):
         table.add_column(column, no_wrap=True)
-    table.add_column("results")
+    table.add_column("results", min_width=8, overflow="fold")
     for job in scene.jobs:
         waited = f"{job.started - job.created:.0f} s" if job.started else "–"
         ran = f"{job.finished - job.started:.0f} s" if job.started and job.finished else "–"

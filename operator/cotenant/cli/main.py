@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 from cotenant import __version__
 from cotenant.cli.errors import UserError
@@ -23,12 +24,18 @@ from cotenant.cli.errors import UserError
 GROUP = "cotenant.verbs"
 """Entry points of other packages that bring a verb, name → module."""
 
+PLUGIN: Final = "kubectl cotenant"
+NOT_OF_THE_PLUGIN: Final = frozenset({"agent", "crds", "demo", "local", "operator"})
+"""Verbs of the machine that they run on, and of this project's makers: kubectl offers those of a cluster's users."""
+
 
 def build_parser(program: str = "cotenant") -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description="Share GPU nodes among tenants on Kubernetes.")
     parser.add_argument("--version", action="version", version=f"cotenant {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for _, module in sorted(_modules(), key=lambda found: found[0]):
+    for name, module in sorted(_modules(), key=lambda found: found[0]):
+        if program == PLUGIN and name in NOT_OF_THE_PLUGIN:
+            continue
         register = getattr(module, "register", None)
         if register is not None:
             register(verbs)
@@ -44,7 +51,7 @@ def _modules() -> Iterator[tuple[str, ModuleType]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    program = "kubectl cotenant" if Path(sys.argv[0]).name == "kubectl-cotenant" else "cotenant"
+    program = PLUGIN if Path(sys.argv[0]).name == "kubectl-cotenant" else "cotenant"
     args = build_parser(program).parse_args(argv)
     run: Callable[[argparse.Namespace], int] = args.run
     try:

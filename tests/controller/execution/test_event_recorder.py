@@ -43,8 +43,10 @@ def event(reason: str = "Admitted", **fields: Any) -> EventToRecord:
 
 async def test_an_event_names_its_job_and_says_what_happened() -> None:
     (made,), _ = await written(FakeKube(), event("Failed", warning=True), seconds=1.0)
-    assert {key: made[key] for key in ("regarding", "reason", "action", "note", "type", "reportingInstance")} == {
-        "regarding": {
+    assert {
+        key: made[key] for key in ("involvedObject", "reason", "action", "message", "type", "reportingInstance")
+    } == {
+        "involvedObject": {
             "apiVersion": "cotenant.dev/v1alpha1",
             "kind": "TrainingJob",
             "namespace": "red",
@@ -53,10 +55,17 @@ async def test_an_event_names_its_job_and_says_what_happened() -> None:
         },
         "reason": "Failed",
         "action": "Failed",
-        "note": "m",
+        "message": "m",
         "type": "Warning",
         "reportingInstance": "replica",
     }
+
+
+async def test_an_event_has_the_times_that_kubectl_sorts_by() -> None:
+    (made,), _ = await written(FakeKube(), event(), seconds=1.0)
+    assert made["firstTimestamp"] == made["lastTimestamp"]
+    assert made["eventTime"].startswith(made["lastTimestamp"].removesuffix("Z"))
+    assert (made["apiVersion"], made["count"]) == ("v1", 1)
 
 
 async def test_no_more_are_written_than_the_rate_allows() -> None:
@@ -89,13 +98,13 @@ async def test_a_replica_that_does_not_lead_writes_no_events() -> None:
 async def test_a_message_is_cut_where_the_api_server_takes_no_more() -> None:
     messages = ["m" * 1_024, "m" * 1_025]
     made, _ = await written(FakeKube(), *(EventToRecord(reason="R", message=one) for one in messages), seconds=1.0)
-    assert sorted(one["note"] for one in made) == sorted(["m" * 1_024, "m" * 1_023 + "…"])
+    assert sorted(one["message"] for one in made) == sorted(["m" * 1_024, "m" * 1_023 + "…"])
 
 
 async def test_a_message_is_plain_whatever_it_quotes() -> None:
     quoted = EventToRecord(reason="\x1b[31m" * 100, message="one\x1b[2J\ntwo \u202e\ud800")
     (made,), _ = await written(FakeKube(), quoted, seconds=1.0)
-    assert (made["note"], len(made["reason"]), made["action"]) == (
+    assert (made["message"], len(made["reason"]), made["action"]) == (
         "one\\x1b[2J\ntwo \\u202e\\ud800",
         128,
         made["reason"],

@@ -193,7 +193,7 @@ async def events(replica: Replica) -> list[str]:
     task = asyncio.create_task(replica.operator.event_recorder.run())
     await asyncio.sleep(2.0)
     task.cancel()
-    return [one["note"] for one in (await replica.kube.list(EVENTS)).items]
+    return [one["message"] for one in (await replica.kube.list(EVENTS)).items]
 
 
 async def test_a_reason_to_wait_that_only_has_another_message_is_no_event() -> None:

@@ -56,7 +56,31 @@ def test_activity_is_the_last_that_was_seen_to_move(
     record = running()
     sample = None if step_changed_at is None else ProgressSample(1, Progress(state="training"), step_changed_at)
     memory = JobMemory(record.id, activity=before, progress=sample)
-    assert activity_of(record, memory, agent(busy), T0 + 100) == Activity(1, at)
+    begun = before is not None and before.attempt == 1
+    assert activity_of(record, memory, agent(busy), T0 + 100) == Activity(1, at, begun)
+
+
+@pytest.mark.parametrize(
+    ("busy", "step", "begun"),
+    [(0, 0, False), (7, 0, True), (0, 1, True)],
+    ids=["it imports", "a GPU is busy", "a step"],
+)
+def test_a_job_has_begun_with_its_first_step_or_its_first_use_of_a_gpu(busy: int, step: int, begun: bool) -> None:
+    record = running()
+    sample = ProgressSample(1, Progress(state="running", step=step), T0 + 60)
+    memory = JobMemory(record.id, activity=Activity(1, T0 + 20, begun=False), progress=sample)
+    found = activity_of(record, memory, agent(busy), T0 + 100)
+    assert found == Activity(1, T0 + 100 if busy else T0 + 60, begun)
+
+
+def test_a_job_that_has_not_begun_has_time_for_its_imports() -> None:
+    o = observed(
+        admitted(Phase.RUNNING, ("n1", 1)), now=T0 + 959, spec={"idleTimeout": "5m"}, idle_since=T0 + 60, begun=False
+    )
+    assert (idle_timeout.deadline(o, SETTINGS), idle_timeout.ending(o, SETTINGS)) == (T0 + 960, None)
+    over = idle_timeout.ending(replace(o, now=T0 + 960), SETTINGS)
+    assert over is not None
+    assert over.message.endswith("(spec.idleTimeout), and 600 s more for imports before the first step")
 
 
 def test_a_job_without_an_idle_timeout_and_one_that_does_not_run_have_no_activity() -> None:

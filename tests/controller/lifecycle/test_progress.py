@@ -124,7 +124,7 @@ def test_of_thousands_of_ranks_the_first_are_shown_and_a_warning_says_so() -> No
     shown = len(said.observed_gpus)
     assert list(said.observed_gpus) == [str(rank) for rank in range(shown)]
     assert 200 < shown < len(said.memory_peak_mib) < 10_000
-    assert said.warnings == ("slow", f"observedGPUs and memoryPeakMiB show the first {shown} ranks of more")
+    assert said.warnings == ("slow", f"observedGpus and memoryPeakMiB show the first {shown} ranks of more")
     few = summary(Progress(state="training", observed_gpus={"10": ["b"], "9": ["a"]}))
     assert (list(few.observed_gpus), few.warnings) == (["9", "10"], ())
 

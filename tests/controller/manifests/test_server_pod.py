@@ -92,6 +92,7 @@ def test_the_pod_of_a_server_has_no_gpu_no_rank_and_nothing_of_the_program() -> 
                     "ports": [{"name": "progress", "containerPort": 8099}],
                     "readinessProbe": {
                         "httpGet": {"path": "/healthz", "port": 8099},
+                        "initialDelaySeconds": 1,
                         "periodSeconds": 2,
                         "timeoutSeconds": 2,
                         "failureThreshold": 3,

@@ -77,6 +77,7 @@ def test_the_pod_of_the_second_node_is_this_one() -> None:
                     "ports": [{"name": "progress", "containerPort": 8099}],
                     "readinessProbe": {
                         "httpGet": {"path": "/healthz", "port": 8099},
+                        "initialDelaySeconds": 1,
                         "periodSeconds": 2,
                         "timeoutSeconds": 2,
                         "failureThreshold": 3,

@@ -58,8 +58,8 @@ async def warned(tenant: Tenant, name: str, reason: str) -> str:
 
     async def reported() -> str:
         events = (await tenant.kube.list(EVENTS, tenant.namespace)).items
-        said = [one for one in events if (one.get("regarding", {}).get("name"), one["reason"]) == (name, reason)]
-        return str(said[-1]["note"]) if said and said[-1]["type"] == "Warning" else ""
+        said = [one for one in events if (one.get("involvedObject", {}).get("name"), one["reason"]) == (name, reason)]
+        return str(said[-1]["message"]) if said and said[-1]["type"] == "Warning" else ""
 
     return str(await tenant.wait(reported, what=f"{name} is warned of {reason}"))
 

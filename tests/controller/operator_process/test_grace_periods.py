@@ -40,7 +40,7 @@ def run_s(pod: dict[str, Any]) -> float:
 
 
 async def events(tenant: Tenant, reason: str) -> list[str]:
-    return [one["note"] for one in (await tenant.kube.list(EVENTS, NAMESPACE)).items if one["reason"] == reason]
+    return [one["message"] for one in (await tenant.kube.list(EVENTS, NAMESPACE)).items if one["reason"] == reason]
 
 
 async def test_gpus_are_free_soon_after_a_delete_that_leaves_years_to_go(tenant: Tenant) -> None:

@@ -163,7 +163,7 @@ async def test_events_tell_the_tenant_the_story(tenant: Tenant) -> None:
 
     async def reported() -> list[str]:
         events = (await tenant.kube.list(EVENTS, tenant.namespace)).items
-        ours = [one for one in events if one.get("regarding", {}).get("uid") == made["metadata"]["uid"]]
+        ours = [one for one in events if one.get("involvedObject", {}).get("uid") == made["metadata"]["uid"]]
         reasons = [one["reason"] for one in sorted(ours, key=lambda one: str(one["eventTime"]))]
         return reasons if "Completed" in reasons else []
 

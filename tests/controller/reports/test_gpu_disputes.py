@@ -20,7 +20,7 @@ READY = {
 
 async def notes(kube: FakeKube) -> list[tuple[str, str]]:
     items: list[dict[str, Any]] = list((await kube.list(EVENTS)).items)
-    return sorted((one["regarding"]["name"], one["note"]) for one in items)
+    return sorted((one["involvedObject"]["name"], one["message"]) for one in items)
 
 
 def gpu_node(name: str, version: str, *uuids: str) -> dict[str, Any]:

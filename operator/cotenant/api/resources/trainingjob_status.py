@@ -128,7 +128,7 @@ class ProgressStatus(StatusModel):
     """What was chosen: nccl or gloo."""
     observed_gpus: Annotated[
         dict[str, Annotated[tuple[Word, ...], *at_most(MAX_GPUS_PER_RANK)]], *entries(PER_RANK_MAX)
-    ] = Field(default_factory=dict, alias="observedGPUs")
+    ] = Field(default_factory=dict, alias="observedGpus")
     """rank → the UUIDs that its process really sees; of the first ranks."""
     memory_peak_mib: Annotated[dict[str, int], *entries(PER_RANK_MAX)] = Field(
         default_factory=dict, alias="memoryPeakMiB"

@@ -115,7 +115,8 @@ class TrainingJobSpec(Model):
     max_runtime: Duration | None = None
     """The job is ended as failed when it has run this long, evictions not counted."""
     idle_timeout: Duration | None = None
-    """The job is ended as failed when it makes no step and its GPUs do nothing for this long."""
+    """The job is ended as failed when it makes no step and its GPUs do nothing for this long. Before its first step or
+    use of a GPU, while it imports and reads its data, it has ten minutes more."""
     grace_period: GracePeriod = 30
     """Time to save a checkpoint when the job has to leave. Where it is more than the cluster allows (10m, unless the
     administrator set another limit), the job has that."""
@@ -241,6 +242,12 @@ class TrainingJob(Model):
             " + ".join(
                 (f"'{_FIXED}'", *(f"({_same(f'spec.{f}')} ? '' : ' spec.{f}')" for f in FIXED_FIELDS), f"'{_INSTEAD}'")
             ),
+        ),
+        TransitionRule(
+            "spec.suspend",
+            "!has(oldSelf.status) || !has(oldSelf.status.phase) || !(oldSelf.status.phase in ['Succeeded', 'Failed'])"
+            f" || {_same('spec.suspend')}",
+            "the job has finished: there is nothing to suspend or to resume; to run it again make a new job",
         ),
     )
 

@@ -63,22 +63,28 @@ class EventRecorder:
 
 
 def kubernetes_event(job: JobRecord | JobId, event: EventToRecord, identity: str, now: datetime) -> Document:
+    """In the core's group: only there the times are set that `kubectl get events --sort-by=.lastTimestamp` reads."""
+    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
-        "apiVersion": "events.k8s.io/v1",
+        "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": f"{job.name}.{uuid.uuid4().hex[:16]}", "namespace": job.namespace},
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "reportingController": CONTROLLER,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+        "source": {"component": CONTROLLER},
+        "reportingComponent": CONTROLLER,
         "reportingInstance": identity[:128],
         "action": plain_text(event.reason, REASON_CHARS_MAX),
         "reason": plain_text(event.reason, REASON_CHARS_MAX),
-        "regarding": {
+        "involvedObject": {
             "apiVersion": names.API_VERSION,
             "kind": "TrainingJob",
             "namespace": job.namespace,
             "name": job.name,
             "uid": job.uid,
         },
-        "note": plain_text(event.message, MESSAGE_CHARS_MAX, lines=True),
+        "message": plain_text(event.message, MESSAGE_CHARS_MAX, lines=True),
         "type": "Warning" if event.warning else "Normal",
     }

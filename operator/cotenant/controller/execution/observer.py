@@ -38,6 +38,7 @@ class Observer:
             of_placement=self._placement(record, memory, now),
             progress=progress_update(record.status.progress, sample.progress, now) if sample else None,
             idle_since=memory.activity.at if memory.activity else None,
+            begun=memory.activity is None or memory.activity.begun,
             now=now,
         )
 

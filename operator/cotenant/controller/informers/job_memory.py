@@ -57,6 +57,8 @@ class Activity:
 
     attempt: int
     at: float
+    begun: bool = True
+    """It has made a step, or kept a GPU busy; before it imports, and `at` is when it was first seen to run."""
 
 
 @dataclass(slots=True)

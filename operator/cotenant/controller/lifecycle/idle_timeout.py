@@ -1,8 +1,12 @@
-"""`spec.idleTimeout`: a job that makes no step and keeps no GPU busy for so long is ended. Pure."""
+"""`spec.idleTimeout`: a job that makes no step and keeps no GPU busy for so long is ended. Pure.
+
+Before its first step or its first use of a GPU it imports and reads its data: that may take `IMPORT_S` longer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.controller.informers.job_memory import Activity, JobMemory
@@ -13,6 +17,8 @@ from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from cotenant.core.model.objects import Placement
 
+IMPORT_S: Final = 600.0
+
 
 def activity_of(record: JobRecord, memory: JobMemory, gpu_nodes: Mapping[str, GPUNode], now: float) -> Activity | None:
     """Last move of the step or the GPUs of the job, as far as this leader has seen; None without an idle timeout."""
@@ -20,22 +26,25 @@ def activity_of(record: JobRecord, memory: JobMemory, gpu_nodes: Mapping[str, GP
         return None
     attempt, before = record.status.attempts, memory.activity
     same_attempt = before is None or before.attempt == attempt
-    at = now if before is None or not same_attempt or _any_gpu_busy(record.placement, gpu_nodes) else before.at
-    sample = memory.progress_of(attempt)
-    return Activity(attempt, at if sample is None else max(at, sample.step_changed_at))
+    known = before if same_attempt else None
+    busy, sample = _any_gpu_busy(record.placement, gpu_nodes), memory.progress_of(attempt)
+    begun = busy or (known is not None and known.begun) or (sample is not None and sample.progress.step > 0)
+    at = now if known is None or busy else known.at
+    return Activity(attempt, at if sample is None else max(at, sample.step_changed_at), begun)
 
 
 def deadline(o: Observation, settings: Settings) -> float | None:
     if o.spec is None or o.spec.idle_timeout is None or o.idle_since is None or o.phase is not Phase.RUNNING:
         return None
-    return o.idle_since + o.spec.idle_timeout
+    return o.idle_since + o.spec.idle_timeout + (0.0 if o.begun else IMPORT_S)
 
 
 def ending(o: Observation, settings: Settings) -> Finish | None:
     over_at = deadline(o, settings)
     if over_at is None or o.now < over_at or o.spec is None:
         return None
-    message = f"no step was made and no GPU was busy for {o.spec.idle_timeout} s (spec.idleTimeout)"
+    beside = "" if o.begun else f", and {IMPORT_S:.0f} s more for imports before the first step"
+    message = f"no step was made and no GPU was busy for {o.spec.idle_timeout} s (spec.idleTimeout){beside}"
     return Finish(event=LifecycleEvent.DEADLINE, reason="IdleTimeout", message=message)
 
 

@@ -65,6 +65,8 @@ class Observation:
     """Last answer of rank 0, when it is time to write it."""
     idle_since: float | None = None
     """Since when neither the step nor the GPUs have moved; None for a job without an idle timeout."""
+    begun: bool = True
+    """It has made a step or kept a GPU busy, as far as this leader has seen."""
     now: float
 
     @property

@@ -15,7 +15,7 @@ from cotenant.api.scalars.quantities import show_duration
 from cotenant.controller.lifecycle.status_transitions import moment
 
 PER_RANK_BYTES_MAX: Final = 16 << 10
-"""Of `observedGPUs`, and of `memoryPeakMiB`: some hundreds of ranks."""
+"""Of `observedGpus`, and of `memoryPeakMiB`: some hundreds of ranks."""
 REMAINING_S_MAX: Final = 10 * 365 * 86_400
 """An estimate beyond ten years is none."""
 WARNINGS_MAX: Final = 32
@@ -30,7 +30,7 @@ def summary(progress: contract.Progress) -> ProgressStatus:
     peaks = _first_ranks(progress.memory_peak_mib)
     warnings = progress.warnings[-WARNINGS_MAX:]
     if len(observed) < len(progress.observed_gpus) or len(peaks) < len(progress.memory_peak_mib):
-        warnings += (f"observedGPUs and memoryPeakMiB show the first {len(observed)} ranks of more",)
+        warnings += (f"observedGpus and memoryPeakMiB show the first {len(observed)} ranks of more",)
     return ProgressStatus(
         **_step_fields(progress.step, progress.of, progress.remaining_s),
         state=progress.state,

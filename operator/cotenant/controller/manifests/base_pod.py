@@ -21,6 +21,7 @@ _LAUNCHER_CONTAINER: dict[str, Any] = {
     "ports": [{"name": "progress", "containerPort": names.PROGRESS_PORT}],
     "readinessProbe": {
         "httpGet": {"path": "/healthz", "port": names.PROGRESS_PORT},
+        "initialDelaySeconds": 1,  # the launcher listens by then; probes tick every 2 s: no pod is ready later for it
         "periodSeconds": 2,
         "timeoutSeconds": 2,
         "failureThreshold": 3,

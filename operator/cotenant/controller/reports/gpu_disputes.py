@@ -62,16 +62,21 @@ class GpuDisputeReporter:
 
 def event(node: str, text: str, now: datetime) -> Document:
     """An Event about a GPUNode; those of what has no namespace live in `default`."""
+    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
-        "apiVersion": "events.k8s.io/v1",
+        "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": f"{node}.{uuid.uuid4().hex[:16]}", "namespace": "default"},
         "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "reportingController": f"{names.GROUP}/operator",
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+        "source": {"component": f"{names.GROUP}/operator"},
+        "reportingComponent": f"{names.GROUP}/operator",
         "reportingInstance": "operator",
         "action": "GPUDisputed",
         "reason": "GPUDisputed",
-        "regarding": {"apiVersion": names.API_VERSION, "kind": "GPUNode", "name": node},
-        "note": text[:NOTE_CHARS_MAX],
+        "involvedObject": {"apiVersion": names.API_VERSION, "kind": "GPUNode", "name": node},
+        "message": text[:NOTE_CHARS_MAX],
         "type": "Warning",
     }
