@@ -393,7 +393,10 @@ def test_what_a_tenant_has_to_see_is_a_warning(o: Observation, reason: str, warn
 def test_servers_are_named_beside_the_workers_that_run() -> None:
     status = admitted(Phase.STARTING, *ONE, servers=1)
     event = event_of(observed(status, pod(ready=True), server(nodes=1, ready=True)))
-    assert event.message == "2 workers running in 1 pod, 1 parameter server beside them"
+    assert event.message == (
+        "2 workers running in 1 pod, 1 parameter server beside them; its logs: kubectl logs -n red"
+        " -l cotenant.dev/job=train --prefix -f"
+    )
 
 
 def test_the_first_start_is_kept_over_later_ones() -> None:
@@ -421,3 +424,11 @@ def test_a_rank_that_sees_other_gpus_is_an_exit_without_a_code_of_the_program() 
     assert status is not None
     assert status.last_exit is not None
     assert (status.last_exit.code, status.last_exit.reason, status.last_exit.message) == (-1, "IsolationMismatch", "x")
+
+
+def test_the_event_of_a_job_that_runs_has_the_command_that_shows_its_logs() -> None:
+    result = reconcile(observed(admitted(Phase.STARTING, *ONE), pod(ready=True)), SETTINGS)
+    assert result.event is not None
+    assert result.event.message.endswith("; its logs: kubectl logs -n red -l cotenant.dev/job=train --prefix -f")
+    assert result.status is not None
+    assert "kubectl" not in (result.status.message or "")

@@ -55,7 +55,10 @@ def _starting(o: Observation) -> ReconcileResult:
         changed = status_transitions.moved(
             o.status, LifecycleEvent.WORKERS_READY, reason="Running", message=message, now=o.now, **fields
         )
-        return ReconcileResult(status=changed, event=EventToRecord(reason="Running", message=message))
+        logs = f"kubectl logs -n {o.record.namespace} -l {names.LABEL_JOB}={o.record.name} --prefix -f"
+        return ReconcileResult(
+            status=changed, event=EventToRecord(reason="Running", message=f"{message}; its logs: {logs}")
+        )
     gang = o.gang
     # After a resize the pods of the attempt before must be gone; those that their node does not end are not waited for.
     earlier = [pod for pod in o.pods if pod.held and pod not in gang.values()]
