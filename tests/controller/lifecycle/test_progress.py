@@ -135,4 +135,4 @@ def test_a_warning_says_so_where_one_of_both_lists_is_cut(ranks_with_peak: int, 
     peaks = {str(rank): 81_920 for rank in range(ranks_with_peak)}
     said = summary(Progress(state="training", observed_gpus=gpus, memory_peak_mib=peaks))
     assert len(said.memory_peak_mib) == shown_peaks
-    assert said.warnings == (f"observedGPUs and memoryPeakMiB show the first {len(said.observed_gpus)} ranks of more",)
+    assert said.warnings == (f"observedGpus and memoryPeakMiB show the first {len(said.observed_gpus)} ranks of more",)
