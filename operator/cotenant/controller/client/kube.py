@@ -47,12 +47,8 @@ PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses",
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases")
 TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
 SUBJECT_ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
-<<<<<<< HEAD
 RESOURCE_CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims")
-EVENTS: Final = Resource("events.k8s.io", "v1", "events")
-=======
 EVENTS: Final = Resource("", "v1", "events")
->>>>>>> 41ee541 (Idle time begins with the first step, finished jobs are not suspended, Events have times to sort by, the plugin's verbs, the demo in a narrow terminal)
 
 
 class Outcome(StrEnum):
