@@ -178,13 +178,12 @@ class Operator:
 
     async def feed(self) -> None:
         """Watch, and watch again where that has ended: a CustomResourceDefinition may have gone for a while."""
+        await self._listed.wait()
         while True:
-            await self._listed.wait()
             try:
                 await kopf_feed.run(self.on_event, self.watched)
             except kopf_feed.FeedStoppedError as error:
                 log.error("%s (%s); it begins anew when everything can be listed", error, error.__cause__)
-            self._listed.clear()
             await asyncio.sleep(REOPEN_S)
             await self.list_anew()
 

@@ -20,6 +20,7 @@ from cotenant.controller.isolation.gpu_isolation import (
     PodEvidence,
     Rendered,
     Verification,
+    compute_by_gpu,
     memory_by_gpu,
 )
 from cotenant.core.model.objects import NodePlacement
@@ -58,7 +59,7 @@ class DeviceClaimPath:
 
 def resource_claim(placement: NodePlacement, pod: Document) -> Document:
     """The claim of one pod, by the metadata of the pod: it has the pod's name and the pod's owner."""
-    memory, compute = memory_by_gpu(placement), _compute_by_gpu(placement)
+    memory, compute = memory_by_gpu(placement), compute_by_gpu(placement)
     requests = [_request(number, uuid, memory[uuid], compute[uuid]) for number, uuid in enumerate(memory)]
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -84,12 +85,3 @@ def _request(number: int, uuid: str, memory_mib: int, compute_milli: int) -> dic
             "tolerations": [{"key": names.TAINT_HELD, "operator": "Exists", "effect": "NoSchedule"}],
         },
     }
-
-
-def _compute_by_gpu(placement: NodePlacement) -> dict[str, int]:
-    """GPU UUID → milli-GPU that all ranks of the pod may use of it together."""
-    total: dict[str, int] = {}
-    for rank in placement.ranks:
-        for grant in rank.gpus:
-            total[grant.uuid] = total.get(grant.uuid, 0) + grant.compute_milli
-    return total

@@ -93,10 +93,18 @@ def uuids_of(placement: NodePlacement) -> list[str]:
 
 def memory_by_gpu(placement: NodePlacement) -> dict[str, int]:
     """GPU UUID → MiB that all ranks of the pod may use of it together."""
+    return _sum_by_gpu((grant.uuid, grant.memory_mib) for rank in placement.ranks for grant in rank.gpus)
+
+
+def compute_by_gpu(placement: NodePlacement) -> dict[str, int]:
+    """GPU UUID → milli-GPU that all ranks of the pod may use of it together."""
+    return _sum_by_gpu((grant.uuid, grant.compute_milli) for rank in placement.ranks for grant in rank.gpus)
+
+
+def _sum_by_gpu(amounts: Iterable[tuple[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
-    for rank in placement.ranks:
-        for grant in rank.gpus:
-            total[grant.uuid] = total.get(grant.uuid, 0) + grant.memory_mib
+    for uuid, amount in amounts:
+        total[uuid] = total.get(uuid, 0) + amount
     return total
 
 
