@@ -6,6 +6,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cotenant.core.allocation.request import Option, options_of, request_key
 from cotenant.core.gpus.inventory import Inventory
@@ -28,7 +30,6 @@ JOB = make_job("a")
 ALIKE: dict[str, Any] = {
     "key": "red/other",
     "uid": "other",
-    "workers_max": 9,
     "submitted_at": 9.0,
     "placement": make_placement(("n1", [[0]])),
     "admitted_at": 9.0,
@@ -47,6 +48,7 @@ DIFFERENT: dict[str, Any] = {
     "priority": 1,
     "priority_class": "urgent",
     "workers_min": 2,
+    "workers_max": 9,
     "gpu": GpuRequest(count=2),
     "cpu_milli": 1,
     "memory_mib": 1,
@@ -62,6 +64,24 @@ def test_jobs_share_a_request_that_differ_in_nothing_that_a_rule_reads(name: str
     other = replace(JOB, **{name: (ALIKE | DIFFERENT)[name]})
 
     assert (request_key(other) == request_key(JOB)) is (name in ALIKE)
+
+
+def test_how_far_a_gang_may_grow_makes_no_other_request_but_whether_it_may_at_all_does() -> None:
+    may_grow, further, may_not = (request_key(make_job("a", workers=workers)) for workers in ((1, 2), (1, 9), 1))
+
+    assert may_grow == further != may_not
+
+
+OTHERWISE = {name: value for name, value in (ALIKE | DIFFERENT).items() if name not in {"queue", "workers_min"}}
+
+
+@given(changed=st.sets(st.sampled_from(sorted(OTHERWISE))), more=st.sampled_from(sorted(OTHERWISE)))
+def test_jobs_with_equal_keys_can_run_in_equal_ways(changed: set[str], more: str) -> None:
+    """Whatever their fields are: a field that a way depends on is a field of the key."""
+    one = replace(JOB, **{name: OTHERWISE[name] for name in changed})
+    other = replace(one, **{more: getattr(JOB, more) if more in changed else OTHERWISE[more]})
+
+    assert request_key(one) != request_key(other) or ways(one) == ways(other)
 
 
 def options(job: Job, *queues: TenantQueue) -> tuple[Option, ...]:

@@ -7,11 +7,15 @@ from dataclasses import replace
 import pytest
 
 from cotenant.core import schedule
+from cotenant.core.allocation.request import Request
+from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import GpuRequest, Job, Quota, TenantQueue
 from cotenant.core.model.plan import Reason
+from cotenant.core.snapshot.accounting import Accounting
 from cotenant.testing import make_job, make_node, make_queue, make_snapshot
 
 RED = make_queue("red", guaranteed=8, limit=8)
+BOTH = Accounting.of([make_node("h1"), make_node("a1", gpu_class="A100")], [make_queue("red", guaranteed=8)], [])
 
 
 REFUSED = {
@@ -49,6 +53,20 @@ def test_what_can_never_start_is_refused_at_once_for(name: str) -> None:
 
     assert plan.actions == ()
     assert plan.verdicts[job.key].reason == reason
+
+
+@pytest.mark.parametrize("first", [1, (1, 2)])
+def test_what_was_resolved_before_changes_no_request(first: int | tuple[int, int]) -> None:
+    """One worker chooses freely among classes, and a gang that may grow prefers one of them."""
+    resolver = RequestResolver(BOTH.inventory, BOTH.tree)
+    resolver.resolve(make_job("first", workers=first))
+
+    def classes(workers: int | tuple[int, int]) -> list[str]:
+        request = resolver.resolve(make_job("second", workers=workers))
+        assert isinstance(request, Request)
+        return [option.gpu_class for option in request.options]
+
+    assert (classes(1), classes((1, 2))) == ([""], ["A100", "H100", ""])
 
 
 def test_a_job_that_may_not_be_evicted_has_to_fit_into_a_guarantee() -> None:

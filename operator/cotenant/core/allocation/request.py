@@ -65,6 +65,7 @@ def request_key(job: Job) -> RequestKey:
         job.priority,
         job.priority_class,
         job.workers_min,
+        job.workers_max == 1,  # it chooses freely among classes
         job.gpu,
         job.cpu_milli,
         job.memory_mib,

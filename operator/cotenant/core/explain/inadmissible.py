@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeAlias
 
 from cotenant.core.allocation.request import Option, Request, RequestKey, options_of, request_key
 from cotenant.core.explain.unsatisfiable import exceeds_cluster, no_such_gpus
@@ -23,9 +22,6 @@ from cotenant.core.queueing.fair_share import within_guarantee
 from cotenant.core.queueing.priority_bounds import priority_bounds
 from cotenant.core.quota.tree import QueueTree
 from cotenant.core.quota.usage import UNLIMITED, BindingLimit, Usage
-
-_Kind: TypeAlias = tuple[RequestKey, bool]
-"""(request, it is of one worker)."""
 
 
 class RequestResolver:
@@ -44,10 +40,10 @@ class RequestResolver:
         self._of_job: dict[JobKey, tuple[Job, Request | Refusal]] = {}
         """What was asked last under a name: a job is asked about several times in a cycle."""
         self._empty: FitCache | None = None
-        self._of_kind: dict[_Kind, Request | Refusal] = {}
+        self._of_kind: dict[RequestKey, Request | Refusal] = {}
         """What quotas, classes and zones make of it, for this cycle's kinds."""
         is_same = before is not None and before._tree is tree and before._inventory.has_frame_of(inventory)
-        self._before: Mapping[_Kind, Request | Refusal] = before._of_kind if before is not None and is_same else {}
+        self._before: Mapping[RequestKey, Request | Refusal] = before._of_kind if before is not None and is_same else {}
 
     def resolve(self, job: Job) -> Request | Refusal:
         """The request behind a job, or the reason why it can never start."""
@@ -56,7 +52,7 @@ class RequestResolver:
             key = request_key(job)
             known = self._known.get(key)
             if known is None:
-                known = self._known[key] = self._resolve(job)
+                known = self._known[key] = self._resolve(job, key)
             self._of_job[job.key] = job, known
         return known
 
@@ -67,10 +63,9 @@ class RequestResolver:
             return None
         return request.workers * min(option.milli for option in request.options)
 
-    def _resolve(self, job: Job) -> Request | Refusal:
-        kind = (request_key(job), job.workers_max == 1)
-        known = self._before.get(kind)
-        known = self._of_kind[kind] = self._allowed(job) if known is None else known
+    def _resolve(self, job: Job, key: RequestKey) -> Request | Refusal:
+        known = self._before.get(key)
+        known = self._of_kind[key] = self._allowed(job) if known is None else known
         if isinstance(known, Refusal):
             return known
         request = replace(known, job=job)
