@@ -76,6 +76,9 @@ class Server:
     def delete_pod(self, name: str, namespace: str) -> str:
         return said(lambda: self.core.delete_namespaced_pod(name, namespace, dry_run="All", _headers=OPERATOR))
 
+    def delete_secret(self, name: str, namespace: str) -> str:
+        return said(lambda: self.core.delete_namespaced_secret(name, namespace, dry_run="All", _headers=OPERATOR))
+
     def delete_job(self, name: str) -> str:
         delete = self.custom.delete_namespaced_custom_object
         return said(lambda: delete(*JOBS, name, dry_run="All", _headers=OPERATOR))
@@ -344,6 +347,19 @@ def test_no_secret_is_read(server: Server) -> None:
     assert "forbidden" in said(lambda: server.core.read_namespaced_secret("any", TEAM, _headers=OPERATOR))
     assert "forbidden" in said(lambda: server.core.list_namespaced_secret(TEAM, _headers=OPERATOR))
     assert "forbidden" in said(lambda: server.core.list_secret_for_all_namespaces(_headers=OPERATOR))
+
+
+def test_of_secrets_only_tokens_of_attempts_are_deleted(server: Server) -> None:
+    ours, theirs = token_secret(attempt(), "t"), token_secret(attempt(), "t")
+    theirs["metadata"] |= {"name": "registry"}
+    for secret in (ours, theirs):
+        del secret["metadata"]["ownerReferences"]
+        server.core.create_namespaced_secret(
+            ORDINARY, secret | {"metadata": secret["metadata"] | {"namespace": ORDINARY}}, _headers=RESTORER
+        )
+    assert server.delete_secret(ours["metadata"]["name"], ORDINARY) == ""
+    answer = server.delete_secret("registry", ORDINARY)
+    assert "the operator deletes only the tokens of attempts, and registry is none" in answer
 
 
 def test_only_pods_of_the_operators_making_are_ended_whatever_their_labels(server: Server) -> None:

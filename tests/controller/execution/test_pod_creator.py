@@ -78,6 +78,19 @@ async def test_the_token_of_an_attempt_has_256_bits_and_is_another_each_time() -
     assert ([len(bytes.fromhex(token.decode())) for token in tokens], tokens[0] == tokens[1]) == ([32, 32], False)
 
 
+async def test_a_resize_takes_the_token_of_the_attempt_before() -> None:
+    replica, record = await committed()
+    await create(replica, record)
+    assert record.job is not None
+    elastic = record.job.model_copy(update={"spec": record.job.spec.model_copy(update={"min_workers": 2})})
+    resized = replace(record, job=elastic, status=record.status.model_copy(update={"attempts": 2}))
+    del replica.kube.calls[:]
+    await create(replica, resized)
+    assert writes(replica.kube)[0] == f"DELETE secrets/{SECRET}"
+    secrets = [one["metadata"]["name"] for one in (await replica.kube.list(SECRETS)).items]
+    assert secrets == [f"{SECRET[:-1]}2"]
+
+
 async def test_of_parameter_servers_only_those_that_are_not_there_are_made() -> None:
     replica, record = await committed()
     job = record.job

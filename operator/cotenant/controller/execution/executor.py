@@ -38,7 +38,7 @@ from cotenant.controller.lifecycle.observation import EventToRecord, ReconcileRe
 from cotenant.controller.lifecycle.progress import final_progress
 from cotenant.controller.telemetry.logs import shorten
 from cotenant.controller.telemetry.metrics import Metrics
-from cotenant.core.model.lifecycle import LifecycleEvent
+from cotenant.core.model.lifecycle import HOLDING, LifecycleEvent
 from cotenant.core.model.plan import Action, Admit, Evict, Resize, Verdict
 
 log = logging.getLogger(__name__)
@@ -229,6 +229,9 @@ class Executor:
         change = merge_patch(record.raw_status, status)
         if not change:
             return record
+        if record.phase in HOLDING and status.phase not in HOLDING:
+            # Before it is written: whoever leads after a crash in between comes here again.
+            await self.pod_creator.delete_token(record)
         body = {"metadata": {"resourceVersion": str(record.version), "uid": record.uid}, "status": change}
         reply = await self.kube.patch(
             TRAINING_JOBS, record.name, body, namespace=record.namespace, subresource="status"

@@ -1,5 +1,8 @@
 """Makes the objects of a committed placement: NetworkPolicy, Service and Secret first, as far as needed, then the pods.
 
+The token of an attempt is deleted when the attempt is over: it opens nothing any more, and a job that starts again and
+again would fill its namespace with Secrets.
+
 Creating is idempotent: what exists and is ours is taken as made; that a Secret is ours is known by its name alone. What
 exists and belongs to an earlier job of the same name is waited for; what belongs to another owner, or is refused for
 good, ends the attempt.
@@ -35,7 +38,7 @@ from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.pod_identity import PodIdentity, identity_of
 from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.manifests import server_pod, worker_pod
-from cotenant.controller.manifests.attempt import Attempt
+from cotenant.controller.manifests.attempt import Attempt, token_secret_name
 from cotenant.controller.manifests.from_job import attempt_of
 from cotenant.controller.manifests.side_objects import side_objects
 from cotenant.controller.settings import Settings
@@ -69,6 +72,8 @@ class PodCreator:
         attempt = attempt_of(record.job, record.status, record.placement, self.nodes.gpus, self.settings)
         # 1. What stands beside the pods, once for each attempt.
         if not creation.side_objects_made:
+            if record.is_elastic and number > 1:  # a resize begins the next attempt without an end of the one before
+                await self._delete_token(record, number - 1)
             closed = attempt.is_one_pod and self.base_network_policies.is_in_force(attempt.namespace)
             objects = side_objects(attempt, secrets.token_hex(32), self.settings, closed_by_base=closed)
             created = await self._create_all(objects, memory)
@@ -85,6 +90,22 @@ class PodCreator:
         if created is Creation.CREATED:
             creation.delay = None
         return created
+
+    async def delete_token(self, record: JobRecord) -> None:
+        """Delete the token of the job's last attempt, if that had one; it is over, or about to be written down as over.
+
+        A refusal is left at that: the Secret goes with the job then.
+        """
+        if record.job is None or record.placement is None:
+            needed = True  # as far as can be seen
+        else:
+            attempt = attempt_of(record.job, record.status, record.placement, self.nodes.gpus, self.settings)
+            needed = attempt.needs_token
+        if needed:
+            await self._delete_token(record, record.status.attempts)
+
+    async def _delete_token(self, record: JobRecord, number: int) -> None:
+        await self.kube.delete(SECRETS, token_secret_name(record.uid, number), record.namespace)
 
     def _missing_pods(self, attempt: Attempt, there: Container[str]) -> tuple[Manifests, Manifests]:
         """Side objects of the missing pods, and the pods."""

@@ -97,13 +97,18 @@ class JobRecord:
         return wanted.servers if wanted else 0
 
     @property
+    def is_elastic(self) -> bool:
+        """It may be given other numbers of workers while it runs."""
+        spec = self.job.spec if self.job else None
+        return spec is not None and spec.min_workers is not None and spec.min_workers < spec.workers
+
+    @property
     def size_requested(self) -> dict[str, str | None]:
         """Workers and GPUs that its spec asks for, as the status shows them; None where it cannot be read."""
         if self.job is None:
             return {"workers": None, "gpus": None}
         spec = self.job.spec
-        elastic = spec.min_workers is not None and spec.min_workers < spec.workers
-        workers = f"{spec.min_workers}-{spec.workers}" if elastic else str(spec.workers)
+        workers = f"{spec.min_workers}-{spec.workers}" if self.is_elastic else str(spec.workers)
         return {"workers": workers, "gpus": format_gpus_of(spec, spec.workers)}
 
     def size_placed(self, workers: int) -> dict[str, str | None]:

@@ -78,8 +78,7 @@ class Attempt:
 
     @property
     def secret_name(self) -> str:
-        """Name of the token's Secret, which no other job and no other attempt can have."""
-        return f"{names.SECRET_PREFIX}{self.uid}-{self.number}"
+        return token_secret_name(self.uid, self.number)
 
     @property
     def needs_ray(self) -> bool:
@@ -123,6 +122,11 @@ class Attempt:
                 }
             ],
         }
+
+
+def token_secret_name(uid: str, attempt: int) -> str:
+    """Name of the Secret of an attempt's token, which no other job and no other attempt can have."""
+    return f"{names.SECRET_PREFIX}{uid}-{attempt}"
 
 
 def pod_name(job: str, attempt: int, node_rank: int, *, nodes: int) -> str:
