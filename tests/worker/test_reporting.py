@@ -16,6 +16,7 @@ import pytest
 
 from cotenant_worker import reporting
 from cotenant_worker.checkpoints import fsspec_store, local_store
+from cotenant_worker.hook import cotenant_shim
 from cotenant_worker.host import layout
 from cotenant_worker.reporting import Context, Saver
 from tests.worker.recording_launcher import RecordingLauncher
@@ -228,6 +229,21 @@ def test_rank_0_saves_and_reports_it(rank: Rank, tmp_path: Path, monkeypatch: py
     assert found is not None
     assert (found.step, found.meta, (found.path / "model").read_text()) == (7, {"world_size": 4, "epoch": 2}, "x")
     assert (rank.sent, rank.counters) == ([{"op": "saving", "step": 7}, {"op": "saved", "step": 7}], {"saved_step": 7})
+
+
+def test_a_checkpoint_notes_how_many_steps_were_counted_and_a_program_that_gets_it_goes_on_from_there(
+    rank: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own step may number epochs."""
+    resumed: list[int] = []
+    monkeypatch.setattr(cotenant_shim.step_counter, "resume", resumed.append)
+    saver = Saver(tmp_path)
+    saver.save(1, lambda _directory: None)
+    saver.latest()
+    rank.counters["step"] = 191
+    saver.save(2, lambda _directory: None)
+    found = saver.latest()
+    assert (found and (found.step, found.meta), resumed) == ((2, {"world_size": 1, "counted_steps": 191}), [191])
 
 
 @pytest.mark.parametrize(("number", "directory"), [("1", "checkpoints"), ("0", "")], ids=["rank 1", "no directory"])

@@ -140,6 +140,10 @@ def _listen() -> None:
 # -- checkpoints ---------------------------------------------------------------------------------------------------
 
 
+COUNTED_STEPS: Final = "counted_steps"
+"""Key in a checkpoint's notes: steps counted when it was written. Its own step may number epochs."""
+
+
 class Saver:
     """The job's checkpoints: `save` on rank 0, `latest` everywhere, `due` by the job's interval."""
 
@@ -157,7 +161,8 @@ class Saver:
         if (self.directory is None and not self.url) or context().rank != 0:
             return
         launcher.send({"op": "saving", "step": step})
-        extra = {"world_size": context().world_size, **(meta or {})}
+        counted = launcher.get_counter("step")
+        extra = {"world_size": context().world_size, **({COUNTED_STEPS: counted} if counted else {}), **(meta or {})}
         if self.url:
             from cotenant_worker.checkpoints import fsspec_store
 
@@ -170,6 +175,13 @@ class Saver:
 
     def latest(self) -> local_store.Checkpoint | None:
         """The newest whole checkpoint, its sums verified; the launcher's choice first, so that all ranks agree."""
+        found = self._latest()
+        counted = found.meta.get(COUNTED_STEPS) if found else None
+        if isinstance(counted, int) and counted > 0:
+            cotenant_shim.step_counter.resume(counted)
+        return found
+
+    def _latest(self) -> local_store.Checkpoint | None:
         if self.url:
             from cotenant_worker.checkpoints import fsspec_store
 

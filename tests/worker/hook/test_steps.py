@@ -1,10 +1,12 @@
 """Steps that a program does not tell: of Keras's `fit`, through a stand-in for its list of callbacks."""
 
+import copy
 import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from cotenant_worker.hook.cotenant_shim import steps as counting
 from tests.worker.recording_launcher import RecordingLauncher
@@ -56,6 +58,9 @@ def callbacks() -> Any:
         def __init__(self) -> None:
             self.seen: list[int] = []
             self.logs: list[Any] = []
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            pass
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             self.seen.append(batch)
@@ -109,6 +114,80 @@ def test_a_process_that_trains_after_another_one_of_its_rank_counts_on(launcher:
     launcher.counters["step"] = 94
     assert [counting.step_counter.add("sgd") for _ in range(20)] == [False] * 19 + [True]
     assert launcher.counters == {"step": 114}
+
+
+class Optimizer:
+    """One of torch's, as far as its own count goes; `kept`: steps that were loaded with its state."""
+
+    def __init__(self, kept: int | None = 0, **group: Any) -> None:
+        self.param_groups: list[dict[str, Any]] = [{"lr": 0.1, **group}]
+        self.state: dict[str, dict[str, Any]] = {"w": {"exp_avg": 0.0}}
+        if kept is not None:
+            self.state["w"]["step"] = float(kept)
+
+    def step(self) -> None:
+        if "step" in self.state["w"]:
+            self.state["w"]["step"] += 1
+        counting.step_counter.add_optimizer_step(self)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "saver", "succeeds", "shown"),
+    [
+        pytest.param(Optimizer(0), 0, 0, 2, id="a new one"),
+        pytest.param(Optimizer(191), 0, 0, 193, id="goes on, by its state"),
+        pytest.param(Optimizer(191), 190, 0, 193, id="goes on, by its state, whatever the checkpoint notes"),
+        pytest.param(Optimizer(None, step=191), 0, 0, 192, id="goes on, by its group"),
+        pytest.param(Optimizer(None), 191, 0, 193, id="keeps no count, and was given a checkpoint"),
+        pytest.param(Optimizer(None), 0, 0, 2, id="keeps no count, and no checkpoint does"),
+        pytest.param(Optimizer(0), 191, 0, 2, id="a new one that did not load the checkpoint"),
+        pytest.param(Optimizer(0), 0, 94, 96, id="a second training in another process"),
+    ],
+)
+def test_steps_go_on_where_the_training_goes_on(
+    launcher: RecordingLauncher, optimizer: Optimizer, saver: int, succeeds: int, shown: int
+) -> None:
+    launcher.counters["step"] = succeeds
+    if saver:
+        counting.step_counter.resume(saver)
+    for _ in range(2):
+        optimizer.step()
+    assert launcher.counters == {"step": shown}
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "RMSprop", "Adagrad", "NAdam"])
+def test_torchs_optimizers_keep_their_count_through_a_checkpoint(name: str) -> None:
+    def trained(steps: int, state: dict[str, Any] | None = None) -> torch.optim.Optimizer:
+        weight = torch.nn.Parameter(torch.ones(2))
+        optimizer: torch.optim.Optimizer = getattr(torch.optim, name)([weight])
+        if state:
+            optimizer.load_state_dict(copy.deepcopy(state))
+        for _ in range(steps):
+            weight.grad = torch.ones(2)
+            optimizer.step()
+        return optimizer
+
+    first = trained(5)
+    assert [counting.kept_steps(one) for one in (trained(1), first, trained(1, first.state_dict()))] == [1, 5, 6]
+
+
+def test_an_optimizer_that_comes_later_adds_its_own_steps_alone(launcher: RecordingLauncher) -> None:
+    first, second = Optimizer(0), Optimizer(5000)
+    for _ in range(50):
+        first.step()
+    for _ in range(120):
+        second.step()
+    assert launcher.counters == {"step": 170}
+
+
+def test_a_fit_of_a_model_that_was_loaded_goes_on_with_its_optimizers_count(launcher: RecordingLauncher) -> None:
+    fit = callbacks()
+    for kept in (191, 0):
+        once = fit()
+        once.model = SimpleNamespace(optimizer=SimpleNamespace(iterations=SimpleNamespace(numpy=lambda n=kept: n)))
+        once.on_train_begin()
+        once.on_train_batch_end(0)
+    assert launcher.counters == {"step": 193}
 
 
 def test_an_epochs_metrics_are_told_at_its_end_as_of_its_last_step(launcher: RecordingLauncher) -> None:

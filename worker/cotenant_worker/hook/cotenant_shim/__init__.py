@@ -48,7 +48,7 @@ def announce():
 
 
 def __getattr__(name):
-    """`launcher` and the `rank_heartbeat` of this process: one each, under whichever name this package was loaded."""
+    """`launcher`, `rank_heartbeat` and `step_counter` of this process: one each, under whichever name it was loaded."""
     if name == "launcher":
         from .launcher_client import launcher
 
@@ -57,4 +57,8 @@ def __getattr__(name):
         from .heartbeat import heartbeat
 
         return heartbeat
+    if name == "step_counter":
+        from .steps import step_counter
+
+        return step_counter
     raise AttributeError(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import time
 import weakref
@@ -22,6 +23,9 @@ HANDOVER_STEPS = 100
 """Steps of another optimizer without one of the first: it trains what comes next (a fold, a second `fit`). Those that
 alternate, as in a GAN, do so earlier. Where the first is no longer there, the next one need not wait for so long."""
 
+_STATES_READ = 8
+"""Parameters whose state is looked at: where the count is on the GPU, each is waited for, once."""
+
 _NO_SOURCE = "none"
 """The source of a process that does not train for its rank."""
 
@@ -33,7 +37,12 @@ class StepCounter:
         self._source = None
         self._count = 0
         self._before = 0
-        """What an earlier process of this rank has counted, if this one succeeds it."""
+        """What an earlier process of this rank has counted, if this one succeeds it, or what was made before the
+        checkpoint that this one goes on from."""
+        self._resumed = 0
+        """Steps before the checkpoint that this process was given, by what it notes."""
+        self._succeeded = 0
+        """The part of it that an earlier process has counted."""
         self._next = None
         self._since = 0
         """The first other source since the last step of the one that counts, and how many it has made."""
@@ -53,7 +62,10 @@ class StepCounter:
 
     def add_optimizer_step(self, optimizer):
         """One step of an optimizer of torch's, as `add`."""
+        begins = self._source in (None, MANUAL)
         synchronized = self.add(id(optimizer))
+        if begins:
+            self.begin_at(id(optimizer), kept_steps(optimizer))
         if self._source == id(optimizer) and (self._holder is None or self._holder() is not optimizer):
             self._holder = weakref.ref(optimizer)
         return synchronized
@@ -72,6 +84,18 @@ class StepCounter:
         launcher.set_counter("step", self.total)
         return self._count - more < SYNCHRONIZED_BY_STEP <= self._count
 
+    def resume(self, steps):
+        """Go on from a checkpoint that was written after so many steps; of no effect once steps are counted."""
+        self._resumed = steps
+
+    def begin_at(self, source, total):
+        """Take over what `source` knows of itself at its beginning: steps with those before a checkpoint. It is better
+        evidence than that a checkpoint was there, which need not have been loaded. 0: it keeps no count.
+        """
+        if total and self._source == source:
+            self._before = max(self._succeeded, total - self._count)
+            launcher.set_counter("step", self.total)
+
     def set_total(self, source, total):
         """Take over the count of `source`, which includes steps before a checkpoint. The furthest of several counts."""
         if self._counts(source) and total > self.total:
@@ -83,7 +107,8 @@ class StepCounter:
             self._source = source if is_training_process() else _NO_SOURCE
             if self._source == _NO_SOURCE:
                 return False
-            self._before = max(0, launcher.get_counter("step"))
+            self._succeeded = max(0, launcher.get_counter("step"))
+            self._before = max(self._succeeded, self._resumed)
             launcher.send({"op": "phase", "phase": f"first step of rank {rank()}", "first_step": True})
             heartbeat.activity["steps"] = lambda: self.other_steps
             heartbeat.start()
@@ -111,6 +136,20 @@ class StepCounter:
 step_counter = StepCounter()
 
 
+def kept_steps(optimizer):
+    """Steps by the count that an optimizer of torch's keeps in its state (Adam, RMSprop …), and loads with it;
+    0 where it keeps none, as SGD. Parameters that came later have fewer.
+    """
+    found = [0]
+    with contextlib.suppress(Exception):
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        for kept in (*optimizer.param_groups[:1], *itertools.islice(optimizer.state.values(), _STATES_READ)):
+            step = kept.get("step", 0)
+            if not (getattr(step, "is_cuda", False) and cuda.is_current_stream_capturing()):
+                found.append(int(step))
+    return max(found)
+
+
 def after_keras_callbacks(module):
     """Count in `fit`, on every backend: Keras's optimizers are not torch's, and on JAX they are compiled code."""
     original = module.CallbackList.on_train_batch_end
@@ -121,11 +160,25 @@ def after_keras_callbacks(module):
             before = getattr(self, "_cotenant_batch", -1)
             self._cotenant_batch = batch  # the last of the batches that were done together (`steps_per_execution`)
             done = batch - before if batch > before else batch + 1
-            if step_counter.add(keras, done) and is_isolated():
+            begins = step_counter.source is None
+            synchronized = step_counter.add(keras, done)
+            kept = getattr(self, "_cotenant_iterations", 0)
+            if begins and kept:
+                step_counter.begin_at(keras, kept + done)
+            if synchronized and is_isolated():
                 _warn_isolated()
         return original(self, batch, logs)
 
     module.CallbackList.on_train_batch_end = on_train_batch_end
+    began = getattr(module.CallbackList, "on_train_begin", None)
+
+    def on_train_begin(self, *args, **kwargs):
+        with contextlib.suppress(Exception):  # of a model that was loaded, its optimizer has counted
+            self._cotenant_iterations = int(self.model.optimizer.iterations.numpy())
+        return began(self, *args, **kwargs)
+
+    if began is not None:
+        module.CallbackList.on_train_begin = on_train_begin
     ended = module.CallbackList.on_epoch_end
 
     def on_epoch_end(self, epoch, logs=None):
