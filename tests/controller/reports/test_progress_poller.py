@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -15,20 +17,34 @@ from cotenant.controller.client.kube import PODS, TRAINING_JOBS
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories, ProgressSample
 from cotenant.controller.informers.job_record import JobId
-from cotenant.controller.reports.progress_poller import ProgressPoller
+from cotenant.controller.isolation.choice import isolation_on
+from cotenant.controller.isolation.gpu_isolation import NodeIsolation
+from cotenant.controller.manifests import worker_pod
+from cotenant.controller.reports import progress_request
+from cotenant.controller.reports.progress_poller import AT_ONCE, AT_ONCE_OF_A_NAMESPACE, Ask, ProgressPoller
+from cotenant.controller.reports.progress_request import DEADLINE_S, get_progress
 from cotenant.controller.reports.slow_gpus import SlowGpus
+from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.metrics import Metrics
-from tests.controller.builders import T0, UID, job_document, placement_on, pod_document
+from tests.controller.builders import T0, UID, attempt, job_document, placement_on, pod_document
 from tests.support.fake_kube import FakeKube
 
 JOB = JobId("red", "train", UID)
+NONE = isolation_on(NodeIsolation(simulated=True, best=Isolation.NONE), "nvidia")
+BLOCKS = {"hostile": 1, "honest": 2}
+"""Second part of the addresses of each namespace's pods."""
 ANSWER = contract.Progress(state="training", step=7)
 
 
 class Poller:
     """A poller over one running job, whose rank 0 gives these answers one after the other; None: nobody answers."""
 
-    def __init__(self, *answers: contract.Progress | contract.Malformed | bytes | None, leads: bool = True) -> None:
+    def __init__(
+        self,
+        *answers: contract.Progress | contract.Malformed | bytes | None,
+        leads: bool = True,
+        ask: Ask | None = None,
+    ) -> None:
         self.answers = list(answers)
         self.leads = leads
         self.asked: list[str] = []
@@ -44,11 +60,26 @@ class Poller:
             slow_gpus,
             is_leader=lambda: self.leads,
             every_s=5.0,
-            ask=self.answer,
+            ask=ask or self.answer,
             clock=lambda: T0,
         )
         self.put_job(version=5)
         self.cache.pop_changes()
+
+    def put_more(self, namespace: str, count: int) -> None:
+        """Running jobs beside `train`, each with its pod of rank 0 at the address of its name: `10.1.0.3`."""
+        for number in range(count):
+            job, uid, placement = f"more-{number}", f"{namespace}-{number}", placement_on(("n1", 1))
+            status = from_placement(placement, admitted_at=0.0, isolation=Isolation.NONE).to_document()
+            document = job_document(job, status={"phase": "Running", "attempts": 1, "placement": status})
+            document["metadata"] |= {"namespace": namespace, "uid": uid}
+            self.cache.put(TRAINING_JOBS, document)
+            made = attempt(namespace=namespace, job=job, uid=uid, number=1, placement=placement)
+            pod = worker_pod.pod(made, 0, Settings(), NONE).pod
+            pod["metadata"] |= {"uid": f"pod-{uid}", "resourceVersion": "7"}
+            pod["spec"]["nodeName"] = "n1"
+            pod["status"] = {"phase": "Running", "podIP": f"10.{BLOCKS[namespace]}.{number // 256}.{number % 256}"}
+            self.cache.put(PODS, pod)
 
     def put_job(self, *, version: int, phase: str = "Running") -> None:
         placement = from_placement(placement_on(("n1", 1)), admitted_at=0.0, isolation=Isolation.NONE).to_document()
@@ -180,3 +211,58 @@ async def test_what_goes_wrong_with_one_job_is_counted_and_ends_nothing(
     await poller.poll()
     assert poller.polls("failed") == 1.0
     assert "the progress of red/train was not taken" in caplog.text
+
+
+@pytest.mark.looptime
+async def test_pods_that_let_the_operator_wait_delay_nobody_elses_polls() -> None:
+    """Three hundred pods of one tenant answer a byte a second, as slow loris does; three of another answer at once."""
+    loop, asked = asyncio.get_running_loop(), defaultdict[str, list[float]](list)
+    open_at_once, most = Counter[str](), Counter[str]()
+
+    async def ask(address: str, bytes_max: int) -> bytes | None:
+        who = address.rpartition(".")[0] if address.startswith("10.1.") else address
+        asked[address].append(loop.time())
+        open_at_once[who] += 1
+        most["all"] = max(most["all"], open_at_once.total())
+        await asyncio.sleep(DEADLINE_S if address.startswith("10.1.") else 0.01)
+        open_at_once[who] -= 1
+        return None if address.startswith("10.1.") else ANSWER.to_json().encode()
+
+    poller = Poller(ask=ask)
+    poller.put_job(version=6, phase="Succeeded")
+    poller.put_more("hostile", 300)
+    poller.put_more("honest", 3)
+    rounds = asyncio.create_task(poller.poller.run())
+    await asyncio.sleep(61)
+    rounds.cancel()
+    pause = 303 / 40  # of `POLLS_PER_S`
+    due = [round(number * pause, 3) for number in range(9)]
+    honest = {address: [round(at, 3) for at in times] for address, times in asked.items() if address[:5] == "10.2."}
+    assert honest == {f"10.2.0.{number}": due for number in range(3)}
+    assert most["all"] <= AT_ONCE_OF_A_NAMESPACE + 3
+    hostile = [len(times) for address, times in asked.items() if address.startswith("10.1.")]
+    assert (len(hostile), max(hostile)) == (300, 2), "each in its turn, none twice before all others"
+
+
+async def test_pods_that_never_answer_hold_no_more_connections_than_are_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    most, held = 0, set[asyncio.StreamWriter]()
+
+    async def stall(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal most
+        held.add(writer)
+        most = max(most, len(held))
+        await reader.read()
+        held.discard(writer)
+        writer.close()
+
+    server = await asyncio.start_server(stall, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    monkeypatch.setattr(progress_request, "DEADLINE_S", 0.05)
+    poller = Poller(ask=lambda _, bytes_max: get_progress("127.0.0.1", port, bytes_max=bytes_max))
+    for namespace in BLOCKS:
+        poller.put_more(namespace, 60)
+    async with server:
+        assert await poller.poller.poll_running() == 121
+    assert (poller.polls("failed"), 1 < most <= AT_ONCE) == (121.0, True)

@@ -4,6 +4,9 @@ written.
 The operator and the launcher have plain HTTP between them and nothing else. Only the replica that leads asks, and only
 the pod that a committed placement has for rank 0. A pod that does not answer is no fault: the last answer stays. With
 many jobs each one is polled less often, so that the writes that follow stay few.
+
+Pods that let the operator wait hold up their own namespace alone: connections are bounded, as a whole and for each
+namespace, and a job that is still being asked is left out of the next round, which does not wait for it.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import asyncio
 import ipaddress
 import logging
 import time
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -23,6 +26,7 @@ from cotenant.controller.informers.job_record import JobId, JobRecord
 from cotenant.controller.informers.pod_record import PodRecord
 from cotenant.controller.lifecycle.progress import summary
 from cotenant.controller.manifests.attempt import pod_name
+from cotenant.controller.reports.fair_semaphore import FairSemaphore
 from cotenant.controller.reports.progress_request import get_progress
 from cotenant.controller.reports.slow_gpus import SlowGpus
 from cotenant.controller.telemetry.metrics import Metrics
@@ -31,6 +35,8 @@ from cotenant.core.model.lifecycle import Phase
 log = logging.getLogger(__name__)
 
 AT_ONCE = 32
+"""Connections to pods, and so file descriptors that pods can hold."""
+AT_ONCE_OF_A_NAMESPACE = 16
 POLLS_PER_S = 40.0
 FOLLOWER_PAUSE_S = 1.0
 """Between two looks of a replica that does not lead whether it does now."""
@@ -66,25 +72,34 @@ class ProgressPoller:
         self._ask = ask
         self._clock = clock
         """Unix seconds."""
+        self._connections = FairSemaphore(AT_ONCE, of_one=AT_ONCE_OF_A_NAMESPACE)
+        self._asking: set[JobId] = set()
 
     async def run(self) -> None:
-        """Poll round after round while this replica leads, with a pause that keeps the rate."""
-        while True:
-            started = time.monotonic()
-            polled = await self.poll_running()
-            pause = max(self._every_s, polled / POLLS_PER_S) if self._is_leader() else FOLLOWER_PAUSE_S
-            await asyncio.sleep(max(0.1, pause - (time.monotonic() - started)))
+        """Begin round after round while this replica leads, with a pause that keeps the rate."""
+        async with asyncio.TaskGroup() as rounds:
+            while True:
+                running = self._running()
+                rounds.create_task(self._poll_all(running))
+                pause = max(self._every_s, len(running) / POLLS_PER_S) if self._is_leader() else FOLLOWER_PAUSE_S
+                await asyncio.sleep(max(0.1, pause))
 
     async def poll_running(self) -> int:
-        """Poll every running job once, and forget the others; returns how many were asked. A follower forgets all."""
+        """Poll every running job once, and forget the others; returns how many run. A follower forgets all."""
+        running = self._running()
+        await self._poll_all(running)
+        return len(running)
+
+    def _running(self) -> list[JobRecord]:
         jobs = self._cache.jobs.values() if self._is_leader() else ()
-        running = [one for one in jobs if one.phase is Phase.RUNNING]
+        return [one for one in jobs if one.phase is Phase.RUNNING]
+
+    async def _poll_all(self, running: Sequence[JobRecord]) -> None:
+        """Poll those that are not being asked from an earlier round."""
         self._forget_all_but({one.id for one in running})
-        limit = asyncio.Semaphore(AT_ONCE)
-        await asyncio.gather(*(self._poll(limit, record) for record in running))
+        await asyncio.gather(*(self._poll(one) for one in running if one.id not in self._asking))
         if self._is_leader():
             await self._slow_gpus.fade()
-        return len(running)
 
     def _forget_all_but(self, running: Set[JobId]) -> None:
         for memory in self._memories:
@@ -92,24 +107,37 @@ class ProgressPoller:
                 memory.progress = None
                 memory.reported_slow_gpus.clear()
 
-    async def _poll(self, limit: asyncio.Semaphore, record: JobRecord) -> None:
+    async def _poll(self, record: JobRecord) -> None:
         """What goes wrong with one job stays with it."""
+        self._asking.add(record.id)
         try:
-            await self._take_progress(limit, record)
+            async with self._connections.acquire(record.namespace):
+                asked, body = await self._ask_head(record)
+            if asked is not None:
+                await self._take_progress(asked, body)
         except Exception:
             self._metrics.polls.labels("failed").inc()
             log.exception("the progress of %s was not taken", record.key)
+        finally:
+            self._asking.discard(record.id)
 
-    async def _take_progress(self, limit: asyncio.Semaphore, record: JobRecord) -> None:
-        pod = head_pod(record, self._cache.pods_of(record.id).get(_head_name(record)))
-        if pod is None or record.placement is None:
+    async def _ask_head(self, record: JobRecord) -> tuple[JobRecord | None, bytes | contract.Malformed | None]:
+        """The job as it is after it has waited for others of its namespace, None where nobody is asked; the answer."""
+        current = self._cache.jobs.get(record.key)
+        if current is None or current.id != record.id or current.placement is None or not self._is_leader():
+            return None, None
+        pod = head_pod(current, self._cache.pods_of(current.id).get(_head_name(current)))
+        if pod is None:
+            return None, None
+        return current, await self._ask(pod.ip, contract.progress_bounds(current.placement.workers).bytes_max)
+
+    async def _take_progress(self, record: JobRecord, body: bytes | contract.Malformed | None) -> None:
+        if record.placement is None or not self._is_leader():
             return
-        ranks = record.placement.workers
-        async with limit:
-            body = await self._ask(pod.ip, contract.progress_bounds(ranks).bytes_max)
         if body is None:
             self._metrics.polls.labels("failed").inc()
             return
+        ranks = record.placement.workers
         answer = body if isinstance(body, contract.Malformed) else contract.Progress.from_json(body, ranks)
         if isinstance(answer, contract.Malformed):
             self._metrics.polls.labels("malformed").inc()

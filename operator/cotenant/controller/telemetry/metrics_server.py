@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from cotenant.controller.telemetry.bounded_site import serve_bounded
 from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.serving.certificate import ServingCertificate
 from cotenant.serving.metrics_access import Access
@@ -32,8 +33,4 @@ async def serve(
 
     app = web.Application(client_max_size=0)
     app.router.add_get("/metrics", scrape)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    context = certificate.context if certificate is not None else None
-    await web.TCPSite(runner, *address, ssl_context=context).start()
-    return runner
+    return await serve_bounded(app, address, tls=certificate.context if certificate is not None else None)

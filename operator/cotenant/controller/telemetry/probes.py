@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from cotenant.controller.telemetry.bounded_site import serve_bounded
+
 log = logging.getLogger(__name__)
 
 Check = Callable[[], str]
@@ -18,10 +20,7 @@ async def serve(host: str, port: int, *, alive: Check, ready: Check) -> web.AppR
     app = web.Application(client_max_size=0)
     app.router.add_get("/healthz", _answer("not alive", alive))
     app.router.add_get("/readyz", _answer("not ready", ready))
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    await web.TCPSite(runner, host, port).start()
-    return runner
+    return await serve_bounded(app, (host, port))
 
 
 def _answer(trouble: str, check: Check) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

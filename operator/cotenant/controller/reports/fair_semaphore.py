@@ -1,0 +1,60 @@
+"""Semaphore that is shared fairly: bounds the calls under way, and who has many waiting holds up nobody else.
+
+Each call is of a flow. A place that becomes free goes to the waiting flow that has the fewest calls under way (max-min
+fairness, as the API server's own "priority and fairness" does it between flows), within a flow to the oldest. No flow
+has more than `of_one` under way.
+
+Let calls last t seconds at most, and let f other flows have any number of them. A flow that has nothing under way waits
+behind each other flow once at most: whoever is served goes behind it, and whoever has something under way does not go
+before it. So it waits at most t * ceil((f + 1) / at_once) seconds, and not at all where f * of_one < at_once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class FairSemaphore:
+    def __init__(self, at_once: int, *, of_one: int) -> None:
+        self._free = at_once
+        self._of_one = of_one
+        self._under_way: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @asynccontextmanager
+    async def acquire(self, flow: str) -> AsyncIterator[None]:
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(flow, deque()).append(granted)
+        self._grant()
+        try:
+            await granted
+            yield
+        finally:
+            if granted.done() and not granted.cancelled():  # also where it was granted and cancelled at one moment
+                self._release(flow)
+            self._grant()
+
+    def _release(self, flow: str) -> None:
+        self._free += 1
+        self._under_way[flow] -= 1
+        if not self._under_way[flow]:
+            del self._under_way[flow]
+
+    def _grant(self) -> None:
+        """Hand out what is free. A flow that was just served goes to the end of those that have as many under way."""
+        while self._free and (flow := self._neediest()) is not None:
+            line = self._waiting.pop(flow)
+            granted = line.popleft()
+            if line:
+                self._waiting[flow] = line
+            if not granted.done():
+                self._free -= 1
+                self._under_way[flow] += 1
+                granted.set_result(None)
+
+    def _neediest(self) -> str | None:
+        entitled = (flow for flow in self._waiting if self._under_way[flow] < self._of_one)
+        return min(entitled, key=self._under_way.__getitem__, default=None)
