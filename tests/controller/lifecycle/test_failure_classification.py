@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 import pytest
 
@@ -18,6 +19,7 @@ from cotenant.controller.lifecycle.failure_classification import (
     pod_lost,
 )
 from cotenant.controller.lifecycle.retries import exit_message
+from cotenant.controller.lifecycle.status_transitions import moment
 from tests.controller.builders import T0, exited, pod, server
 
 PEER_LOST = names.EXIT_PEER_LOST
@@ -54,6 +56,11 @@ CASES = [
     Case(
         "drained, and left in time",
         (pod(0, end=exited(143, reason="Preempted"), disruption=DRAINED),),
+        AttemptOutcome.EXTERNAL_DISRUPTION,
+    ),
+    Case(
+        "drained, and ended by its node before any of its programs had a code",
+        (pod(0, end=Exit(code=-1, reason="Evicted"), disruption=DRAINED),),
         AttemptOutcome.EXTERNAL_DISRUPTION,
     ),
     Case(
@@ -167,7 +174,7 @@ def test_the_end_of_an_attempt(case: Case) -> None:
 def test_who_took_a_pod_away_is_said_instead_of_its_exit_code() -> None:
     ending = classify({0: pod(0, end=exited(137), disruption=DRAINED)}, 1, T0)
     assert isinstance(ending, AttemptEnd)
-    assert (ending.exit.code, ending.exit.reason) == (137, "Drained")
+    assert (ending.exit.code, ending.exit.reason, ending.message_is_complete) == (137, "Drained", True)
     assert ending.exit.message == "pod train-1-0 on node n1 was evicted, as `kubectl drain` does"
 
 
@@ -179,6 +186,27 @@ def test_the_first_exit_waits_a_moment_for_the_one_that_explains_it() -> None:
     late = classify(noticed, 2, T0 + SETTLE_S)
     assert isinstance(late, AttemptEnd)
     assert late.outcome is AttemptOutcome.PLATFORM_FAULT
+
+
+def test_the_pause_begins_with_the_first_exit_of_which_the_time_is_known() -> None:
+    gang = {0: pod(0, end=exited(PEER_LOST, at=0.0)), 1: pod(1, end=exited(PEER_LOST, at=T0)), 2: pod(2, ready=True)}
+    assert classify(gang, 3, T0 + 1) == Undecided(T0 + SETTLE_S)
+
+
+@pytest.mark.parametrize(
+    ("end", "reason", "at"),
+    [
+        (Exit(code=7, reason="ContainerCannotRun", at=T0), "ContainerCannotRun", moment(T0)),
+        (Exit(code=7, reason="", at=0.0), "Error", None),
+    ],
+    ids=["with both", "with neither"],
+)
+def test_an_exit_has_the_reason_and_the_time_that_the_kubelet_gave_it(
+    end: Exit, reason: str, at: datetime | None
+) -> None:
+    ending = classify({0: pod(0, end=end)}, 1, T0)
+    assert isinstance(ending, AttemptEnd)
+    assert (ending.exit.reason, ending.exit.at) == (reason, at)
 
 
 @pytest.mark.parametrize(("gang", "size"), [({}, 2), ({0: pod(0, ready=True)}, 1)], ids=["no pods yet", "all run"])

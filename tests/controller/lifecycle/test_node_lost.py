@@ -44,3 +44,10 @@ def test_the_gang_leaves_at_the_deadline_and_names_the_nodes(now: float, ends: b
     assert (ending is not None) is ends
     if ending is not None:
         assert (ending.kind, ending.message) == ("NodeLost", "n1, n2 has not answered for 60 s")
+
+
+def test_a_gpu_that_its_node_wants_drained_ends_the_attempt_with_a_warning() -> None:
+    o = observed(admitted(Phase.RUNNING, *TWO), *PODS, sick_gpus={"GPU-n1-0": "Unhealthy"})
+    ending = node_lost.sick_gpu_ending(o, SETTINGS)
+    assert ending is not None
+    assert (ending.kind, ending.warning) == ("GPUUnhealthy", True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.informers.pod_record import PodRecord
-from cotenant.controller.lifecycle.observation import ReconcileResult
+from cotenant.controller.lifecycle.observation import PlacementObserved, ReconcileResult
 from cotenant.core.model.lifecycle import Phase
 from tests.controller.builders import T0, admitted, exited, observed, pod, server
 
@@ -82,3 +84,15 @@ def test_pods_that_ended_or_are_being_deleted_are_not_asked_to_stop() -> None:
 )
 def test_a_result_acts_where_something_is_written_made_or_deleted(result: ReconcileResult, acts: bool) -> None:
     assert result.acts is acts
+
+
+def test_pods_that_ended_are_those_of_the_running_attempt_by_node_rank() -> None:
+    earlier, first, second = pod(1, attempt=1, end=exited(1)), pod(0, attempt=2, end=exited(0)), pod(1, attempt=2)
+    late = pod(1, attempt=2, end=exited(7))
+    o = observed(admitted(Phase.RUNNING, *TWO, attempts=2), second, first, gone=(late, earlier))
+    assert list(o.ended.items()) == [(0, first)]
+    assert list(replace(o, of_pods=replace(o.of_pods, pods=(first,))).ended.items()) == [(0, first), (1, late)]
+
+
+def test_a_placement_that_was_not_looked_at_holds_nothing() -> None:
+    assert PlacementObserved().held_milli == 0

@@ -12,7 +12,14 @@ from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.controller.informers.pod_record import DeletionRequest, Exit, PodRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.observation import Observation, ReconcileResult
-from cotenant.controller.lifecycle.pod_deletion import CONFIRM_S, KILL_AFTER_S, PodsToEnd, pods_to_end
+from cotenant.controller.lifecycle.pod_deletion import (
+    CONFIRM_S,
+    KILL_AFTER_S,
+    PodsToEnd,
+    is_unconfirmed,
+    named,
+    pods_to_end,
+)
 from cotenant.controller.lifecycle.reconcile import reconcile, reconcile_orphans
 from cotenant.controller.lifecycle.termination import UNREACHABLE_S
 from cotenant.controller.settings import Settings
@@ -131,6 +138,40 @@ def test_a_pod_beyond_its_time_is_in_a_condition_of_its_job_until_it_has_ended()
     assert overdue_condition(over) == ("False", "PodsEnded", "all pods that were asked to end have ended")
     assert over.status is not None
     assert over.status.phase is Phase.PENDING
+
+
+def test_one_node_that_does_not_answer_does_not_explain_the_pods_of_another() -> None:
+    pods = (asked(30), replace(asked(30, rank=1), node="n2"))
+    o = observed(admitted(Phase.EVICTING, *TWO), *pods, now=T0 + 60, unreachable_nodes={"n1": T0})
+    found = overdue_condition(reconcile(o, TEN_MINUTES))
+    assert found is not None
+    assert found[:2] == ("True", "PodsDoNotEnd")
+
+
+def test_pods_are_looked_at_again_at_the_first_of_their_times() -> None:
+    assert pods_to_end([asked(30), asked(40, rank=1)], T0, TEN_MINUTES).next_at == T0 + 60
+
+
+def test_the_longest_grace_period_of_those_that_are_shortened_together_is_named() -> None:
+    (step,) = pods_to_end([asked(700), asked(800, rank=1)], T0, TEN_MINUTES).forced
+    assert step.event.message == (
+        "pod train-1-0 on node n1, pod train-1-1 on node n1 was asked to end with a grace period of 800 s, and the most"
+        " in this cluster is 10m: it has 30s"
+    )
+
+
+@pytest.mark.parametrize(("pods", "more"), [(3, ""), (4, " and 1 more")])
+def test_three_pods_are_named_and_the_others_counted(pods: int, more: str) -> None:
+    first = "pod train-1-0 on node n1, pod train-1-1 on node n1, pod train-1-2 on node n1"
+    assert named([pod(rank) for rank in range(pods)]) == first + more
+
+
+@pytest.mark.parametrize(("after_s", "unconfirmed"), [(129, False), (130, False), (131, True)])
+def test_a_pod_that_was_killed_later_than_others_has_its_own_time(after_s: int, unconfirmed: bool) -> None:
+    late = reconcile(observed(admitted(Phase.EVICTING, *ONE), asked(30), now=T0 + 60), TEN_MINUTES)
+    assert late.status is not None
+    killed = asked(1, at=T0 + 100)
+    assert is_unconfirmed(observed(late.status, killed, now=T0 + after_s), killed) is unconfirmed
 
 
 def test_the_condition_says_where_it_is_the_node_that_does_not_answer() -> None:

@@ -1,5 +1,7 @@
 """What rank 0 answers, as the status shows it. Pure."""
 
+from typing import Any
+
 import pytest
 
 from cotenant.api.resources.trainingjob_status import CheckpointStatus
@@ -136,3 +138,52 @@ def test_a_warning_says_so_where_one_of_both_lists_is_cut(ranks_with_peak: int, 
     said = summary(Progress(state="training", observed_gpus=gpus, memory_peak_mib=peaks))
     assert len(said.memory_peak_mib) == shown_peaks
     assert said.warnings == (f"observedGpus and memoryPeakMiB show the first {len(said.observed_gpus)} ranks of more",)
+
+
+def test_a_rate_is_shown_by_thousandths() -> None:
+    assert summary(Progress(state="training", rate=1.23456)).rate == 1.235
+
+
+def test_the_first_of_one_step_is_a_share_of_it() -> None:
+    assert summary(Progress(state="training", step=0, of=1)).summary == "0/1 (0 %)"
+
+
+@pytest.mark.parametrize("told", [{"step": 7}, {"warnings": ("slow",)}, {"restarts": 2}], ids=str)
+def test_what_a_launcher_left_behind_is_progress_though_it_never_answered(told: dict[str, Any]) -> None:
+    ended = Termination(node_rank=0, attempt=1, code=1, reason="", **told)
+    final = final_progress(None, [ended], state="failed", now=T0)
+    assert final is not None
+    assert {name: getattr(final, name) for name in told} == told
+
+
+def test_the_newest_checkpoint_of_all_pods_is_the_last() -> None:
+    ended = [
+        Termination(node_rank=rank, attempt=1, code=143, reason="", last_checkpoint_step=step)
+        for rank, step in enumerate((180, 100))
+    ]
+    final = final_progress(None, ended, state="stopped", now=T0)
+    assert final is not None
+    assert final.last_checkpoint == CheckpointStatus(step=180)
+    timed = final.model_copy(update={"last_checkpoint": CheckpointStatus(step=180, at=T0)})
+    again = final_progress(timed, ended, state="stopped", now=T0)
+    assert again is not None
+    assert again.last_checkpoint == CheckpointStatus(step=180, at=T0)
+
+
+@pytest.mark.parametrize(
+    ("last_uuid_chars", "ranks", "shown"), [(43, 256, 256), (44, 256, 255), (43, 257, 256)], ids=str
+)
+def test_ranks_are_shown_to_the_last_byte_of_their_room(last_uuid_chars: int, ranks: int, shown: int) -> None:
+    """A rank with one UUID of 43 characters takes 64 bytes of 16 KiB."""
+    gpus = {str(rank): ["G" * (last_uuid_chars if rank == ranks - 1 else 43)] for rank in range(ranks)}
+    said = summary(Progress(state="training", observed_gpus=gpus))
+    assert (len(said.observed_gpus), len(said.warnings)) == (shown, int(shown < ranks))
+
+
+def test_the_last_warnings_are_kept() -> None:
+    warnings = tuple(f"warning {number}" for number in range(33))
+    assert summary(Progress(state="training", warnings=warnings)).warnings == warnings[1:]
+    ended = Termination(node_rank=0, attempt=1, code=0, reason="", warnings=warnings)
+    final = final_progress(None, [ended], state="done", now=T0)
+    assert final is not None
+    assert final.warnings == warnings[1:]

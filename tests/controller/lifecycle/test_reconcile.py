@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
-from cotenant.controller.lifecycle.observation import Observation
+from cotenant.controller.lifecycle.observation import EventToRecord, Observation
 from cotenant.controller.lifecycle.reconcile import reconcile
 from cotenant.core.model.lifecycle import Phase
 from tests.controller.builders import T0, observed, pod
@@ -23,6 +23,11 @@ WAITING = [
     Case(
         "a suspended job that is resumed waits again",
         observed(TrainingJobStatus(phase=Phase.SUSPENDED)),
+        phase=Phase.PENDING, reason="Resumed", holds=False,
+    ),
+    Case(
+        "a suspended job without a message is resumed as well",
+        observed(TrainingJobStatus(phase=Phase.SUSPENDED, message="")),
         phase=Phase.PENDING, reason="Resumed", holds=False,
     ),
     Case(
@@ -113,3 +118,8 @@ def test_a_problem_that_is_longer_than_a_status_may_be_is_written_once() -> None
     assert first.status is not None
     assert (first.status.phase, len(first.status.message or "")) == (Phase.INVALID, 4000)
     assert reconcile(observed(first.status, problem=problem), SETTINGS).acts is False
+
+
+def test_a_job_that_cannot_be_read_is_a_warning() -> None:
+    event = reconcile(observed(TrainingJobStatus(), problem="spec.gpu: is required"), SETTINGS).event
+    assert event == EventToRecord(reason="Invalid", message="spec.gpu: is required", warning=True)

@@ -95,3 +95,9 @@ def test_why_one_pod_is_not_up() -> None:
     assert start_obstacles.of_pod(o, pod(0, waiting="ErrImagePull: no")) == "ErrImagePull: no"
     assert "has waited more than 30 s" in str(start_obstacles.of_pod(o, pod(0, preparing_since=T0)))
     assert start_obstacles.of_pod(o, pod(0)) is None
+
+
+def test_the_first_pod_that_has_waited_long_enough_is_looked_at_in_time() -> None:
+    pods = (pod(0, preparing_since=T0 + 9), pod(1, preparing_since=T0))
+    starting = observed(admitted(Phase.STARTING, *TWO), *pods, now=T0 + 10)
+    assert start_obstacles.deadline(starting, Settings()) == T0 + REPORT_AFTER_S

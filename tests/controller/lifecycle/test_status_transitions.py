@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cotenant.api.resources.trainingjob_status import ProgressStatus, TrainingJobStatus
@@ -168,3 +170,22 @@ def test_what_would_let_a_job_start_is_shown_where_it_is_known(
     assert pending is not None
     assert pending.would_start_if == (change or None)
     assert pending.change == (dict(fields) or None)
+
+
+@pytest.mark.parametrize(("ahead", "shown"), [("", None), ("red/big starts first", "red/big starts first")])
+def test_who_starts_first_is_shown_where_it_is_known(ahead: str, shown: str | None) -> None:
+    verdict = replace(told("later")["red/train"], ahead=ahead)
+    status = status_transitions.waiting(TrainingJobStatus(), verdict, T0)
+    assert status.pending is not None
+    assert status.pending.ahead == shown
+
+
+@pytest.mark.parametrize(("before", "now", "counted"), [(2, 5, 10), (5, 5, 7), (5, 2, 7)], ids=str)
+def test_restarts_add_up_and_a_new_attempt_begins_at_none(before: int, now: int, counted: int) -> None:
+    status = TrainingJobStatus(progress=ProgressStatus(restarts=before), restarts=7)
+    assert status_transitions.with_progress(status, ProgressStatus(restarts=now)).restarts == counted
+
+
+def test_usage_is_in_whole_seconds_and_exact_beside_them() -> None:
+    usage = status_transitions.charged(admitted(Phase.RUNNING, ("n1", 1)), T0 + 1000, milli=1999)
+    assert (usage.gpu_seconds, usage.gpu_milliseconds, usage.run_seconds) == (1999, 1_999_000, 990)

@@ -282,3 +282,39 @@ def test_a_job_whose_spec_cannot_be_read_has_the_usual_grace_period() -> None:
         problem="spec.gpu: is required",
     )
     assert reconcile_evicting(o, SETTINGS).requeue_at == T0 + 50 + 30 + 60
+
+
+@pytest.mark.parametrize(("fields", "state"), [({}, "stopping"), ({"last_exit": None}, "failed")])
+def test_progress_of_an_attempt_that_failed_says_so(fields: dict[str, Any], state: str) -> None:
+    o = observed(admitted(Phase.RUNNING, *ONE, progress=TRAINING), pod(ready=True))
+    ending = Eviction(event=LifecycleEvent.CRASHED, kind="UserError", message="", fields=fields)
+    result = terminate(o, ending)
+    assert result.status is not None
+    assert result.status.progress is not None
+    assert result.status.progress.state == state
+
+
+def test_a_completion_of_which_no_pod_is_left_has_no_results() -> None:
+    end = AttemptEnd(outcome=AttemptOutcome.COMPLETED, exit=ExitStatus(code=0, reason="Completed", message=""))
+    finish = completion(observed(admitted(Phase.RUNNING, *TWO)), end)
+    assert (finish.message, finish.fields) == ("2 workers finished", {"results": None, "last_exit": end.exit})
+
+
+@pytest.mark.parametrize(
+    ("at", "replaced"),
+    [(T0 - 60, True), (T0, False), (T0 + 60, False), (None, False)],
+    ids=["of the attempt before", "as it was admitted", "of this attempt", "of which the time is not known"],
+)
+def test_the_exit_of_the_attempt_before_gives_way_to_those_of_pods_that_were_asked_to_end(
+    at: float | None, replaced: bool
+) -> None:
+    told = ExitStatus(code=1, reason="UserError", message="rank 0 raised", at=at)
+    first = pod(0, end=exited(143, **SAVED | {"node_rank": 0, "message": "asked to stop"}))
+    second = pod(1, end=exited(137, reason="Killed", node_rank=1, message="killed"))
+    status = admitted(Phase.EVICTING, *TWO, last_exit=told)
+    step = reconcile(observed(status, second, first), SETTINGS)
+    assert step.status is not None
+    assert step.status.last_exit is not None
+    shown = step.status.last_exit
+    departed = (143, "Preempted", "asked to stop; killed")
+    assert (shown.code, shown.reason, shown.message) == (departed if replaced else (1, "UserError", "rank 0 raised"))
