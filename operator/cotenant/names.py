@@ -35,6 +35,9 @@ DRA_DRIVER: Final = f"gpu.{GROUP}"
 TAINT_HELD: Final = f"{GROUP}/held-without-claim"
 """On a device: a pod of the operator holds the GPU without a claim, so the kube-scheduler does not count it."""
 
+TAINT_DRAIN: Final = f"{GROUP}/drain"
+"""On a device: it computes no longer, or wrong. Kubernetes ends pods of others, the operator those of its own jobs."""
+
 # Labels on namespaces.
 LABEL_TENANT: Final = f"{GROUP}/tenant"
 """"true" on the namespaces that the admission policies hold to their rules."""

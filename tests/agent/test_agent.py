@@ -270,3 +270,14 @@ def test_the_label_of_a_node_names_the_gpu_of_an_instance_too() -> None:
     part = replace(GPU, uuid="MIG-1", gpu_class="H100-1g.10gb", parent="GPU-b", profile="1g.10gb")
     labelled = with_class_label(GpuInventory(simulated=False, gpus=(GPU, part)), "H100-80GB")
     assert [gpu.gpu_class for gpu in labelled.gpus] == ["H100-80GB", "H100-80GB-1g.10gb"]
+
+
+def test_a_level_that_fell_while_no_agent_ran_is_named_and_outlives_the_next_restart() -> None:
+    world = World()
+    levels = {"memory": "Hard", "compute": "None"}
+    world.cluster.there["status"] = {"heartbeat": "2023-11-14T22:00:00Z", "isolationLevels": levels}
+    (fell,) = world.turn()[0]["conditions"]
+    assert (fell["type"], fell["status"], fell["reason"]) == ("MemoryIsolationLowered", "True", "WasHard")
+    again = World()
+    again.cluster.there["status"] = {"isolationLevels": {"memory": "Watched"}, "conditions": [fell]}
+    assert again.turn(after=60.0)[0]["conditions"] == [fell]

@@ -113,7 +113,7 @@ def world(
 
 def test_the_driver_is_published(world: World) -> None:
     status = world.status()
-    assert (status["summary"], status["driverVersion"], status["simulated"]) == ("2 × H200 141Gi", "580.65.06", False)
+    assert (status["summary"], status["driverVersion"], status["simulated"]) == ("2 × H200 140Gi", "580.65.06", False)
     assert (status["isolation"], status["capabilities"]["runtimeClass"]) == ("Watched", True)
     assert [(gpu["uuid"], gpu["healthy"]) for gpu in status["gpus"]] == [("GPU-a", True), ("GPU-b", True)]
 

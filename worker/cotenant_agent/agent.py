@@ -18,7 +18,7 @@ from cotenant.names import ANNOTATION_SLOW_REPORTS, ANNOTATION_SUSPECT, ANNOTATI
 from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.readings import GpuInventory, XidEvent
 from cotenant_agent.gpus.sampler import GpuPoll
-from cotenant_agent.reports import node_status, published_limits
+from cotenant_agent.reports import isolation_conditions, node_status, published_limits
 from cotenant_agent.reports.gpunode_client import UNREACHABLE, GPUNodeClient, error_summary
 from cotenant_agent.reports.node_view import NodeObserver, NodeView
 
@@ -38,6 +38,8 @@ class Agent:
         self.contained = contained or Failures()
         self._cluster, self._observer, self._booted_at = cluster, observer, booted_at
         self._published: Mapping[str, Any] | None = None
+        self._levels: Mapping[str, str] = {}
+        self._conditions: isolation_conditions.Conditions = ()
         self._written_at = 0.0
         self._tried_at = 0.0
         self._there = False
@@ -73,6 +75,10 @@ class Agent:
             self.view = self._observer.with_xids(self.view)
         assert self.view is not None
         document = node_status.build(self.view)
+        self._conditions = document["conditions"] = isolation_conditions.reconciled(
+            self._conditions, self._levels, self.view, document
+        )
+        self._levels = document["isolationLevels"]
         if self._must_write(document, now):
             self._write(document, now)
 
@@ -98,6 +104,7 @@ class Agent:
         self._class_label = (node["metadata"].get("labels") or {}).get(LABEL_GPU_CLASS)
         if self._published is None:
             self._restore_cordons(there.get("status") or {}, now)
+            self._levels, self._conditions = published_limits.earlier(there.get("status") or {})
             self._observer.restore_holders(node_status.holders_in(there.get("status") or {}))
             self._observer.set_slow_gpus(slow_gpus(there["metadata"].get("annotations") or {}))
         self._there, self.failures = True, 0

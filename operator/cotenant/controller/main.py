@@ -38,6 +38,7 @@ from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.lease_thread import LeaseThread
 from cotenant.controller.reports.gpu_disputes import GpuDisputeReporter
+from cotenant.controller.reports.gpu_node_conditions import GpuNodeConditionReporter
 from cotenant.controller.reports.metrics_access import MetricsAccess
 from cotenant.controller.reports.progress_poller import ProgressPoller
 from cotenant.controller.reports.queue_status_writer import QueueStatusWriter
@@ -102,6 +103,7 @@ class Operator:
             clock=clock,
         )
         self.gpu_disputes = GpuDisputeReporter(self.kube, self.cache, self.cluster.nodes, metrics)
+        self.gpu_node_conditions = GpuNodeConditionReporter(self.kube, self.cache, metrics, clock=clock)
         self.queue_status_writer = QueueStatusWriter(
             kube=self.kube, cache=self.cache, budgets=budgets, metrics=metrics, every_s=settings.queue_s, clock=clock
         )
@@ -218,6 +220,7 @@ class Operator:
             "estimates": self.start_estimates.run(),
             "progress": self.progress_poller.run(),
             "disputes": self.gpu_disputes.run(),
+            "conditions of GPUNodes": self.gpu_node_conditions.run(),
         }
 
     def on_leadership(self, leads: bool) -> None:

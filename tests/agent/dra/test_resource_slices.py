@@ -46,15 +46,20 @@ def test_a_gpu_is_a_device_that_many_claims_share() -> None:
 @pytest.mark.parametrize(
     ("offered", "taints"),
     [
-        (GpuDevice(gpu=A, unhealthy="XID79: fell off the bus"), [("cotenant.dev/unhealthy", "XID79")]),
-        (GpuDevice(gpu=A, unhealthy="…"), [("cotenant.dev/unhealthy", "Unknown")]),
-        (GpuDevice(gpu=A, held=True), [("cotenant.dev/held-without-claim", "")]),
+        (GpuDevice(gpu=A, unhealthy="XID63: a row was remapped"), [("cotenant.dev/unhealthy", "XID63", "NoSchedule")]),
+        (GpuDevice(gpu=A, unhealthy="…"), [("cotenant.dev/unhealthy", "Unknown", "NoSchedule")]),
+        (GpuDevice(gpu=A, held=True), [("cotenant.dev/held-without-claim", "", "NoSchedule")]),
+        (
+            GpuDevice(gpu=A, unhealthy="XID79: fell off the bus", drains=True),
+            [("cotenant.dev/unhealthy", "XID79", "NoSchedule"), ("cotenant.dev/drain", "", "NoExecute")],
+        ),
     ],
 )
-def test_what_is_not_to_be_handed_out_stays_with_a_taint(offered: GpuDevice, taints: list[tuple[str, str]]) -> None:
+def test_what_is_not_to_be_handed_out_stays_with_a_taint_and_one_that_drains_ends_who_is_on_it(
+    offered: GpuDevice, taints: list[tuple[str, str, str]]
+) -> None:
     found = device(offered)["taints"]
-    assert [(one["key"], one.get("value", "")) for one in found] == taints
-    assert {one["effect"] for one in found} == {"NoSchedule"}
+    assert [(one["key"], one.get("value", ""), one["effect"]) for one in found] == taints
 
 
 def test_the_pool_is_the_nodes_and_its_slices_are_one_generation() -> None:

@@ -32,7 +32,7 @@ def gpu(uuid: str, index: int, **changed: Any) -> dict[str, Any]:
         "uuid": uuid,
         "index": index,
         "gpu_class": "H100",
-        "memory_mib": 81920,
+        "memory_mib": 81408,  # of 80 GiB the driver reserves 512 MiB
         "product": "NVIDIA H100 80GB HBM3",
         "pci_bus_id": {"GPU-a": "00000000:18:00.0", "GPU-b": "00000000:2A:00.0"}[uuid],
         "mig": False,
@@ -116,7 +116,10 @@ def test_a_gpu_lost_before_the_start_does_not_hide_the_other(nvml: Callable[...,
 
 def test_an_old_driver_tells_less_and_breaks_nothing(nvml: Callable[..., Any]) -> None:
     process = nvml(*TWO_H100, "process 0 11 1048576", "remap 0 1 0", "linked 0 1", old=True)
-    assert process.ask("inventory")["gpus"] == [gpu("GPU-a", 0), gpu("GPU-b", 1)]
+    assert process.ask("inventory")["gpus"] == [
+        gpu("GPU-a", 0, memory_mib=81920),
+        gpu("GPU-b", 1, memory_mib=81920),
+    ]
     # Version 1 of the memory call counts the driver's 512 MiB reserve as used.
     assert process.ask("samples") == [sample("GPU-a", used_mib=1536), sample("GPU-b", used_mib=512)]
 
@@ -192,9 +195,9 @@ def test_instances_stand_in_the_place_of_their_gpu(nvml: Callable[..., Any]) -> 
     part = {"parent": "GPU-a", "peers": [], "pci_bus_id": "00000000:18:00.0", "mig": False}
     part |= {"numa_node": None, "minor": None}
     assert process.ask("inventory")["gpus"] == [
-        {"uuid": "MIG-1", "index": 100, "gpu_class": "H100-1g.10gb", "memory_mib": 10240, "profile": "1g.10gb",
+        {"uuid": "MIG-1", "index": 100, "gpu_class": "H100-1g.10gb", "memory_mib": 9728, "profile": "1g.10gb",
          "product": "NVIDIA H100 80GB HBM3 MIG 1g.10gb"} | part,
-        {"uuid": "MIG-2", "index": 101, "gpu_class": "H100-3g.40gb", "memory_mib": 40960, "profile": "3g.40gb",
+        {"uuid": "MIG-2", "index": 101, "gpu_class": "H100-3g.40gb", "memory_mib": 40448, "profile": "3g.40gb",
          "product": "NVIDIA H100 80GB HBM3 MIG 3g.40gb"} | part,
         gpu("GPU-b", 1, peers=["GPU-a"]),
     ]  # fmt: skip

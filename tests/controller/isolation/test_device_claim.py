@@ -41,7 +41,10 @@ def request(number: int, uuid: str, memory: str, compute: str) -> dict[str, Any]
             "deviceClassName": "gpu.cotenant.dev",
             "selectors": [{"cel": {"expression": f'device.attributes["gpu.cotenant.dev"].uuid == "{uuid}"'}}],
             "capacity": {"requests": {"memory": memory, "compute": compute}},
-            "tolerations": [{"key": "cotenant.dev/held-without-claim", "operator": "Exists", "effect": "NoSchedule"}],
+            "tolerations": [
+                {"key": "cotenant.dev/held-without-claim", "operator": "Exists", "effect": "NoSchedule"},
+                {"key": "cotenant.dev/drain", "operator": "Exists", "effect": "NoExecute"},
+            ],
         },
     }
 

@@ -92,7 +92,12 @@ class Driver:
         }
         held = {one.uuid for claim in self._unclaimed.values() for one in claim.devices}
         offered = [
-            GpuDevice(gpu=gpu, unhealthy=unhealthy_reason(view, gpu), held=gpu.uuid in held)
+            GpuDevice(
+                gpu=gpu,
+                unhealthy=unhealthy_reason(view, gpu),
+                drains=view.health.drains(gpu.uuid),
+                held=gpu.uuid in held,
+            )
             for gpu in view.inventory.gpus
         ]
         self._publisher.turn(self._node, offered, now)

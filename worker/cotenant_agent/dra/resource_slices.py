@@ -1,7 +1,8 @@
 """ResourceSlices of a node: every GPU a device whose memory and compute many claims may share. Pure.
 
 A request for less than a whole GPU is rounded up to these steps by the scheduler; one that names no amount takes all.
-A GPU that is not to be handed out stays in its slice with a taint: what holds it goes on, nothing new comes to it.
+A GPU that is not to be handed out stays in its slice with a taint: what holds it goes on, nothing new comes to it. One
+that computes no longer has another one too, by which Kubernetes ends the pods that do not tolerate it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 from cotenant.api.conversion.device_claims import COMPUTE, MEMORY, UUID, device_name, memory_quantity
 from cotenant.api.scalars.quantities import parse_kubernetes
-from cotenant.names import DRA_DRIVER, GROUP, LABEL_MANAGED_BY, MANAGED_BY, TAINT_HELD
+from cotenant.names import DRA_DRIVER, GROUP, LABEL_MANAGED_BY, MANAGED_BY, TAINT_DRAIN, TAINT_HELD
 from cotenant_agent.gpus.readings import Gpu
 
 API_VERSION: Final = "resource.k8s.io/v1"
@@ -33,6 +34,8 @@ class GpuDevice:
     gpu: Gpu
     unhealthy: str = ""
     """Why it is not handed out."""
+    drains: bool = False
+    """Who is on it has to leave it."""
     held: bool = False
     """A pod holds it that got it without a claim, so the scheduler does not count it."""
 
@@ -120,6 +123,8 @@ def taints(offered: GpuDevice) -> list[dict[str, str]]:
         # A value is a label's; the words are in the GPUNode.
         word = re.sub(r"[^A-Za-z0-9]+", "", offered.unhealthy.partition(":")[0])[:63] or "Unknown"
         found.append({"key": TAINT_UNHEALTHY, "value": word, "effect": "NoSchedule"})
+    if offered.drains:
+        found.append({"key": TAINT_DRAIN, "effect": "NoExecute"})
     if offered.held:
         found.append({"key": TAINT_HELD, "effect": "NoSchedule"})
     return found

@@ -140,7 +140,7 @@ class NvmlSource:
             uuid=uuid,
             index=index,
             gpu_class=class_of(product),
-            memory_mib=memory[0] // MIB if memory else 0,
+            memory_mib=memory.usable_mib if memory else 0,
             product=product,
             pci_bus_id=decoded(pci.busId) if pci is not None else "",
             mig=mode is not None and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE,
@@ -163,7 +163,7 @@ class NvmlSource:
             load = query(pynvml.nvmlDeviceGetUtilizationRates, handle)
             return GpuSample(
                 uuid=uuid,
-                used_mib=memory[1] // MIB if memory else None,
+                used_mib=memory.used // MIB if memory else None,
                 utilization_percent=int(load.gpu) if load is not None else None,
                 processes=processes_of(handle),
                 signs=signs_of(self._signs_of.get(uuid, handle)),
@@ -209,15 +209,14 @@ def instances_of(whole: Gpu, handle: Any) -> Iterator[tuple[Gpu, Any]]:
     """The MIG instances of a GPU, each with its handle. They are not linked: no two of them reach each other."""
     for slot, instance in enumerate(mig.instance_handles(handle)):
         memory = memory_of(instance)
-        memory_mib = memory[0] // MIB if memory else 0
         product = decoded(query(pynvml.nvmlDeviceGetName, instance))
-        profile = mig.profile_of(product, memory_mib, mig.slices_of(instance))
+        profile = mig.profile_of(product, memory.total // MIB if memory else 0, mig.slices_of(instance))
         uuid = decoded(query(pynvml.nvmlDeviceGetUUID, instance))
         part = Gpu(
             uuid=uuid,
             index=(whole.index + 1) * INDEX_STEP + slot,
             gpu_class=f"{whole.gpu_class}-{profile}",
-            memory_mib=memory_mib,
+            memory_mib=memory.usable_mib if memory else 0,
             product=product,
             pci_bus_id=whole.pci_bus_id,
             parent=whole.uuid,
@@ -226,12 +225,28 @@ def instances_of(whole: Gpu, handle: Any) -> Iterator[tuple[Gpu, Any]]:
         yield part, instance
 
 
-def memory_of(handle: Any) -> tuple[int, int] | None:
-    """Total and used, in bytes. Version 2 keeps what the driver reserves out of `used`."""
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """In bytes."""
+
+    total: int
+    used: int
+    reserved: int
+    """What the driver keeps for itself; 0 where it does not show it."""
+
+    @property
+    def usable_mib(self) -> int:
+        """What programs can have: shares are cut from it."""
+        return (self.total - self.reserved) // MIB
+
+
+def memory_of(handle: Any) -> DeviceMemory | None:
+    """Version 2 keeps what the driver reserves out of `used`, and shows it."""
     memory = query(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
-    if memory is None:
-        memory = query(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    return (int(memory.total), int(memory.used)) if memory is not None else None
+    if memory is not None:
+        return DeviceMemory(int(memory.total), int(memory.used), int(memory.reserved))
+    memory = query(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    return DeviceMemory(int(memory.total), int(memory.used), 0) if memory is not None else None
 
 
 def linked(near: Any, far: Any) -> bool:

@@ -53,6 +53,12 @@ def read(status: Mapping[str, Any]) -> LimitsOfNode:
     return LimitsOfNode(tuple(found), verified=was_hard, disagreement=_disagreement_in(status))
 
 
+def earlier(status: Mapping[str, Any]) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """Levels and conditions of a published status."""
+    levels = {name: str(level) for name, level in (status.get("isolationLevels") or {}).items()}
+    return levels, [dict(one) for one in status.get("conditions") or () if one.get("lastTransitionTime")]
+
+
 def _limit_in(entry: Mapping[str, Any]) -> DeviceLimit:
     return DeviceLimit(
         pod_uid=entry["podUID"],

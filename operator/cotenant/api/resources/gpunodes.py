@@ -9,6 +9,7 @@ from pydantic import Field
 
 from cotenant.api.resources.object_meta import ObjectMeta
 from cotenant.api.resources.placement_status import Isolation, IsolationLevels
+from cotenant.api.resources.trainingjob_status import Condition
 from cotenant.api.scalars.fields import Timestamp, keyed_by
 from cotenant.api.validation.rules import Model, Rule, StatusModel
 
@@ -183,6 +184,8 @@ class GPUNodeStatus(StatusModel):
     """The best that this node can enforce on the memory of a pod's GPUs."""
     isolation_levels: IsolationLevels | None = None
     """The best that this node can enforce, for each dimension."""
+    conditions: Annotated[tuple[Condition, ...], *keyed_by("type")] = ()
+    """`MemoryIsolationLowered` and `ComputeIsolationLowered`: true while the node holds less than it did, with why."""
     gpus: tuple[GpuStatus, ...] = ()
     """Every GPU of the node."""
     summary: str = ""

@@ -29,6 +29,13 @@ POD_CLAIM: Final = "gpus"
 """Name by which the pod and its container speak of the claim."""
 LABELS: Final = (names.LABEL_MANAGED_BY, names.LABEL_JOB, names.LABEL_JOB_UID, names.LABEL_ATTEMPT)
 
+TOLERATIONS: Final = [
+    # Of pods that were made before their node offered its GPUs: they are in our own ledger.
+    {"key": names.TAINT_HELD, "operator": "Exists", "effect": "NoSchedule"},
+    # Jobs leave a sick GPU by the operator's hand, charged to nobody. New ones are kept off by the taint of ill GPUs.
+    {"key": names.TAINT_DRAIN, "operator": "Exists", "effect": "NoExecute"},
+]
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceClaimPath:
@@ -81,7 +88,6 @@ def _request(number: int, uuid: str, memory_mib: int, compute_milli: int) -> dic
             "deviceClassName": names.DRA_DRIVER,
             "selectors": [{"cel": {"expression": f'device.attributes["{names.DRA_DRIVER}"].{UUID} == "{uuid}"'}}],
             "capacity": {"requests": {MEMORY: memory_quantity(memory_mib), COMPUTE: str(compute_milli)}},
-            # Of pods that were made before their node offered its GPUs: they are in our own ledger.
-            "tolerations": [{"key": names.TAINT_HELD, "operator": "Exists", "effect": "NoSchedule"}],
+            "tolerations": TOLERATIONS,
         },
     }

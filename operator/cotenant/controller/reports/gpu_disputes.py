@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from datetime import UTC, datetime
 
-from cotenant import names
-from cotenant.controller.client.kube import EVENTS, Document, FencedError, Kube, UnreachableError
+from cotenant.controller.client.kube import EVENTS, FencedError, Kube, UnreachableError
 from cotenant.controller.cluster.nodes import ClusterNodes
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.reports.gpu_node_event import gpu_node_event
 from cotenant.controller.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
 EVERY_S = 10.0
-NOTE_CHARS_MAX = 1024
 
 
 class GpuDisputeReporter:
@@ -50,7 +48,7 @@ class GpuDisputeReporter:
             if node not in self._cache.nodes.gpu_nodes:
                 continue
             try:
-                await self._kube.create(EVENTS, event(node, text, datetime.now(UTC)), "default")
+                await self._kube.create(EVENTS, gpu_node_event(node, "GPUDisputed", text, datetime.now(UTC)), "default")
             except FencedError:
                 return  # the replica that leads names them
             except UnreachableError as error:
@@ -58,25 +56,3 @@ class GpuDisputeReporter:
                 return
             self._named.add((node, text))
         self._named &= disputes
-
-
-def event(node: str, text: str, now: datetime) -> Document:
-    """An Event about a GPUNode; those of what has no namespace live in `default`."""
-    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"{node}.{uuid.uuid4().hex[:16]}", "namespace": "default"},
-        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "count": 1,
-        "source": {"component": f"{names.GROUP}/operator"},
-        "reportingComponent": f"{names.GROUP}/operator",
-        "reportingInstance": "operator",
-        "action": "GPUDisputed",
-        "reason": "GPUDisputed",
-        "involvedObject": {"apiVersion": names.API_VERSION, "kind": "GPUNode", "name": node},
-        "message": text[:NOTE_CHARS_MAX],
-        "type": "Warning",
-    }

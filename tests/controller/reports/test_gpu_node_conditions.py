@@ -1,0 +1,70 @@
+"""A condition of a GPUNode that came or went is an Event, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant import names
+from cotenant.controller.client.kube import EVENTS, GPU_NODES
+from cotenant.controller.reports.gpu_node_conditions import GpuNodeConditionReporter
+from cotenant.controller.telemetry.metrics import Metrics
+from tests.controller.builders import new_cluster
+from tests.support.api_faults import Fault
+from tests.support.fake_kube import FakeKube
+
+AT = 1_767_225_600.0
+"""2026-01-01T00:00:00Z"""
+FELL = {
+    "type": "MemoryIsolationLowered",
+    "status": "True",
+    "reason": "WasHard",
+    "message": "Hard before, now Watched: another driver",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+ROSE = FELL | {
+    "status": "False", "reason": "AsBefore", "message": "Hard", "lastTransitionTime": "2026-01-01T00:05:00Z"
+}  # fmt: skip
+
+
+class World:
+    def __init__(self) -> None:
+        self.cluster, self.kube, self.now, self.version = new_cluster(), FakeKube(), AT + 1.0, 0
+        self.reporter = GpuNodeConditionReporter(self.kube, self.cluster.cache, Metrics(), clock=lambda: self.now)
+
+    async def after(self, *conditions: dict[str, Any]) -> list[tuple[str, str, str]]:
+        self.version += 1
+        metadata = {"name": "n1", "uid": "u", "resourceVersion": str(self.version)}
+        document = {"apiVersion": names.API_VERSION, "kind": "GPUNode", "metadata": metadata}
+        self.cluster.cache.put(GPU_NODES, document | {"status": {"conditions": list(conditions)}})
+        await self.reporter.report()
+        found = (await self.kube.list(EVENTS)).items
+        return sorted((one["reason"], one["type"], one["message"]) for one in found)
+
+
+FALL = ("IsolationLowered", "Warning", "MemoryIsolationLowered is True: Hard before, now Watched: another driver")
+RISE = ("IsolationRestored", "Normal", "MemoryIsolationLowered is False: Hard")
+
+
+async def test_each_change_is_an_event_and_other_words_are_none() -> None:
+    world = World()
+    assert await world.after(FELL) == [FALL]
+    assert await world.after(FELL | {"message": "Hard before, now Watched: no toolkit"}) == [FALL]
+    assert await world.after(ROSE) == [FALL, RISE]
+    fell_again = FELL | {"lastTransitionTime": "2026-01-01T00:06:00Z"}
+    assert await world.after(fell_again) == [FALL, FALL, RISE]
+
+
+@pytest.mark.parametrize(("after_s", "named"), [(3599.0, [FALL]), (3601.0, [])])
+async def test_a_replica_that_begins_to_lead_names_what_is_not_old_news(after_s: float, named: list[Any]) -> None:
+    world = World()
+    world.now = AT + after_s
+    assert await world.after(FELL) == named
+
+
+async def test_one_that_could_not_be_named_is_named_later() -> None:
+    world = World()
+    world.kube.faults.add(Fault(call="POST events/*", lost="request"))
+    assert await world.after(FELL) == []
+    assert await world.after(FELL) == [FALL]
