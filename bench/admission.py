@@ -6,6 +6,7 @@ server, by a client in Go that is not its bound, and Kueue's minimalkueue, both 
 ratios within a run alone; the CPU of a process for each job is comparable on a busy machine.
 
     python bench/admission.py [--jobs 1000] [--kueue PROGRAM --kueue-crds FOLDER] [--kubeconfig FILE] [--json FILE]
+    python bench/admission.py --generator FILE [--share 0.1]   plays a scenario of Kueue's performance test instead
 """
 
 from __future__ import annotations
@@ -15,30 +16,26 @@ import asyncio
 import json
 import os
 import random
-import re
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import yaml
 
-from bench.parts.admission import kueue
+from bench.parts.admission import kueue, scenario
 from bench.parts.admission.creates import build, create_copies
+from bench.parts.admission.processes import cpu_s, of_kueue, operator, scrape, total, until
+from bench.parts.admission.replay import Replay
 from cotenant import names
 from cotenant.controller.client.credentials import load_configuration
-from cotenant.controller.client.kube import NAMESPACES, NODES, QUEUES, TRAINING_JOBS, Resource
+from cotenant.controller.client.kube import NAMESPACES, NODES, QUEUES, TRAINING_JOBS, Document, Resource
 from cotenant.controller.client.rest import RestKube
 from tests.support.pod_writer import Hardware, PodWriter
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 NAMESPACE = "bench"
-PORT = 18477
-POLL_S = 0.5
-"""Interval at which the operator is asked for its metrics, in seconds: an answer is some milliseconds of its CPU."""
 LIST_S = 2.0
 """Interval at which the played kubelets list their pods, in seconds: lists of a thousand pods would be a good part of
 the server's work."""
@@ -60,88 +57,28 @@ def job(name: str, *, suspend: bool = False) -> dict[str, Any]:
     }
 
 
-async def prepare(kube: RestKube, gpus: int) -> None:
+async def prepare(kube: RestKube, queues: Sequence[Document]) -> None:
     for path in sorted((Path(__file__).parents[1] / "crds").glob("*.yaml")):
         await kube.create(CRDS, yaml.safe_load(path.read_text()))
     for namespace in (NAMESPACE, "cotenant-system"):
         await kube.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    queue = {"namespaces": [NAMESPACE], "quotas": [{"guaranteed": gpus}]}
-    body = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": "bench"}, "spec": queue}
-    for _ in range(100):
-        made = await kube.create(QUEUES, body)
-        if made.code != 404:  # the CRD is served a moment after it was made
-            return
-        await asyncio.sleep(0.1)
-    raise SystemExit("the API server does not serve Queues; are the CRDs accepted?")
+    for queue in queues:
+        for _ in range(100):
+            made = await kube.create(QUEUES, queue)
+            if made.code != 404:  # the CRD is served a moment after it was made
+                break
+            await asyncio.sleep(0.1)
+        if not made.done:
+            raise SystemExit(f"the API server does not take a Queue: {made.message}")
+
+
+def bench_queue(gpus: int) -> Document:
+    spec = {"namespaces": [NAMESPACE], "quotas": [{"guaranteed": gpus}]}
+    return {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": "bench"}, "spec": spec}
 
 
 async def delete_all(kube: RestKube, prefix: str, count: int) -> None:
     await asyncio.gather(*(kube.delete(TRAINING_JOBS, f"{prefix}{i}", NAMESPACE) for i in range(count)))
-
-
-@asynccontextmanager
-async def operator(kubeconfig: str) -> Any:
-    """The operator as users run it: one process. Yields its id."""
-    environment = os.environ | {"KUBECONFIG": kubeconfig}
-    flags = ["--port", "0", "--host", "127.0.0.1", "--log-level", "warning"]
-    flags += ["--metrics-port", str(PORT), "--metrics-readers", "everybody"]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "cotenant", "operator", *flags, env=environment
-    )
-    try:
-        while await metric("cotenant_leader") != 1.0:
-            if process.returncode is not None:
-                raise SystemExit("the operator ended before it led")
-            await asyncio.sleep(0.2)
-        yield process.pid
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
-
-
-async def scrape(port: int = PORT) -> str:
-    try:
-        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as response:
-            return await response.text()
-    except aiohttp.ClientError:
-        return ""
-
-
-def total(text: str, name: str, **labels: str) -> float:
-    """The sum of all samples of a metric that carry these labels."""
-    found = 0.0
-    for line in text.splitlines():
-        match = re.match(r"(\w+)(?:\{(.*)\})? (\S+)$", line)
-        if match and match[1] == name:
-            carried = dict(re.findall(r'(\w+)="([^"]*)"', match[2] or ""))
-            if all(carried.get(key) == value for key, value in labels.items()):
-                found += float(match[3])
-    return found
-
-
-async def metric(name: str, **labels: str) -> float:
-    return total(await scrape(), name, **labels)
-
-
-def cpu_s(process: int) -> float:
-    """CPU seconds that a process has used so far: comparable on a busy machine, where rates are not."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-async def until(name: str, wanted: float, deadline_s: float, **labels: str) -> float:
-    """Monotonic time at which the operator's metric reached a value."""
-    ends = time.monotonic() + deadline_s
-    while await metric(name, **labels) < wanted:
-        if time.monotonic() > ends:
-            raise SystemExit(f"{name}{labels or ''} did not reach {wanted:.0f} within {deadline_s:.0f} s")
-        await asyncio.sleep(POLL_S)
-    return time.monotonic()
-
-
-async def of_kueue(name: str, port: int) -> float:
-    return total(await scrape(port), name)
 
 
 async def measure(
@@ -151,7 +88,7 @@ async def measure(
     nodes = -(-jobs // 8)
     hardware = Hardware(nodes=nodes, gpus=8, prefix="bench")
     async with RestKube(lambda: load_configuration(kubeconfig)) as kube:
-        await prepare(kube, nodes * 8)
+        await prepare(kube, [bench_queue(nodes * 8)])
         build()
         raw_s = await create_copies(kubeconfig, TRAINING_JOBS, job("", suspend=True), "raw-", jobs)
         await delete_all(kube, "raw-", jobs)
@@ -207,6 +144,28 @@ async def measure(
     }
 
 
+async def play(kubeconfig: str, generator: Path, share: float) -> dict[str, float]:
+    """Figures of a scenario of Kueue's, with that share of its workloads. There is twice the hardware that the quotas
+    allow, since Kueue's test has no nodes: what binds is the quotas.
+    """
+    queues = scenario.read(generator, share)
+    widest = max(of.gpus for queue in queues for of in queue.sets)
+    nodes = -(-2 * sum(queue.guaranteed for queue in queues) // widest)
+    async with RestKube(lambda: load_configuration(kubeconfig)) as kube:
+        await prepare(kube, scenario.queue_documents(queues, NAMESPACE))
+        hardware = Hardware(nodes=nodes, gpus=widest, prefix="bench")
+        async with (
+            PodWriter(kube=kube, hardware=hardware, run_s=lambda pod: 0.0, plays_pods=False),
+            operator(kubeconfig) as process,
+        ):
+            await asyncio.sleep(2)
+            before = cpu_s(process)
+            figures = await Replay(
+                kube=kube, queues=queues, arrivals=scenario.arrivals(queues), namespace=NAMESPACE
+            ).play(deadline_s=3600.0)
+            return figures | {"operator_cpu_ms_per_job": 1000 * (cpu_s(process) - before) / figures["jobs"]}
+
+
 @contextmanager
 def cluster(kubeconfig: str | None) -> Iterator[str]:
     if kubeconfig is not None:
@@ -231,6 +190,8 @@ def main() -> None:
     parser.add_argument("--kueue", type=Path, help="Kueue's program minimalkueue, measured on the same API server")
     parser.add_argument("--kueue-crds", type=Path, help="its CRDs: folder config/components/crd/bases of that version")
     parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--generator", type=Path, help="play this scenario: a generator.yaml of Kueue's repository")
+    parser.add_argument("--share", type=float, default=1.0, help="of the scenario's workloads, more than 0 up to 1")
     args = parser.parse_args()
     if (args.kueue is None) != (args.kueue_crds is None):
         parser.error("--kueue and --kueue-crds go together")
@@ -239,7 +200,10 @@ def main() -> None:
         crds = tuple(yaml.safe_load(path.read_text()) for path in sorted(args.kueue_crds.glob("*.yaml")))
         peer = kueue.Process(program=args.kueue, crds=crds, metric=of_kueue, cpu_s=cpu_s)
     with cluster(args.kubeconfig) as kubeconfig:
-        figures = asyncio.run(measure(kubeconfig, args.jobs, args.run_s, args.seed, peer))
+        if args.generator:
+            figures = asyncio.run(play(kubeconfig, args.generator, args.share))
+        else:
+            figures = asyncio.run(measure(kubeconfig, args.jobs, args.run_s, args.seed, peer))
     for name, value in figures.items():
         print(f"{name.replace('_', ' '):44} {value:10.2f}")
     if args.json:

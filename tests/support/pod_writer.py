@@ -48,6 +48,8 @@ class PodWriter:
     run_s: Callable[[dict[str, Any]], float]
     exit_code: Callable[[dict[str, Any]], int] = lambda pod: 0
     every_s: float = 0.2
+    plays_pods: bool = True
+    """Else nodes alone: somebody else plays their pods."""
     patient: bool = False
     """A pod that was asked to end runs on for as long as its grace period lets it."""
     _ends: dict[str, float] = field(default_factory=dict)
@@ -55,7 +57,9 @@ class PodWriter:
 
     async def __aenter__(self) -> PodWriter:
         await asyncio.gather(*(self._node(name) for name in self.hardware.names()))
-        self._tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._play())]
+        self._tasks = [asyncio.create_task(self._beat())]
+        if self.plays_pods:
+            self._tasks.append(asyncio.create_task(self._play()))
         return self
 
     async def __aexit__(self, *_: object) -> None:
