@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from bench.parts.admission import scenario
-from bench.parts.admission.scenario import WorkloadSet
 from cotenant.api.conversion.to_core import parse_job, parse_queue
 
+BENCH = Path(__file__).resolve().parents[2] / "bench" / "parts" / "admission" / "scenario.py"
+scenario = SimpleNamespace(**runpy.run_path(str(BENCH)))
 GENERATOR = """
 cohorts:
 - className: cohort
@@ -21,8 +23,8 @@ cohorts:
     - {count: 10, creationIntervalMs: 100, workloads: [{className: small, runtimeMs: 200, priority: 50, request: 1}]}
     - {count: 1, creationIntervalMs: 1200, workloads: [{className: large, runtimeMs: 1000, priority: 200, request: 20}]}
 """
-SMALL = WorkloadSet(kind="small", count=5, every_s=0.1, run_s=0.2, priority=50, gpus=1)
-LARGE = WorkloadSet(kind="large", count=1, every_s=1.2, run_s=1.0, priority=200, gpus=20)
+SMALL = scenario.WorkloadSet(kind="small", count=5, every_s=0.1, run_s=0.2, priority=50, gpus=1)
+LARGE = scenario.WorkloadSet(kind="large", count=1, every_s=1.2, run_s=1.0, priority=200, gpus=20)
 
 
 @pytest.fixture
