@@ -14,13 +14,20 @@ from typing import Any, Final
 from kubernetes.client.exceptions import ApiException
 
 from cotenant.decoding.plain_text import plain_text
-from cotenant.names import ANNOTATION_SLOW_REPORTS, ANNOTATION_SUSPECT, ANNOTATION_UNCORDON, LABEL_GPU_CLASS
+from cotenant.names import (
+    ANNOTATION_RESET,
+    ANNOTATION_SLOW_REPORTS,
+    ANNOTATION_SUSPECT,
+    ANNOTATION_UNCORDON,
+    LABEL_GPU_CLASS,
+)
 from cotenant_agent.failures import Failures, Step
 from cotenant_agent.gpus.readings import GpuInventory, XidEvent
 from cotenant_agent.gpus.sampler import GpuPoll
 from cotenant_agent.reports import isolation_conditions, node_status, published_limits
 from cotenant_agent.reports.gpunode_client import UNREACHABLE, GPUNodeClient, error_summary
 from cotenant_agent.reports.node_view import NodeObserver, NodeView
+from cotenant_agent.reports.reset_turns import ResetTurns, published
 
 log = logging.getLogger("cotenant.agent")
 
@@ -46,6 +53,7 @@ class Agent:
         self._class_label: str | None = None
         self._node_looked_at = 0.0
         self._seen: GpuPoll | None = None
+        self.resets = ResetTurns()
         self.view: NodeView | None = None
         self.poll_duration_s = 0.0
         self.writes = 0
@@ -70,7 +78,9 @@ class Agent:
         if taken is not self._seen:
             self._seen, self.poll_duration_s = taken, taken.duration_s
             self._observer.inventory = with_class_label(taken.inventory, self._class_label)
-            self.view = self._observer.observe(taken.samples, self._cluster.pods(), taken.taken_at, taken.limits)
+            view = self._observer.observe(taken.samples, self._cluster.pods(), taken.taken_at, taken.limits)
+            self.view, reset = self.resets.after_poll(view, dict(taken.resets), now)
+            self._observer.note_reset(reset)
         elif events and self.view is not None:
             self.view = self._observer.with_xids(self.view)
         assert self.view is not None
@@ -104,6 +114,9 @@ class Agent:
         self._class_label = (node["metadata"].get("labels") or {}).get(LABEL_GPU_CLASS)
         if self._published is None:
             self._restore_cordons(there.get("status") or {}, now)
+            self.resets.state = replace(
+                self.resets.state, results=published(there.get("status") or {}, node_status.parse_time)
+            )
             self._levels, self._conditions = published_limits.earlier(there.get("status") or {})
             self._observer.restore_holders(node_status.holders_in(there.get("status") or {}))
             self._observer.set_slow_gpus(slow_gpus(there["metadata"].get("annotations") or {}))
@@ -139,13 +152,15 @@ class Agent:
             return
         self._published, self._written_at, self.failures = document, now, 0
         self.writes += 1
-        self._apply_annotations(answer)
+        self._apply_annotations(answer, now)
 
-    def _apply_annotations(self, answer: Mapping[str, Any]) -> None:
+    def _apply_annotations(self, answer: Mapping[str, Any], now: float) -> None:
         """Apply the annotations of the object that the patch returned: slow GPUs, and GPUs to uncordon."""
         annotations = answer["metadata"].get("annotations") or {}
         slow = slow_gpus(annotations)
         self._observer.set_slow_gpus(slow)
+        if self.resets.take_up(annotations, now):
+            self._remove_reset_annotation()
         requested = annotations.get(ANNOTATION_UNCORDON)
         if requested is None:
             return
@@ -161,6 +176,13 @@ class Agent:
                 if key in annotations:
                     self._cluster.remove_annotation(key)
             self._cluster.remove_annotation(ANNOTATION_UNCORDON)
+        except UNREACHABLE as error:
+            self._failed("the annotation cannot be removed", error)
+
+    def _remove_reset_annotation(self) -> None:
+        try:
+            self._cluster.remove_annotation(ANNOTATION_RESET)
+            self.resets.forget()
         except UNREACHABLE as error:
             self._failed("the annotation cannot be removed", error)
 

@@ -26,6 +26,8 @@ class Step(StrEnum):
     POLL = "poll"
     EVENTS = "events"
     """Waiting for events of the driver."""
+    RESET = "reset"
+    """Resetting a GPU."""
     DRA = "dra"
     """Publishing GPUs for ResourceClaims."""
     TURN = "turn"

@@ -106,6 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sampler = GpuSampler(source, stop, failures, every_s=args.poll, asked=asked)
     events = XidListener(source, stop, failures)
     threading.Thread(target=cluster.watch_pods, args=(stop,), name="pods", daemon=True).start()
+    agent.resets.start = sampler.ask_reset
     sampler.start()
     events.start()
     driver = dra_turns(args, cluster, observer, failures, stop) if args.dra else None

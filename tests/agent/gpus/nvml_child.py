@@ -1,6 +1,7 @@
 """Runs the agent's NVML source in a process of its own, on whatever libnvidia-ml.so.1 the loader finds first.
 
-One request per line on stdin: `inventory`, `samples`, `limit UUID CGROUP` or `xid`; one JSON answer per line on stdout.
+One request per line on stdin: `inventory`, `samples`, `limit UUID CGROUP`, `reset UUID` or `xid`; on stdout the answers
+as JSON, one per line.
 """
 
 import dataclasses
@@ -20,6 +21,8 @@ def answer(source: NvmlSource, request: str) -> object:
         _, uuid, cgroup = request.split()
         found = source.memory_limit(AskedLimit("pod", uuid, 0, cgroup))
         return [source.can_read_limits(), found and dataclasses.asdict(found)]
+    if request.startswith("reset "):
+        return source.reset(request.split()[1])
     xid = source.wait_for_xid(0.05)
     return None if xid is None else {"uuid": xid.uuid, "code": xid.code}
 

@@ -210,3 +210,18 @@ def test_an_instance_has_its_own_memory_and_processes_and_the_health_of_its_gpu(
     assert (first["uuid"], first["used_mib"], first["processes"]) == ("MIG-1", 1024, [{"pid": 4711, "memory_mib": 1}])
     assert [one["signs"]["remap_failed"] for one in (first, second, other)] == [True, True, False]
     assert [one["signs"]["recovery_action"] for one in (first, second, other)] == [1, 1, None]
+
+
+def test_after_a_reset_gpus_are_listed_anew_and_events_come_again(
+    nvml: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 0\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    process = nvml(TWO_H100[0])
+    assert [one["uuid"] for one in process.ask("inventory")["gpus"]] == ["GPU-a"]
+    assert process.ask("xid") is None
+    process.state(*TWO_H100, "xid 0 43")
+    assert process.ask("reset GPU-a") == ""
+    assert [one["uuid"] for one in process.ask("inventory")["gpus"]] == ["GPU-a", "GPU-b"]
+    assert process.ask("xid") == {"uuid": "GPU-a", "code": 43}

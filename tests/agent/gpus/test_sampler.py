@@ -46,6 +46,11 @@ class ScriptedSource:
         self.mood()
         return LimitReading(hard_mib=asked.wanted_mib)
 
+    def reset(self, uuid: str) -> str:
+        if uuid == "GPU-odd":
+            raise ValueError("odd")
+        return "" if uuid == "GPU-good" else "in use"
+
     def fail(self) -> None:
         raise GpuSourceError("the driver is not there")
 
@@ -66,6 +71,21 @@ def world() -> Iterator[tuple[ScriptedSource, threading.Event]]:
     yield source, stop
     stop.set()
     source.release.set()
+
+
+def test_resets_are_done_between_two_looks_and_the_next_one_has_the_answers(
+    world: tuple[ScriptedSource, threading.Event],
+) -> None:
+    source, stop = world
+    failures = Failures()
+    sampler = GpuSampler(source, stop, failures, every_s=60)
+    for uuid in ("GPU-good", "GPU-held", "GPU-odd"):
+        sampler.ask_reset(uuid)
+    sampler.start()
+    wait_until(lambda: sampler.latest, "a first look")
+    assert sampler.latest is not None
+    assert sampler.latest.resets == (("GPU-good", ""), ("GPU-held", "in use"), ("GPU-odd", "ValueError: odd"))
+    assert failures.counts()[Step.RESET] == 1
 
 
 def test_looks_follow_one_another(world: tuple[ScriptedSource, threading.Event]) -> None:

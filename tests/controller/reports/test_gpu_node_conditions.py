@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -33,11 +34,11 @@ class World:
         self.cluster, self.kube, self.now, self.version = new_cluster(), FakeKube(), AT + 1.0, 0
         self.reporter = GpuNodeConditionReporter(self.kube, self.cluster.cache, Metrics(), clock=lambda: self.now)
 
-    async def after(self, *conditions: dict[str, Any]) -> list[tuple[str, str, str]]:
+    async def after(self, *conditions: dict[str, Any], gpus: Sequence[Any] = ()) -> list[tuple[str, str, str]]:
         self.version += 1
         metadata = {"name": "n1", "uid": "u", "resourceVersion": str(self.version)}
         document = {"apiVersion": names.API_VERSION, "kind": "GPUNode", "metadata": metadata}
-        self.cluster.cache.put(GPU_NODES, document | {"status": {"conditions": list(conditions)}})
+        self.cluster.cache.put(GPU_NODES, document | {"status": {"conditions": list(conditions), "gpus": list(gpus)}})
         await self.reporter.report()
         found = (await self.kube.list(EVENTS)).items
         return sorted((one["reason"], one["type"], one["message"]) for one in found)
@@ -68,3 +69,12 @@ async def test_one_that_could_not_be_named_is_named_later() -> None:
     world.kube.faults.add(Fault(call="POST events/*", lost="request"))
     assert await world.after(FELL) == []
     assert await world.after(FELL) == [FALL]
+
+
+@pytest.mark.parametrize(("state", "kind"), [("Done", "Normal"), ("Refused", "Warning"), ("Failed", "Warning")])
+async def test_the_answer_to_a_reset_is_an_event_once(state: str, kind: str) -> None:
+    world = World()
+    reset = {"state": state, "message": "as it came", "at": "2026-01-01T00:00:00Z"}
+    gpus = [{"uuid": "GPU-a", "index": 0, "class": "H100", "memoryMiB": 81920, "reset": reset}]
+    for _ in range(2):
+        assert await world.after(gpus=gpus) == [(f"GPUReset{state}", kind, "reset of GPU GPU-a: as it came")]

@@ -244,6 +244,14 @@ def uncordon(health: NodeHealth, gpu_uuids: Iterable[str]) -> NodeHealth:
     )
 
 
+def after_reset(health: NodeHealth, gpu_uuids: Iterable[str]) -> NodeHealth:
+    """Lift what a reset of these GPUs mends. What the administrator has to look at stays."""
+    cordons = dict(health.cordons)
+    for uuid in gpu_uuids:
+        cordons[uuid] = tuple(one for one in cordons.get(uuid, ()) if one.clears is ClearedBy.MANUAL)
+    return replace(health, cordons={uuid: found for uuid, found in cordons.items() if found})
+
+
 def restored_cordons(reason: str, now: float, *, rebooted: bool) -> tuple[Cordon, ...]:
     """Cordons from the published text, so that a restart of the agent forgets none. Signs are read anew.
 

@@ -7,6 +7,7 @@ GPU may be gone. What cannot be read becomes None; a GPU that cannot be reached 
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any, Final, TypeVar
 import pynvml
 
 from cotenant_agent.gpus import mig
+from cotenant_agent.gpus.device_reset import reset_device
 from cotenant_agent.gpus.memory_limits import MemoryLimitReader
 from cotenant_agent.gpus.readings import (
     MIB,
@@ -100,6 +102,9 @@ class NvmlSource:
         """Instance → handle of its GPU, whose health is its own."""
         self._events: Any = None
         self._limits = MemoryLimitReader()
+        self._waiting = threading.Lock()
+        """Held by whoever waits for events, and by a reset, which closes the library under them."""
+        self._resetting = False
 
     def inventory(self) -> GpuInventory:
         """Read once: a GPU that is lost later stays in it, unhealthy."""
@@ -174,6 +179,13 @@ class NvmlSource:
             )
 
     def wait_for_xid(self, timeout_s: float) -> XidEvent | None:
+        if self._resetting:
+            time.sleep(timeout_s)  # a lock alone would let this thread have it again and again
+            return None
+        with self._waiting:
+            return self._wait_for_xid(timeout_s)
+
+    def _wait_for_xid(self, timeout_s: float) -> XidEvent | None:
         try:
             if self._events is None:
                 self._events = self._register()
@@ -194,6 +206,20 @@ class NvmlSource:
     def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
         handle = self._handles.get(asked.gpu_uuid)
         return None if handle is None else self._limits.read(handle, asked.cgroup)
+
+    def reset(self, uuid: str) -> str:
+        self._resetting = True
+        with self._waiting:
+            try:
+                pynvml.nvmlShutdown()
+                error = reset_device(uuid)
+                pynvml.nvmlInit()
+            except pynvml.NVMLError as failure:
+                raise GpuSourceError(f"NVML does not come back after a reset: {failure}") from failure
+            finally:
+                # Handles and events are those of the library that was closed.
+                self._inventory, self._events, self._resetting = None, None, False
+        return error
 
     def _register(self) -> Any:
         events = pynvml.nvmlEventSetCreate()

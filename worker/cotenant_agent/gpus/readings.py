@@ -118,3 +118,6 @@ class GpuSource(Protocol):
 
     def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
         """The limit in force; None where it cannot be read."""
+
+    def reset(self, uuid: str) -> str:
+        """Reset this GPU; empty once that is done, else why it is not. The thread that takes samples calls it."""

@@ -36,6 +36,8 @@ class GpuPoll:
     duration_s: float
     limits: tuple[tuple[AskedLimit, LimitReading | None], ...] = ()
     """Limits that pods asked for, as the driver has them; None: not readable."""
+    resets: tuple[tuple[str, str], ...] = ()
+    """UUIDs of GPUs that were reset before this poll, each with what failed; empty: nothing."""
 
 
 class GpuSampler(threading.Thread):
@@ -52,15 +54,21 @@ class GpuSampler(threading.Thread):
         self._source, self._stop_event, self._failures, self._every_s = source, stop, failures, every_s
         self._asked = asked
         self.latest: GpuPoll | None = None
+        self._resets: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def ask_reset(self, uuid: str) -> None:
+        """Have the GPU reset before the next poll, which has the answer."""
+        self._resets.put(uuid)
 
     def run(self) -> None:
         logged = ""
         while not self._stop_event.is_set():
+            resets = self._reset_all()
             started = time.monotonic()
             try:
                 inventory, samples = self._source.inventory(), self._source.samples()
                 limits = tuple((one, self._source.memory_limit(one)) for one in self._asked())
-                self.latest = GpuPoll(inventory, samples, time.time(), time.monotonic() - started, limits)
+                self.latest = GpuPoll(inventory, samples, time.time(), time.monotonic() - started, limits, resets)
                 logged = ""
             except GpuSourceError as error:
                 if str(error) != logged:
@@ -69,6 +77,17 @@ class GpuSampler(threading.Thread):
             except Exception as error:  # the thread lives as long as the agent
                 self._failures.note(Step.POLL, "the poll of the GPUs", error)
             self._stop_event.wait(self._every_s)
+
+    def _reset_all(self) -> tuple[tuple[str, str], ...]:
+        done = []
+        while not self._resets.empty():
+            uuid = self._resets.get_nowait()
+            try:
+                done.append((uuid, self._source.reset(uuid)))
+            except Exception as error:
+                self._failures.note(Step.RESET, f"the reset of {uuid}", error)
+                done.append((uuid, f"{type(error).__name__}: {error}"))
+        return tuple(done)
 
 
 class XidListener(threading.Thread):

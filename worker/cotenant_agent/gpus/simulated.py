@@ -116,6 +116,10 @@ class SimulatedSource:
     def can_read_limits(self) -> bool:
         return False
 
+    def reset(self, uuid: str) -> str:
+        """Nothing: what is simulated is as its document says."""
+        return ""
+
     def memory_limit(self, asked: AskedLimit) -> LimitReading | None:
         """None: nothing is enforced on simulated GPUs."""
         return None

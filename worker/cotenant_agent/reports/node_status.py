@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from cotenant_agent.enforcement import gpu_holders
 from cotenant_agent.enforcement.quota import PodQuota
+from cotenant_agent.gpus import gpu_resets, health
 from cotenant_agent.gpus.readings import Gpu
-from cotenant_agent.reports import published_limits
+from cotenant_agent.reports import published_limits, reset_turns
 from cotenant_agent.reports.node_view import NodeView
 
 log = logging.getLogger("cotenant.agent")
@@ -165,6 +166,8 @@ def unhealthy_reason(view: NodeView, gpu: Gpu) -> str:
     reason = reason or gpu_holders.not_to_be_handed_out(view.holders or {}, view.strangers).get(gpu.uuid, "")
     if view.samples.get(gpu.uuid) is None and not reason:
         reason = "NotSampled: the driver no longer lists this GPU"
+    if gpu.uuid in view.resets.pending:
+        reason = f"{reason}{health.SEPARATOR if reason else ''}{gpu_resets.PENDING}"
     return reason
 
 
@@ -173,8 +176,9 @@ def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:
     used = {"memoryMiB": (sample.used_mib or 0) if sample else 0}
     if sample is not None and sample.utilization_percent is not None:
         used["utilizationPercent"] = sample.utilization_percent
-    reason = unhealthy_reason(view, gpu)
-    return {
+    reason, reset = unhealthy_reason(view, gpu), view.resets.results.get(gpu.uuid)
+    known = {} if reset is None else {"reset": reset_turns.entry(reset, format_time(reset.at))}
+    return known | {
         "uuid": gpu.uuid,
         "index": gpu.index,
         "class": gpu.gpu_class,

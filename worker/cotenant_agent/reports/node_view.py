@@ -14,6 +14,7 @@ from cotenant_agent.enforcement import gpu_holders, memory_limits, quota
 from cotenant_agent.enforcement.attribution import OwnerKind, ProcessOwner
 from cotenant_agent.gpus import health
 from cotenant_agent.gpus.capabilities import Capabilities
+from cotenant_agent.gpus.gpu_resets import GpuResets
 from cotenant_agent.gpus.readings import GpuInventory, GpuSample, XidEvent
 
 NOT_OFFERED: Final = (
@@ -51,6 +52,9 @@ class NodeView:
     node_condition: str
     """Whether its Node takes pods; empty before it was looked at."""
     limits: memory_limits.LimitsOfNode
+    claimed: gpu_holders.Usage
+    """MiB of each GPU that prepared ResourceClaims of each pod hold."""
+    resets: GpuResets
     xids: Mapping[tuple[str, int], int]
     """(GPU UUID or nothing, code) → how often since the agent started."""
 
@@ -104,6 +108,10 @@ class NodeObserver:
         self._health = health.uncordon(self._health, gpu_uuids)
         self._limits = memory_limits.LimitsOfNode()
 
+    def note_reset(self, gpu_uuids: Iterable[str]) -> None:
+        """Lift the cordons that a reset by the driver mends; what is still wrong comes back with the next poll."""
+        self._health = health.after_reset(self._health, gpu_uuids)
+
     def set_slow_gpus(self, found: Mapping[str, str]) -> None:
         """Replace the slow GPUs: GPU UUID → a job's finding, as annotated on the GPUNode."""
         self._health = replace(self._health, slow=dict(found))
@@ -147,6 +155,8 @@ class NodeObserver:
             strangers=tuple(one for one in self._strangers if one.polls >= gpu_holders.STRANGER_POLLS),
             node_condition=self.node_condition,
             limits=self._limits,
+            claimed=self.claimed(),
+            resets=GpuResets(),
             xids=dict(self._xids),
         )
 

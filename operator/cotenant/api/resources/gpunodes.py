@@ -65,6 +65,22 @@ class GpuProcess(StatusModel):
     memory_mib: int = Field(default=0, alias="memoryMiB")
 
 
+class ResetState(StrEnum):
+    DONE = "Done"
+    REFUSED = "Refused"
+    """Somebody holds the GPU, or it is not one that can be reset."""
+    FAILED = "Failed"
+    """The driver did not do it."""
+
+
+class GpuReset(StatusModel):
+    """What became of the last reset that an administrator asked for."""
+
+    state: ResetState
+    message: str = ""
+    at: Timestamp
+
+
 class GpuStatus(StatusModel):
     uuid: Annotated[str, Field(json_schema_extra={"maxLength": 64})]
     """As short as the placement of a job can hold it."""
@@ -88,6 +104,8 @@ class GpuStatus(StatusModel):
     """Live use."""
     processes: tuple[GpuProcess, ...] = ()
     """Who uses it."""
+    reset: GpuReset | None = None
+    """The last one by hand: `kubectl cotenant gpus reset NODE GPU`."""
 
 
 class Violation(StatusModel):

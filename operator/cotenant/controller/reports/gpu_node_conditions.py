@@ -1,7 +1,7 @@
-"""Names to the administrator what has changed on a GPUNode: an Event for each condition that came or went.
+"""Names to the administrator what has changed on a GPUNode: conditions that came or went, resets that were asked for.
 
-The agent writes conditions and has no right to write Events. A change is named once by each replica that leads, and
-not at all when it is older than an Event lives.
+The agent writes them into its status and has no right to write Events. A change is named once by each replica that
+leads, and not at all when it is older than an Event lives.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from cotenant.api.conversion.to_core import unix_seconds
-from cotenant.api.resources.trainingjob_status import Condition
+from cotenant.api.resources.gpunodes import GPUNodeStatus, ResetState
+from cotenant.api.scalars.fields import Timestamp
 from cotenant.controller.client.kube import EVENTS, FencedError, Kube, UnreachableError
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.reports.gpu_node_event import gpu_node_event
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 
 EVERY_S: Final = 10.0
 NAMED_FOR_S: Final = 3600.0
+Key: TypeAlias = tuple[str, str, str, str]
+"""Node, what has changed, how and when; not the words, which may change while nothing comes or goes."""
 
 
 class GpuNodeConditionReporter:
@@ -31,8 +34,7 @@ class GpuNodeConditionReporter:
         self, kube: Kube, cache: ObjectCache, metrics: Metrics, *, clock: Callable[[], float] = time.time
     ) -> None:
         self._kube, self._cache, self._metrics, self._clock = kube, cache, metrics, clock
-        self._named: set[tuple[str, str, str, str]] = set()
-        """Node, type, reason and time of the change: the words may change while nothing comes or goes."""
+        self._named: set[Key] = set()
 
     async def run(self) -> None:
         while True:
@@ -44,18 +46,13 @@ class GpuNodeConditionReporter:
                 log.exception("conditions of GPUNodes were not named")
 
     async def report(self) -> None:
-        """Write an Event for each condition that is not as it was the last time."""
+        """Write an Event for each change that was not there the last time."""
         now = self._clock()
-        there = {
-            (name, condition.type, condition.reason, str(condition.last_transition_time)): condition
-            for name, node in self._cache.nodes.gpu_nodes.items()
-            for condition in node.status.conditions
-            if now - (unix_seconds(condition.last_transition_time) or 0.0) < NAMED_FOR_S
-        }
+        there: dict[Key, tuple[str, str, bool]] = {}
+        for name, node in self._cache.nodes.gpu_nodes.items():
+            there |= {(name, *key): found for key, found in changes(node.status, now)}
         for key in sorted(there.keys() - self._named):
-            condition = there[key]
-            text = f"{condition.type} is {condition.status}: {condition.message}"
-            reason, warning = event_reason(condition)
+            reason, text, warning = there[key]
             try:
                 await self._kube.create(
                     EVENTS, gpu_node_event(key[0], reason, text, datetime.now(UTC), warning=warning), "default"
@@ -69,7 +66,20 @@ class GpuNodeConditionReporter:
         self._named &= there.keys()
 
 
-def event_reason(condition: Condition) -> tuple[str, bool]:
-    """The reason of its Event, and whether that is a warning."""
-    lowered = condition.status == "True"
-    return ("IsolationLowered", True) if lowered else ("IsolationRestored", False)
+def changes(status: GPUNodeStatus, now: float) -> Iterator[tuple[tuple[str, str, str], tuple[str, str, bool]]]:
+    """What to name of one node: (what, how, when) → reason of the Event, its words, whether it is a warning."""
+    for condition in status.conditions:
+        if _is_news(condition.last_transition_time, now):
+            lowered = condition.status == "True"
+            text = f"{condition.type} is {condition.status}: {condition.message}"
+            reason = "IsolationLowered" if lowered else "IsolationRestored"
+            yield (condition.type, condition.reason, str(condition.last_transition_time)), (reason, text, lowered)
+    for gpu in status.gpus:
+        if gpu.reset is not None and _is_news(gpu.reset.at, now):
+            text = f"reset of GPU {gpu.uuid}: {gpu.reset.message}"
+            done = gpu.reset.state is ResetState.DONE
+            yield (gpu.uuid, gpu.reset.state, str(gpu.reset.at)), (f"GPUReset{gpu.reset.state}", text, not done)
+
+
+def _is_news(at: Timestamp, now: float) -> bool:
+    return now - (unix_seconds(at) or 0.0) < NAMED_FOR_S
