@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cotenant.core.allocation.request import rows_of
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.gpus.ledger import Ledger, NodeAllocation
 from cotenant.core.model.objects import Node, Sharing
@@ -18,6 +19,7 @@ from cotenant.core.placement import Packing
 from cotenant.core.placement.bestfit import BestFit
 from cotenant.core.placement.fit_cache import LOWEST, AnyFit, FitCache
 from cotenant.core.placement.fitting import Tenancy, capacity, fit
+from cotenant.core.placement.gang import PlacementRequest, max_workers, place_gang
 from cotenant.core.placement.scoring import Placer, Scorer, Scores
 from cotenant.core.placement.shapes import Shape
 from cotenant.testing import make_node
@@ -140,6 +142,17 @@ def test_answers_kept_through_changes_are_the_answers_of_a_new_cache(shape: Shap
         if number % step == 0:
             afresh = FitCache(fit_cache.ledger.copy(), BestFit()).shape_fit(shape, US)
             assert answers(fit_cache.shape_fit(shape, US)) == answers(afresh)
+
+
+def test_answers_stay_right_when_states_are_numbered_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More states than are known at once: what was found of a number is of another state afterwards."""
+    monkeypatch.setattr("cotenant.core.placement.score_book._STATES", 0)
+    fit_cache, _ = cache()
+    fit_cache.shape_fit(HALF, US)
+    for milli in range(100, 500):
+        fit_cache.ledger.allocate(replace(SHARE, row=milli % 4, compute_milli=(milli % 7,), memory_mib=(milli % 5,)))
+        afresh = FitCache(fit_cache.ledger.copy(), BestFit()).shape_fit(HALF, US)
+        assert answers(fit_cache.shape_fit(HALF, US)) == answers(afresh)
 
 
 def test_a_cache_made_of_a_ledger_that_was_written_before_starts_from_what_it_is() -> None:
@@ -267,5 +280,93 @@ def test_kept_and_shared_answers_are_those_of_every_row_judged_for_the_question_
             plain, fits, best = plainly(ledger, scorer, question)
             assert given_back == plain
             assert order_of(fits, scored) == best
+        if data.draw(st.booleans()):
+            ledger = next_ledger(data.draw, ledger)
+            scorer = placer.prepare(ledger, [(Shape(cpu_milli=data.draw(st.sampled_from((1_000, 6_000)))), 3.0)])
+            fit_cache = fit_cache.over(ledger, scorer)
         for _ in range(data.draw(st.integers(0, 3))):
             lay(data.draw, ledger, held)
+
+
+def next_ledger(draw: Callable[..., Any], ledger: Ledger) -> Ledger:
+    """The same holders in the next cycle: some nodes have other amounts, or are ready or shared no more, or again."""
+    changed = [
+        replace(
+            node,
+            cpu_milli=draw(st.sampled_from((node.cpu_milli, 9_000))),
+            ready=draw(st.integers(0, 4)) > 0,
+            shared_by_queues=draw(st.booleans()),
+            gpus=tuple(replace(gpu, healthy=draw(st.integers(0, 4)) > 0) for gpu in node.gpus),
+        )
+        for node in ledger.inventory.nodes
+        if draw(st.booleans())
+    ]
+    return ledger.with_inventory(ledger.inventory.patched(changed))
+
+
+def test_in_the_next_cycle_only_rows_that_differ_are_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit_cache, scorer = cache()
+    fit_cache.shape_fit(Shape(cpu_milli=1), US)
+    judged: list[object] = []
+
+    def noted(ledger: Ledger, shape: Shape, rows: IntArray, fits: BoolArray, *, distinct: bool) -> IntArray:
+        judged.append(rows.tolist())
+        return capacity(ledger, shape, rows, fits, distinct=distinct)
+
+    monkeypatch.setattr("cotenant.core.placement.fit_cache.capacity", noted)
+    ledger = fit_cache.ledger.copy()
+    ledger.allocate(SHARE)
+    after = fit_cache.over(ledger, scorer)
+
+    assert after.shape_fit(Shape(cpu_milli=1), US).capacity.tolist() == [2, 1, 2, 2]
+    assert judged == [[1]]
+
+
+def test_a_cache_that_has_gone_over_to_another_ledger_answers_of_its_own_still() -> None:
+    fit_cache, scorer = cache()
+    before = answers(fit_cache.shape_fit(HALF, US))
+    ledger = fit_cache.ledger.copy()
+    ledger.allocate(GPU)
+    after = fit_cache.over(ledger, scorer)
+
+    assert answers(fit_cache.shape_fit(HALF, US)) == before != answers(after.shape_fit(HALF, US))
+
+
+def test_nothing_goes_over_to_a_ledger_of_other_nodes() -> None:
+    fit_cache, scorer = cache()
+    fit_cache.shape_fit(HALF, US)
+    after = fit_cache.over(Ledger.of([make_node("n0", gpus=3)]), scorer)
+
+    assert after.shape_fit(HALF, US).capacity.tolist() == [3]
+
+
+def test_changes_of_many_cycles_are_counted_anew() -> None:
+    """What was asked for lately stays; what was not is judged from the beginning."""
+    fit_cache, scorer = cache()
+    fit_cache.shape_fit(Shape(), US)
+    for _ in range(7):
+        fit_cache.ledger.allocate(SHARE)
+        fit_cache.shape_fit(HALF, US)
+        ledger = fit_cache.ledger.copy()
+        ledger.release(SHARE)
+        fit_cache = fit_cache.over(ledger, scorer)
+        assert len(fit_cache.ledger.changed_rows) <= 8
+        assert fit_cache.shape_fit(HALF, US).capacity.tolist() == [2, 2, 2, 2]
+
+    assert fit_cache.shape_fit(Shape(), US).capacity.tolist() == [2, 2, 2, 2]
+
+
+@settings(deadline=None, max_examples=100)
+@given(data=st.data())
+def test_who_looks_at_rows_of_its_classes_alone_finds_there_what_it_would_find_over_all(data: st.DataObject) -> None:
+    ledger = Ledger.of(data.draw(used_nodes()))
+    for _ in range(data.draw(st.integers(0, 6))):
+        lay(data.draw, ledger, [])
+    fit_cache = FitCache(ledger, Packing().prepare(ledger, [(HALF, 1.0)]))
+    shape, tenancy, distinct = data.draw(QUESTIONS)
+    allowed = np.array([data.draw(st.booleans()) for _ in ledger.inventory.nodes], dtype=np.bool_)
+    over_all = PlacementRequest(shape, tenancy, allowed, distinct)
+    looking = replace(over_all, rows=rows_of(shape, allowed, ledger.inventory))
+
+    assert max_workers(fit_cache, looking) == max_workers(fit_cache, over_all)
+    assert place_gang(fit_cache, looking, 1) == place_gang(fit_cache, over_all, 1)

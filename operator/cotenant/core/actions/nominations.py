@@ -42,7 +42,7 @@ def inventory_incomplete(snapshot: Snapshot, policy: Policy, running: RunningJob
     """
     if moment.has_come(snapshot.watched_since + policy.missing_grace_s):
         return None
-    missing = min((held.missing for held in running.allocations.values() if held.missing), default="")
+    missing = min((running.allocations[key].missing for key in running.incomplete), default="")
     if not missing:
         return None
     return Refusal(
@@ -62,7 +62,8 @@ def lost_jobs(running: RunningJobs, inventory: Inventory, moment: Moment, grace_
     """
     lost_slots = _lost_slots(inventory, moment, grace_s)
     evictions = []
-    for key, allocation in running.allocations.items():
+    for key in running.allocations if lost_slots else running.incomplete:
+        allocation = running.allocations[key]
         lost = allocation.missing or _first_of(allocation, lost_slots)
         if lost and not running.by_key[key].evicting:
             why = f"Lost {lost}; the job is requeued."

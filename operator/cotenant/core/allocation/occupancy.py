@@ -26,13 +26,16 @@ _Change: TypeAlias = tuple[Allocation | tuple[AllocationBatch, int, int], int]
 class Occupancy:
     __slots__ = ("_log", "fit_cache", "inventory", "ledger", "tree", "usage")
 
-    def __init__(self, ledger: Ledger, usage: Usage, scorer: Scorer, book: ScoreBook | None = None) -> None:
-        """`book`: scores of another ledger of the same inventory, under the same scorer."""
+    def __init__(
+        self, ledger: Ledger, usage: Usage, scorer: Scorer, book: ScoreBook | None = None, kept: FitCache | None = None
+    ) -> None:
+        """`book`: scores of another ledger of the same inventory, under the same scorer. `kept`: fits of an earlier
+        ledger, which nobody asks any more."""
         self.ledger = ledger
         self.usage = usage
         self.inventory = ledger.inventory
         self.tree = usage.tree
-        self.fit_cache = FitCache(ledger, scorer, book)
+        self.fit_cache = FitCache(ledger, scorer, book) if kept is None else kept.over(ledger, scorer)
         self._log: list[_Change] = []
 
     def copy(self) -> Occupancy:

@@ -15,9 +15,9 @@ import numpy as np
 from cotenant.core.allocation.allocation import tenant_of
 from cotenant.core.gpus.inventory import BoolArray, Inventory
 from cotenant.core.model.objects import Job
-from cotenant.core.placement.fitting import Tenancy
+from cotenant.core.placement.fitting import Rows, Tenancy
 from cotenant.core.placement.gang import PlacementRequest
-from cotenant.core.placement.shapes import worker_shape
+from cotenant.core.placement.shapes import Shape, worker_shape
 from cotenant.core.quota.tree import Bucket, QueueTree
 
 RequestKey: TypeAlias = tuple[object, ...]
@@ -115,6 +115,7 @@ def _option(job: Job, queue: int, classes: Sequence[str], inventory: Inventory, 
             tenancy=Tenancy(tenant_of(job.queue, tree), job.gpu.sharing),
             allowed=allowed,
             unrestricted=bool(allowed.all()),
+            rows=rows_of(shape, allowed, inventory),
             distinct=job.distinct_gpus,
             topology=job.topology,
         ),
@@ -133,6 +134,13 @@ def _allowed(job: Job, zones: Sequence[str], inventory: Inventory) -> BoolArray:
         if row is not None:
             allowed[row] = False
     return allowed
+
+
+def rows_of(shape: Shape, allowed: BoolArray, inventory: Inventory) -> Rows:
+    """Rows that are allowed and have a GPU of the shape's classes."""
+    if shape.count and (shape.classes or shape.only_class):
+        allowed = allowed & inventory.rows_of_classes(shape.classes, shape.only_class)
+    return slice(None) if allowed.all() else np.flatnonzero(allowed)
 
 
 def _names_classes(tree: QueueTree, queue: int) -> bool:

@@ -16,6 +16,7 @@ from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Plan, Refusal
 from cotenant.core.placement import BestFit
+from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.policy import Policy
 from cotenant.core.queueing.service import ServiceOrder
 from cotenant.core.quota.tree import QueueTree
@@ -40,8 +41,11 @@ class Cycle:
     """Jobs that were admitted, with what they hold."""
 
     @classmethod
-    def open(cls, snapshot: Snapshot, policy: Policy, known: RunningJobs | None = None) -> Cycle:
-        """`known`: running jobs of an earlier cycle; what was worked out of them is, if they are the same."""
+    def open(
+        cls, snapshot: Snapshot, policy: Policy, known: RunningJobs | None = None, fits: FitCache | None = None
+    ) -> Cycle:
+        """`known`: running jobs of an earlier cycle; what was worked out of them is, if they are the same. `fits`: of
+        an earlier cycle that is over."""
         counted = snapshot.accounting or Accounting.of(snapshot.nodes, snapshot.queues, snapshot.jobs)
         placer = policy.placer if counted.inventory.kinds else BestFit()  # without GPUs there is no mix to learn
         scorer = placer.prepare(counted.ledger, counted.demands(snapshot.demand_history))
@@ -58,7 +62,7 @@ class Cycle:
             entries=tuple(Entry(job) for job in counted.pending),
             moment=moment,
             service=ServiceOrder(counted.tree, snapshot.runtimes, moment, policy.restart_cost_s),
-            accounts=Accounts(Occupancy(counted.ledger.copy(), counted.usage.copy(), scorer), running),
+            accounts=Accounts(Occupancy(counted.ledger.copy(), counted.usage.copy(), scorer, kept=fits), running),
         )
 
     @property

@@ -22,6 +22,7 @@ class RunningJobs:
         "_by_queue",
         "_elastic",
         "_held",
+        "_incomplete",
         "_leaving",
         "_lowest",
         "_may_grow",
@@ -43,6 +44,7 @@ class RunningJobs:
         self._lowest: dict[int, int] = {}
         self._may_grow: Sequence[Job] | None = None
         self._leaving: Sequence[Job] | None = None
+        self._incomplete: Sequence[JobKey] | None = None
         self.kept: dict[type, Any] = {}
         """What others have worked out of these jobs alone."""
 
@@ -65,6 +67,13 @@ class RunningJobs:
         if self._may_grow is None:
             self._may_grow = [job for job in self.by_key.values() if job.workers_max > job.workers_min]
         return self._may_grow
+
+    @property
+    def incomplete(self) -> Sequence[JobKey]:
+        """Jobs that hold something which no node lists."""
+        if self._incomplete is None:
+            self._incomplete = [key for key, allocation in self.allocations.items() if allocation.missing]
+        return self._incomplete
 
     @property
     def leaving(self) -> Sequence[Job]:

@@ -7,7 +7,6 @@ wait is explained by `pending_reason`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from cotenant.core.allocation.request import Option, Request, RequestKey, options_of, request_key
 from cotenant.core.explain.unsatisfiable import exceeds_cluster, no_such_gpus
@@ -31,7 +30,7 @@ class RequestResolver:
     the same; whether it fits into the cluster at all is asked anew.
     """
 
-    __slots__ = ("_before", "_empty", "_inventory", "_known", "_of_job", "_of_kind", "_tree")
+    __slots__ = ("_before", "_empty", "_empty_before", "_inventory", "_known", "_of_job", "_of_kind", "_tree")
 
     def __init__(self, inventory: Inventory, tree: QueueTree, before: RequestResolver | None = None) -> None:
         self._inventory = inventory
@@ -40,6 +39,7 @@ class RequestResolver:
         self._of_job: dict[JobKey, tuple[Job, Request | Refusal]] = {}
         """What was asked last under a name: a job is asked about several times in a cycle."""
         self._empty: FitCache | None = None
+        self._empty_before = None if before is None else before._empty
         self._of_kind: dict[RequestKey, Request | Refusal] = {}
         """What quotas, classes and zones make of it, for this cycle's kinds."""
         is_same = before is not None and before._tree is tree and before._inventory.has_frame_of(inventory)
@@ -68,7 +68,7 @@ class RequestResolver:
         known = self._of_kind[key] = self._allowed(job) if known is None else known
         if isinstance(known, Refusal):
             return known
-        request = replace(known, job=job)
+        request = Request(job, known.queue, known.options, known.ranked, known.guarantee_terms)
         return exceeds_cluster(request, self._empty_nodes(), self._tree) or request
 
     def _allowed(self, job: Job) -> Request | Refusal:
@@ -91,7 +91,9 @@ class RequestResolver:
     def _empty_nodes(self) -> FitCache:
         """The nodes as they would be if no job held anything."""
         if self._empty is None:
-            self._empty = FitCache(Ledger(self._inventory), BestFit())
+            empty, before = Ledger(self._inventory), self._empty_before
+            self._empty = FitCache(empty, BestFit()) if before is None else before.over(empty, before.scorer)
+            self._empty_before = None
         return self._empty
 
 

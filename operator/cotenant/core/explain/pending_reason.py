@@ -5,7 +5,6 @@ Names how the GPUs in question stand, so that a tenant sees the same cluster as 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -18,6 +17,7 @@ from cotenant.core.explain.inadmissible import exceeded
 from cotenant.core.model.formatting import counted, describe_request, format_gpus, format_mib
 from cotenant.core.model.objects import WHOLE, JobKey, Placement, Sharing
 from cotenant.core.model.plan import Reason, Refusal
+from cotenant.core.placement.fitting import Rows
 from cotenant.core.placement.gang import PlacementRequest, max_workers
 from cotenant.core.quota.usage import BindingLimit
 
@@ -113,23 +113,24 @@ def _why_unshared(wanted: PlacementRequest) -> str:
 def _gpus_in_question(current: Occupancy, wanted: PlacementRequest) -> str:
     """State of the GPUs that could serve: `on 2 GPUs 0.8 is taken and 0.2 left`."""
     ledger, inventory = current.ledger, current.inventory
-    memory, compute, allowed = wanted.shape.per_kind(inventory)
-    kind = inventory.kind
-    serve = inventory.usable & allowed[kind] & (kind >= 0) & wanted.allowed[:, None]
-    left = np.minimum(ledger.free_compute, ledger.free_memory * WHOLE // np.maximum(inventory.memory_mib, 1)).clip(
-        min=0
-    )
-    total = int(serve.sum())
+    rows: Rows = np.flatnonzero(wanted.allowed) if wanted.rows is None else wanted.rows
+    _, _, allowed = wanted.shape.per_kind(inventory)
+    kind = inventory.kind[rows]
+    serve = inventory.usable[rows] & allowed[kind] & (kind >= 0)
+    enough = current.fit_cache.roomy(wanted.shape)[rows]
+    total = int(np.count_nonzero(serve))
     if wanted.shape.whole:
-        free = serve & (ledger.holders == 0)
-        best = int(free.sum(axis=1).max(initial=0))
+        free = serve & enough
+        best = int(np.count_nonzero(free, axis=1).max(initial=0))
         together = f", at most {best} of them on one node" if wanted.shape.count > 1 else ""
-        return f"{int(free.sum())} of {counted(total, 'GPU')} are free{together}"
-    enough = (ledger.free_memory >= memory[kind]) & (ledger.free_compute >= compute[kind])
-    fits = current.fit_cache.shape_fit(wanted.shape, wanted.tenancy, distinct=wanted.distinct).all_fits()
+        return f"{np.count_nonzero(free)} of {counted(total, 'GPU')} are free{together}"
+    fits = current.fit_cache.any_class_fit(wanted).all_fits()[rows]
     parts = []
-    foreign = int((serve & enough & ~fits).sum())
-    for amount, number in sorted(Counter(left[serve & ~enough].tolist()).items(), reverse=True)[:3]:
+    foreign = int(np.count_nonzero(serve & enough & ~fits))
+    short = serve & ~enough
+    of_memory = ledger.free_memory[rows][short] * WHOLE // np.maximum(inventory.memory_mib[rows][short], 1)
+    left = np.bincount(np.minimum(ledger.free_compute[rows][short], of_memory).clip(min=0))
+    for amount, number in ((amount, int(left[amount])) for amount in np.flatnonzero(left)[::-1][:3].tolist()):
         taken = (
             f"{format_gpus(WHOLE - amount)} is taken and {format_gpus(amount)} left" if amount else "nothing is left"
         )

@@ -23,6 +23,7 @@ from cotenant.core.model.formatting import format_gpus, format_mib
 from cotenant.core.model.moment import Moment
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason, Refusal
+from cotenant.core.placement import BestFit
 from cotenant.core.placement.gang import max_workers
 from cotenant.core.queueing.fair_share import within_guarantee
 from cotenant.core.queueing.priority_bounds import priority_bounds
@@ -45,7 +46,7 @@ class KeptFor:
 class ChangeSearch:
     """Changes of waiting jobs, tried on the occupancy that the turns of one cycle have left. Leaves it as it was."""
 
-    __slots__ = ("_current", "_in_line", "_moment", "_resolve", "_trials_left")
+    __slots__ = ("_by_fit", "_current", "_in_line", "_moment", "_resolve", "_trials_left")
 
     def __init__(
         self,
@@ -59,6 +60,8 @@ class ChangeSearch:
         """`in_line`: the queue's bounds would let the changed job take a turn. `trials`: how many places are looked for
         in all; afterwards nothing is advised any more."""
         self._current, self._resolve, self._in_line = current, resolve, in_line
+        self._by_fit = Occupancy(current.ledger, current.usage, BestFit())
+        """The same, where any place is as good as another."""
         self._moment, self._trials_left = moment, trials
 
     def smallest_change(self, job: Job, refusal: Refusal, ahead: Sequence[KeptFor]) -> Change | None:
@@ -125,7 +128,7 @@ class ChangeSearch:
     def _finds_place(self, request: Request) -> bool:
         """`fits` is exact, but for jobs that may not be evicted, whose place has to lie in a guarantee."""
         return fits(self._current, request) and (
-            request.job.preemptible or find(self._current, request, request.workers) is not None
+            request.job.preemptible or find(self._by_fit, request, request.workers) is not None
         )
 
     def _keeps_its_turn(self, job: Job, changed: Request) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from cotenant.core.allocation.request import Request, options_of
+from cotenant.core.allocation.request import Option, Request, options_of
 from cotenant.core.gpus.inventory import Inventory
 from cotenant.core.gpus.ledger import Ledger
 from cotenant.core.model.formatting import counted, describe_request, describe_worker, format_gpus, format_mib, join_or
@@ -14,7 +14,7 @@ from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement import BestFit
 from cotenant.core.placement.fit_cache import ANY_TENANT, FitCache
-from cotenant.core.placement.gang import max_workers
+from cotenant.core.placement.gang import PlacementRequest, max_workers
 from cotenant.core.placement.shapes import worker_shape
 from cotenant.core.quota.tree import QueueTree
 
@@ -63,9 +63,9 @@ def exceeds_cluster(request: Request, empty: FitCache, tree: QueueTree) -> Refus
 
     `empty`: the nodes as they would be if no job held anything.
     """
-    fits = _largest_gang(empty, request)
-    if fits >= request.workers:
+    if _fits(empty, request):
         return None
+    fits = _largest_gang(empty, request)
     job = request.job
     inventory = empty.ledger.inventory
     everything = inventory
@@ -158,10 +158,19 @@ def _without(request: Request, *, cpu: bool, memory: bool) -> Request:
     return replace(request, options=tuple(options))
 
 
+def _fits(nodes: FitCache, request: Request) -> bool:
+    """Some way to run takes the whole gang. `nodes`: as in `_largest_gang`."""
+    return any(max_workers(nodes, _of_any_tenant(option)) >= request.workers for option in request.options)
+
+
+def _of_any_tenant(option: Option) -> PlacementRequest:
+    wanted = option.placement_request
+    return wanted if wanted.shape.whole else replace(wanted, tenancy=ANY_TENANT)
+
+
 def _largest_gang(nodes: FitCache, request: Request) -> int:
     """`nodes`: nothing is held there, so all tenants share one answer."""
-    wanted = (replace(option.placement_request, tenancy=ANY_TENANT) for option in request.options)
-    return max((max_workers(nodes, one) for one in wanted), default=0)
+    return max((max_workers(nodes, _of_any_tenant(option)) for option in request.options), default=0)
 
 
 def _bottleneck(inventory: Inventory, job: Job) -> str:

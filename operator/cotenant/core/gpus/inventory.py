@@ -147,9 +147,9 @@ class Inventory:
             suspects=frozenset(suspects),
             ready=ready,
             shared=shared,
-            equivalence=_equivalence(
-                np.hstack([self.kind, usable, self.nvlink_group, ready[:, None], shared[:, None]])
-            ),
+            equivalence=self.equivalence
+            if _are_equal((usable, self.usable), (ready, self.ready), (shared, self.shared))
+            else _equivalence(np.hstack([self.kind, usable, self.nvlink_group, ready[:, None], shared[:, None]])),
             cpu_milli=cpu,
             host_mib=host,
         )
@@ -167,6 +167,10 @@ def _equivalence(fixed: IntArray) -> IntArray:
     """A number per row, equal for equal rows, in order of first appearance."""
     numbers: dict[bytes, int] = {}
     return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in fixed], dtype=np.int64)
+
+
+def _are_equal(*pairs: tuple[BoolArray, BoolArray]) -> bool:
+    return all(np.array_equal(one, other) for one, other in pairs)
 
 
 def _nvlink_groups(gpus: Sequence[Gpu]) -> list[int]:

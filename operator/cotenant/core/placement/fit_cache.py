@@ -5,13 +5,15 @@ has room for the amounts and where the tenant may share it: each half is kept by
 no node mixes kinds of GPUs, a class is a set of rows, and all class options of a request share the fits of the shape
 without classes. Scores are asked for only where something is to be chosen, and come from a `ScoreBook`, which copies
 of the ledger share.
+What is kept goes over to the ledger of the next cycle (`over`), where rows that differ are judged again.
 Bounded: of questions beyond `_ROWS` rows together the one that was not asked for longest is forgotten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -30,6 +32,23 @@ _Key: TypeAlias = tuple[Shape, Tenancy, bool]
 """(shape, tenant, never two workers on one GPU)."""
 _ROWS = 4 << 20
 """Rows that are kept over all questions, of some 24 bytes."""
+_FEW = 8
+"""Rows that are looked up by their states; more are judged together."""
+_QUESTIONS = 4_096
+_JUDGED = 512
+"""States that are known to one shape and tenant."""
+
+
+class Question(Protocol):
+    """Who asks for the fits of a shape. Equal to itself alone."""
+
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def tenancy(self) -> Tenancy: ...
+    @property
+    def distinct(self) -> bool:
+        """Never two workers on one GPU."""
 
 
 class FitCache:
@@ -40,6 +59,8 @@ class FitCache:
         self.book = ScoreBook(scorer) if book is None else book
         self._shape_fits: dict[_Key, ShapeFit] = {}
         """Last asked last."""
+        self._of_question: dict[Question, ShapeFit] = {}
+        """Those of them that were asked for lately, by who asked."""
         self._masks: dict[Shape | Tenancy, tuple[BoolArray, int]] = {}
         """Amounts on one GPU, or a tenant → (mask, changes of the ledger that it follows). Last asked last."""
         self._serving: dict[tuple[tuple[str, ...], str], BoolArray] = {}
@@ -62,12 +83,51 @@ class FitCache:
             serves = self._serving[classes] = inventory.rows_of_classes(*classes)
         return ClassFit(self._shape_fit(without_classes(shape), tenancy, distinct), serves)
 
+    def any_class_fit(self, question: Question) -> ShapeFit:
+        """The same for who looks at rows with GPUs of the shape's classes alone: elsewhere it need not be right."""
+        known = self._of_question.get(question)
+        if known is None:
+            shape = question.shape
+            if shape.count and not self.ledger.inventory.mixed:
+                shape = without_classes(shape)
+            tenancy = ANY_TENANT if shape.whole else question.tenancy
+            known = self._shape_fit(shape, tenancy, question.distinct)
+            if len(self._of_question) >= _QUESTIONS:
+                self._of_question.clear()
+            self._of_question[question] = known
+        known.refresh()
+        return known
+
+    def over(self, ledger: Ledger, scorer: Scorer) -> FitCache:
+        """Fits on another ledger: those that are kept here, to be judged again where the two differ. This one begins
+        anew: what was kept is the other's."""
+        found = FitCache(ledger, scorer)
+        rows = _differing(self.ledger, ledger)
+        if rows is None:
+            return found
+        fits, self._shape_fits, self._of_question = self._shape_fits, {}, {}
+        masks, self._masks = self._masks, {}
+        found._serving = self._serving
+        before = self.ledger.changed_rows
+        if len(before) > len(ledger.packed):  # keep what is up to date, count changes anew
+            fits = {key: fit for key, fit in fits.items() if fit.seen == len(before)}
+            masks = {key: (mask, 0) for key, (mask, seen) in masks.items() if seen == len(before)}
+            for fit in fits.values():
+                fit.seen = 0
+            before = []
+        ledger.changed_rows[:] = [*before, *rows]
+        found._shape_fits, found._masks = fits, masks
+        for fit in fits.values():
+            fit.move_to(found)
+        return found
+
     def _shape_fit(self, shape: Shape, tenancy: Tenancy, distinct: bool) -> ShapeFit:
         key = (shape, tenancy, distinct)
         known = self._shape_fits.pop(key, None)
         if known is None:
             while len(self._shape_fits) >= self._most:
                 del self._shape_fits[next(iter(self._shape_fits))]
+                self._of_question.clear()
             known = ShapeFit(self, shape, tenancy, distinct=distinct)
         self._shape_fits[key] = known
         known.refresh()
@@ -77,6 +137,10 @@ class FitCache:
         """[R, G] as `fitting.fit`, put together from what is kept for the amounts and for the tenant."""
         fits = self._mask(one_gpu_of(shape))[rows]
         return fits if shape.whole else fits & self._mask(tenancy)[rows]
+
+    def roomy(self, shape: Shape) -> BoolArray:
+        """[N, G] GPUs of any class that have what one of the shape's GPUs takes, whoever holds the rest."""
+        return self._mask(one_gpu_of(without_classes(shape)))
 
     def _mask(self, key: Shape | Tenancy) -> BoolArray:
         """[N, G] GPUs that have room for the shape, or that the tenant may share, as they are now."""
@@ -88,7 +152,7 @@ class FitCache:
             known = self._judge(key, slice(None)), len(changes)
         mask, seen = known
         if seen < len(changes):
-            rows = _distinct_rows(changes, seen)
+            rows = _distinct_rows(changes[seen:])
             mask[rows] = self._judge(key, rows)
         self._masks[key] = mask, len(changes)
         return mask
@@ -117,6 +181,8 @@ class ShapeFit:
         "_cache",
         "_distinct",
         "_fits",
+        "_generation",
+        "_judged",
         "_node_scores",
         "_scored",
         "_shape",
@@ -131,13 +197,22 @@ class ShapeFit:
         self.capacity: IntArray = np.zeros(height, dtype=np.int64)
         """[N] workers of the shape that each row takes."""
         self._fits: BoolArray = np.zeros((height, width), dtype=np.bool_)
-        self._all_alike = cache.scorer.scope(shape) is ScoreScope.NODE
+        self.seen = -1
+        """Changes of the ledger that fits and capacity follow."""
+        self.move_to(cache)
+
+    def move_to(self, cache: FitCache) -> None:
+        """Go on in another cache, where scores are others."""
+        self._cache = cache
+        self._all_alike = cache.scorer.scope(self._shape) is ScoreScope.NODE
         """Any GPU of a row is as good as another."""
         self._node_scores: IntArray | None = None
         self._scored = 0
         """Changes of the ledger that the scores follow."""
-        self.seen = -1
-        """Changes of the ledger that fits and capacity follow."""
+        self._judged: dict[int, _Judgement] = {}
+        """State of a row → what was found of it, for the last states that came one by one."""
+        self._generation = -1
+        """Of the states."""
 
     def fits(self, row: int) -> BoolArray:
         """[G] the GPU may serve."""
@@ -147,6 +222,11 @@ class ShapeFit:
     def all_fits(self) -> BoolArray:
         """[N, G]."""
         return self._fits
+
+    def best_gpu(self, row: int) -> int:
+        """The GPU with the highest score, of equal ones the first."""
+        fits = self._fits[row]
+        return int((fits if self._all_alike else np.where(fits, self.gpu_scores(row), LOWEST)).argmax())
 
     def gpu_scores(self, row: int) -> IntArray:
         """[G] score of each GPU of the row."""
@@ -163,7 +243,11 @@ class ShapeFit:
             self._node_scores = np.full(len(self.capacity), LOWEST, dtype=np.int64)
             self._score(self._node_scores, np.flatnonzero(self.capacity))
         elif self._scored < len(changes):
-            self._score(self._node_scores, _distinct_rows(changes, self._scored))
+            rows = changes[self._scored :]
+            if len(rows) > _FEW:
+                self._score(self._node_scores, _distinct_rows(rows))
+            else:
+                self._score_one_by_one(self._node_scores, set(rows))
         self._scored = len(changes)
         return self._node_scores
 
@@ -176,11 +260,41 @@ class ShapeFit:
         changes = ledger.changed_rows
         if self.seen == len(changes):
             return
-        rows = slice(None) if self.seen < 0 else _distinct_rows(changes, self.seen)
+        new = changes[max(0, self.seen) :]
+        if self.seen >= 0 and len(new) <= _FEW:
+            for row in set(new):
+                self._judgement(row)
+            self.seen = len(changes)
+            return
+        rows = slice(None) if self.seen < 0 else _distinct_rows(new)
         fits = self._cache.fits(self._shape, self._tenancy, rows)
         self._fits[rows] = fits
         self.capacity[rows] = capacity(ledger, self._shape, rows, fits, distinct=self._distinct)
         self.seen = len(changes)
+
+    def _judgement(self, row: int) -> _Judgement:
+        """What is known of the row's state, or found now; fits and capacity of the row follow it."""
+        cache = self._cache
+        state = int(cache.states()[row])
+        if self._generation != cache.book.generation or len(self._judged) > _JUDGED:
+            self._judged.clear()
+            self._generation = cache.book.generation
+        known = self._judged.get(state)
+        if known is None:
+            rows = np.array([row], dtype=np.int64)
+            fits = cache.fits(self._shape, self._tenancy, rows)
+            workers = capacity(cache.ledger, self._shape, rows, fits, distinct=self._distinct)
+            known = self._judged[state] = _Judgement(fits[0], int(workers[0]))
+        self._fits[row], self.capacity[row] = known.fits, known.capacity
+        return known
+
+    def _score_one_by_one(self, scores: IntArray, rows: Collection[int]) -> None:
+        for row in rows:
+            known = self._judgement(row)
+            if known.score is None:
+                self._score(scores, np.array([row], dtype=np.int64))
+                known.score = int(scores[row])
+            scores[row] = known.score
 
     def _answers(self, rows: IntArray) -> tuple[IntArray | None, IntArray | None]:
         states = self._cache.states()[rows]
@@ -219,6 +333,9 @@ class ClassFit:
     def seen(self) -> int:
         return self._fit.seen
 
+    def best_gpu(self, row: int) -> int:
+        return self._fit.best_gpu(row)
+
     def fits(self, row: int) -> BoolArray:
         found: BoolArray = self._fit.fits(row) & self._serves[row]
         return found
@@ -236,6 +353,29 @@ class ClassFit:
 AnyFit: TypeAlias = ShapeFit | ClassFit
 
 
-def _distinct_rows(changes: Sequence[int], since: int) -> IntArray:
-    changed = changes[since:]
+@dataclass(slots=True)
+class _Judgement:
+    """One state, for one shape and tenant."""
+
+    fits: BoolArray
+    """[G]."""
+    capacity: int
+    score: int | None = None
+    """None: was not asked for."""
+
+
+def _differing(one: Ledger, other: Ledger) -> list[int] | None:
+    """Rows in which fits may differ; None where the two are not of the same nodes."""
+    before, now = one.inventory, other.inventory
+    if not before.has_frame_of(now):
+        return None
+    differ = (one.packed[:, 1:] != other.packed[:, 1:]).any(axis=1)  # without the number of equivalent nodes
+    if before is not now:
+        differ |= (before.usable != now.usable).any(axis=1)
+        differ |= (before.ready != now.ready) | (before.shared != now.shared)
+    found: list[int] = np.flatnonzero(differ).tolist()
+    return found
+
+
+def _distinct_rows(changed: Sequence[int]) -> IntArray:
     return np.array(changed if len(changed) == 1 else sorted(set(changed)), dtype=np.int64)

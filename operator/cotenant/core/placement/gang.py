@@ -18,7 +18,7 @@ import numpy as np
 from cotenant.core.gpus.inventory import BoolArray, IntArray
 from cotenant.core.model.objects import Topology, TopologyMode
 from cotenant.core.placement.fit_cache import LOWEST, AnyFit, FitCache
-from cotenant.core.placement.fitting import Tenancy, shares_per_gpu
+from cotenant.core.placement.fitting import Rows, Tenancy, shares_per_gpu
 from cotenant.core.placement.shapes import Shape
 
 NodeAssignment: TypeAlias = tuple[int, tuple[tuple[int, ...], ...]]
@@ -41,6 +41,8 @@ class PlacementRequest:
     """(row, column) of GPUs that must not serve: the job's other ranks lie on them, or they are suspect."""
     unrestricted: bool = False
     """`allowed` is true for all rows."""
+    rows: Rows | None = None
+    """Rows that are allowed and have GPUs of the shape's classes: all, or numbers that ascend; None: not known."""
 
 
 def capacity_per_node(fit_cache: FitCache, request: PlacementRequest) -> IntArray:
@@ -59,6 +61,8 @@ def capacity_per_node(fit_cache: FitCache, request: PlacementRequest) -> IntArra
 
 def max_workers(fit_cache: FitCache, request: PlacementRequest) -> int:
     """The largest gang that fits, exactly. A required topology means one domain, and a domain lies in one zone."""
+    if request.rows is not None and not request.excluded and not request.zone_workers and request.topology is None:
+        return int(fit_cache.any_class_fit(request).capacity[request.rows].sum())
     capacity = capacity_per_node(fit_cache, request)
     domain = _domain_of(fit_cache, request)
     if domain is None or request.topology is None or request.topology.mode is TopologyMode.PREFERRED:
@@ -128,14 +132,19 @@ def _place_on(
 
 def _place_one(fit_cache: FitCache, request: PlacementRequest) -> tuple[NodeAssignment, ...] | None:
     """The best row for one worker as the scores stand, without a search."""
-    fit = fit_cache.shape_fit(request.shape, request.tenancy, distinct=request.distinct)
-    scores = fit.node_scores if request.unrestricted else np.where(request.allowed, fit.node_scores, LOWEST)
-    row = int(scores.argmax()) if len(scores) else 0
-    if not len(scores) or scores[row] == LOWEST:
+    fit: AnyFit
+    if request.rows is not None:
+        fit = fit_cache.any_class_fit(request)
+        scores = fit.node_scores[request.rows]
+    else:
+        fit = fit_cache.shape_fit(request.shape, request.tenancy, distinct=request.distinct)
+        scores = fit.node_scores if request.unrestricted else np.where(request.allowed, fit.node_scores, LOWEST)
+    best = int(scores.argmax()) if len(scores) else 0
+    if not len(scores) or scores[best] == LOWEST:
         return None
+    row = int(request.rows[best]) if isinstance(request.rows, np.ndarray) else best
     if request.shape.count == 1:
-        column = int(np.where(fit.fits(row), fit.gpu_scores(row), LOWEST).argmax())
-        return ((row, ((column,),)),)
+        return ((row, ((fit.best_gpu(row),),)),)
     return _assign(fit_cache, request, [(row, 1)])
 
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from cotenant.core.actions.backfill import Reservation
-from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import RequestKey, request_key
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry, EntryOutcome
@@ -19,7 +18,6 @@ from cotenant.core.explain.job_changes import Change
 from cotenant.core.explain.smallest_change import ChangeSearch, KeptFor
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Refusal
-from cotenant.core.placement import BestFit
 from cotenant.core.queueing.line import Line
 from cotenant.core.queueing.order import order_in_queue
 
@@ -40,9 +38,8 @@ def advise(
     """Add to every reason to wait the change that helps, as far as `Policy.advice` goes. `lines`: of queues that have
     bounds; `waiting`: entries that had a turn and wait, in the order of their turns; `reservations`: those that were
     made for them."""
-    current = cycle.accounts.current
     search = ChangeSearch(
-        Occupancy(current.ledger, current.usage, BestFit()),
+        cycle.accounts.current,
         requests.resolve,
         lambda changed: changed.queue not in lines or lines[changed.queue].takes(changed),
         moment=cycle.moment,

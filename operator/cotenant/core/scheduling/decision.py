@@ -18,6 +18,7 @@ from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import Plan
+from cotenant.core.placement.fit_cache import FitCache
 from cotenant.core.policy import Policy
 from cotenant.core.queueing.fair_share import DominantShares, past_shares
 from cotenant.core.quota.tree import QueueTree
@@ -59,6 +60,8 @@ class Decision:
     running: RunningJobs
     """With what was worked out of them."""
     requests: RequestResolver
+    fits: FitCache
+    """As the cycle left them."""
     standings: Standings | None
     """None: the decision cannot be kept."""
 

@@ -49,11 +49,11 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None =
     if last is not None and last.holds_for(snapshot, policy):
         return last
     # 1. Count who holds what. Right after a start, decide nothing before all that running jobs hold is observed.
-    cycle = Cycle.open(snapshot, policy, None if last is None else last.running)
+    cycle = Cycle.open(snapshot, policy, *(() if last is None else (last.running, last.fits)))
     requests = RequestResolver(cycle.inventory, cycle.tree, None if last is None else last.requests)
     if (incomplete := inventory_incomplete(snapshot, policy, cycle.running, cycle.moment)) is not None:
         plan = hold_cycle(cycle, requests, incomplete)
-        return Decision(plan, snapshot, policy, cycle.moment.until, cycle.running, requests, standings=None)
+        return cycle_decision(cycle, plan, requests, None)
 
     # 2. Requeue gangs that lost a node or a GPU; keep the places that earlier cycles are making free.
     evict_lost(cycle)
@@ -85,7 +85,20 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None =
     plan, usage = cycle.plan(), cycle.accounts.current.usage
     is_quiet = not plan.actions and not admission.gave
     standings = Standings.of(shares, usage, (entry.job for entry, _ in feasible)) if is_quiet else None
-    return Decision(plan, snapshot, policy, cycle.moment.until, cycle.running, requests, standings)
+    return cycle_decision(cycle, plan, requests, standings)
+
+
+def cycle_decision(cycle: Cycle, plan: Plan, requests: RequestResolver, standings: Standings | None) -> Decision:
+    return Decision(
+        plan=plan,
+        snapshot=cycle.snapshot,
+        policy=cycle.policy,
+        until=cycle.moment.until,
+        running=cycle.running,
+        requests=requests,
+        fits=cycle.accounts.current.fit_cache,
+        standings=standings,
+    )
 
 
 def hold_cycle(cycle: Cycle, requests: RequestResolver, reason: Refusal) -> Plan:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -96,12 +97,20 @@ class PackingScorer:
         self._count = mix.count.astype(np.float64)
         self._cpu = np.maximum(mix.cpu, 1).astype(np.float64)
         self._host = np.maximum(mix.host, 1).astype(np.float64)
+        self._ledger = ledger.copy()
+
+    @cached_property
+    def _slot_value(self) -> FloatArray:
+        """[M] what a slot for each shape of the mix is worth, as scarce as it was in the ledger. Worked out with the
+        first score: most cycles of a full cluster score nothing."""
+        ledger = self._ledger
         state = self._read(ledger, np.arange(len(ledger.inventory.nodes), dtype=np.int64))
         _, first, alike = np.unique(_rows_as_bytes(ledger.packed), return_index=True, return_counts=True)
         one = state.rows(first)
         slots = alike @ self._slots(self._features(one).sum(axis=1), self._bounds(one.cpu, one.host))
         free = int(np.minimum(state.memory, state.compute).sum())
-        self._slot_value = slot_value(mix, slots.astype(np.int64), free).astype(np.float64)
+        value: FloatArray = slot_value(self._mix, slots.astype(np.int64), free).astype(np.float64)
+        return value
 
     def scope(self, shape: Shape) -> ScoreScope:
         if shape.whole and self._plain:
