@@ -22,7 +22,7 @@ from cotenant_agent.reports.node_view import NodeObserver
 
 GIB = 1 << 30
 OWNERS = {1: ProcessOwner(OwnerKind.POD, "pod-1"), 2: ProcessOwner(OwnerKind.FOREIGN)}
-GRANTS = {"pod-1": PodQuota(pod_uid="pod-1", namespace="red", pod="a-1-0", quota_mib={"GPU-a": 2048})}
+GRANTS = {"pod-1": PodQuota(pod_uid="pod-1", namespace="red", pod="a-1-0", quota_mib={"GPU-a": 2048}, job="a")}
 
 
 class QuietCluster:
@@ -48,9 +48,10 @@ class QuietCluster:
 
 
 def make_agent() -> Agent:
-    inventory = GpuInventory(simulated=False, gpus=(Gpu(uuid="GPU-a", index=0, gpu_class="H100", memory_mib=81920),))
+    gpu = Gpu(uuid="GPU-a", index=0, gpu_class="H100", memory_mib=81920, product="H100 80GB")
+    inventory = GpuInventory(simulated=False, gpus=(gpu,))
     observer = NodeObserver(inventory, Capabilities(), owner=OWNERS.__getitem__, attributing=True)
-    return Agent(QuietCluster(), observer, booted_at=0.0)
+    return Agent(QuietCluster(), observer, booted_at=0.0, node="n1")
 
 
 def look(agent: Agent, at: float) -> None:
@@ -58,6 +59,8 @@ def look(agent: Agent, at: float) -> None:
         uuid="GPU-a",
         used_mib=4096,
         utilization_percent=37,
+        power_milliwatts=412_500,
+        temperature_c=61,
         processes=(GpuProcess(1, 1024), GpuProcess(2, 3072)),
         signs=HealthSigns(ecc_uncorrected=2),
     )
@@ -89,7 +92,8 @@ def test_the_figures_of_gpus_and_pods_are_those_of_the_last_look(served: tuple[A
     look(agent, time.time())
     lines = get("/metrics")[1].splitlines()
     gpu = '{class="H100",simulated="false",uuid="GPU-a"}'
-    pod = '{namespace="red",pod="a-1-0",pod_uid="pod-1",uuid="GPU-a"}'
+    pod = '{namespace="red",pod="a-1-0",pod_uid="pod-1",training_job="a",uuid="GPU-a"}'
+    dcgm = '{Hostname="n1",UUID="GPU-a",device="nvidia0",gpu="0",modelName="H100 80GB"}'
     for line in (
         f"cotenant_gpu_memory_bytes{gpu} {80 * GIB:.16e}",
         f"cotenant_gpu_memory_used_bytes{gpu} {4 * GIB:.16e}",
@@ -100,6 +104,11 @@ def test_the_figures_of_gpus_and_pods_are_those_of_the_last_look(served: tuple[A
         f"cotenant_pod_gpu_memory_used_bytes{pod} {GIB:.16e}",
         f"cotenant_pod_gpu_memory_quota_bytes{pod} {2 * GIB:.16e}",
         f'cotenant_gpu_foreign_memory_bytes{{uuid="GPU-a"}} {3 * GIB:.16e}',
+        f"DCGM_FI_DEV_GPU_UTIL{dcgm} 37.0",
+        f"DCGM_FI_DEV_FB_USED{dcgm} 4096.0",
+        f"DCGM_FI_DEV_FB_FREE{dcgm} 77824.0",
+        f"DCGM_FI_DEV_POWER_USAGE{dcgm} 412.5",
+        f"DCGM_FI_DEV_GPU_TEMP{dcgm} 61.0",
         "cotenant_gpu_quota_violations 0.0",
         "cotenant_gpu_strangers 0.0",
         'cotenant_gpu_holders{evidence="Pod"} 1.0',
@@ -139,3 +148,12 @@ def test_only_who_may_read_is_answered(access: Access) -> None:
     allowed = access is Access.ALLOWED
     assert (found.code, asked, b"cotenant_gpu" in found.body) == (int(access), ["Bearer t"], allowed)
     assert found.headers == ({} if allowed else {"WWW-Authenticate": "Bearer"})
+
+
+def test_names_of_the_dcgm_exporter_are_left_to_it_on_wish_and_lowered_levels_are_counted() -> None:
+    agent = make_agent()
+    look(agent, time.time())
+    agent.conditions = ({"type": "MemoryIsolationLowered", "status": "True"},)
+    body = metrics.paths(agent, None, dcgm_names=False)["/metrics"]("").body.decode()
+    assert "DCGM" not in body
+    assert 'cotenant_isolation_lowered{condition="MemoryIsolationLowered"} 1.0' in body

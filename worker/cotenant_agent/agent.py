@@ -40,13 +40,20 @@ FINDING_CHARS_MAX: Final = 300
 
 class Agent:
     def __init__(
-        self, cluster: GPUNodeClient, observer: NodeObserver, *, booted_at: float, contained: Failures | None = None
+        self,
+        cluster: GPUNodeClient,
+        observer: NodeObserver,
+        *,
+        booted_at: float,
+        contained: Failures | None = None,
+        node: str = "",
     ) -> None:
+        self.node = node
         self.contained = contained or Failures()
         self._cluster, self._observer, self._booted_at = cluster, observer, booted_at
         self._published: Mapping[str, Any] | None = None
         self._levels: Mapping[str, str] = {}
-        self._conditions: isolation_conditions.Conditions = ()
+        self.conditions: isolation_conditions.Conditions = ()
         self._written_at = 0.0
         self._tried_at = 0.0
         self._there = False
@@ -85,8 +92,8 @@ class Agent:
             self.view = self._observer.with_xids(self.view)
         assert self.view is not None
         document = node_status.build(self.view)
-        self._conditions = document["conditions"] = isolation_conditions.reconciled(
-            self._conditions, self._levels, self.view, document
+        self.conditions = document["conditions"] = isolation_conditions.reconciled(
+            self.conditions, self._levels, self.view, document
         )
         self._levels = document["isolationLevels"]
         if self._must_write(document, now):
@@ -117,7 +124,7 @@ class Agent:
             self.resets.state = replace(
                 self.resets.state, results=published(there.get("status") or {}, node_status.parse_time)
             )
-            self._levels, self._conditions = published_limits.earlier(there.get("status") or {})
+            self._levels, self.conditions = published_limits.earlier(there.get("status") or {})
             self._observer.restore_holders(node_status.holders_in(there.get("status") or {}))
             self._observer.set_slow_gpus(slow_gpus(there["metadata"].get("annotations") or {}))
         self._there, self.failures = True, 0

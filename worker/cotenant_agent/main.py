@@ -78,6 +78,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--cdi", type=Path, default=Path("/var/run/cdi"), metavar="FOLDER", help="for CDI specifications (with --dra)"
     )
+    made.add_argument(
+        "--no-dcgm-names",
+        dest="dcgm_names",
+        action="store_false",
+        help="no metrics under the names of NVIDIA's DCGM exporter, where that runs too",
+    )
     made.add_argument("--poll", type=float, default=2.0, metavar="SECONDS", help="between two looks at the GPUs")
     return made
 
@@ -99,7 +105,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         observer = make_observer(args, cluster, source)
     except (GpuSourceError, *UNREACHABLE) as error:
         return exit_refused(str(error) if isinstance(error, GpuSourceError) else error_summary(error))
-    agent = Agent(cluster, observer, booted_at=boot_time_in(Path("/proc/stat").read_text()), contained=failures)
+    booted_at = boot_time_in(Path("/proc/stat").read_text())
+    agent = Agent(cluster, observer, booted_at=booted_at, contained=failures, node=args.node)
     servers = [http_server.serve(address, probes.paths(agent)), serve_metrics(agent, metrics_address, args)]
     cgroups = ContainerCgroups(args.host / "sys/fs/cgroup")
     asked = partial(asked_limits, cluster, cgroups)
@@ -148,7 +155,7 @@ def address_of(text: str) -> tuple[str, int] | None:
 def serve_metrics(agent: Agent, address: tuple[str, int], args: argparse.Namespace) -> ThreadingHTTPServer:
     access = MetricsAccess().access if args.metrics_readers == "authorized" else None
     certificate = ServingCertificate(args.metrics_certificate) if args.metrics_certificate else None
-    return http_server.serve(address, metrics.paths(agent, access), certificate)
+    return http_server.serve(address, metrics.paths(agent, access, dcgm_names=args.dcgm_names), certificate)
 
 
 def exit_refused(why: str) -> int:

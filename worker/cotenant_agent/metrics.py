@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -18,6 +18,7 @@ from cotenant.serving.metrics_access import Access
 from cotenant_agent.agent import Agent
 from cotenant_agent.enforcement.gpu_holders import Evidence
 from cotenant_agent.http_server import Answer, Respond
+from cotenant_agent.reports.dcgm_metrics import dcgm_metrics
 from cotenant_agent.reports.node_view import NodeView
 
 MIB: Final = 1024 * 1024
@@ -26,8 +27,8 @@ AskAccess = Callable[[str], Access]
 
 
 class NodeViewCollector:
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+    def __init__(self, agent: Agent, *, dcgm_names: bool = True) -> None:
+        self._agent, self._dcgm_names = agent, dcgm_names
 
     def collect(self) -> Iterator[Metric]:
         writes = CounterMetricFamily("cotenant_agent_status_writes", "Patches of GPUNode.status that succeeded")
@@ -50,6 +51,9 @@ class NodeViewCollector:
         )
         yield from gpu_metrics(view)
         yield from pod_metrics(view)
+        yield isolation_metric(self._agent.conditions)
+        if self._dcgm_names:
+            yield from dcgm_metrics(view, self._agent.node)
 
 
 def gpu_metrics(view: NodeView) -> Iterator[Metric]:
@@ -82,8 +86,17 @@ def gpu_metrics(view: NodeView) -> Iterator[Metric]:
     yield from (total, used, load, healthy, slow, ecc, xids)
 
 
+def isolation_metric(conditions: Iterable[Mapping[str, str]]) -> Metric:
+    lowered = GaugeMetricFamily(
+        "cotenant_isolation_lowered", "1: the node holds less than it did, by condition", labels=["condition"]
+    )
+    for condition in conditions:
+        lowered.add_metric([condition["type"]], int(condition["status"] == "True"))
+    return lowered
+
+
 def pod_metrics(view: NodeView) -> Iterator[Metric]:
-    labels = ["uuid", "namespace", "pod", "pod_uid"]
+    labels = ["uuid", "namespace", "pod", "pod_uid", "training_job"]
     used = GaugeMetricFamily("cotenant_pod_gpu_memory_used_bytes", "Memory that a pod uses of a GPU", labels=labels)
     quota = GaugeMetricFamily(
         "cotenant_pod_gpu_memory_quota_bytes", "Memory that a pod may use of a GPU", labels=labels
@@ -96,10 +109,10 @@ def pod_metrics(view: NodeView) -> Iterator[Metric]:
         for use in uses:
             grant = view.grants.get(use.pod_uid)
             if grant is not None:
-                used.add_metric([uuid, grant.namespace, grant.pod, use.pod_uid], use.memory_mib * MIB)
+                used.add_metric([uuid, grant.namespace, grant.pod, use.pod_uid, grant.job], use.memory_mib * MIB)
     for grant in view.grants.values():
         for uuid, mib in grant.quota_mib.items():
-            quota.add_metric([uuid, grant.namespace, grant.pod, grant.pod_uid], mib * MIB)
+            quota.add_metric([uuid, grant.namespace, grant.pod, grant.pod_uid, grant.job], mib * MIB)
     over = GaugeMetricFamily("cotenant_gpu_quota_violations", "Pods over their quota now", value=len(view.violations))
     strangers = GaugeMetricFamily(
         "cotenant_gpu_strangers", "Pods and others on a GPU without a grant of it now", value=len(view.strangers)
@@ -111,10 +124,10 @@ def pod_metrics(view: NodeView) -> Iterator[Metric]:
     yield from (used, quota, foreign, over, strangers, holders)
 
 
-def paths(agent: Agent, access: AskAccess | None) -> dict[str, Respond]:
+def paths(agent: Agent, access: AskAccess | None, *, dcgm_names: bool = True) -> dict[str, Respond]:
     """`/metrics`; without `access` everybody may read it."""
     registry = CollectorRegistry()
-    registry.register(NodeViewCollector(agent))
+    registry.register(NodeViewCollector(agent, dcgm_names=dcgm_names))
 
     def scrape(authorization: str) -> Answer:
         answer = Access.ALLOWED if access is None else access(authorization)

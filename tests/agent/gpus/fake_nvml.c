@@ -6,6 +6,7 @@
  *   error 0 15, fail 0 <function> <code>                               every call on GPU 0 / one function fails
  *   xid 0 79                                                           one event, delivered once per line number
  *   linked 0 1 | mig 0 1 | remap 0 pending failed | ecc 0 n | clocks 0 mask | recovery 0 n | load 0 percent
+ *   power 0 milliwatts | heat 0 degrees
  *   driver 0 615.71.09                                                 the driver's version
  *   limit 0 /sys/fs/cgroup/leaf 1048576 2097152 4096                   soft, hard, used bytes (hard: max for none)
  *   instance 0 MIG-uuid|product name|total bytes|used bytes           a MIG instance; the nth is device 16 * (0 + 1) + n,
@@ -136,6 +137,14 @@ int nvmlDeviceGetUtilizationRates(device *d, u32 *rates) {
   MOOD(d);
   rates[1] = 0;
   return number("load", d->index, &rates[0]);
+}
+int nvmlDeviceGetPowerUsage(device *d, u32 *milliwatts) {
+  MOOD(d);
+  return number("power", d->index, milliwatts);
+}
+int nvmlDeviceGetTemperature(device *d, u32 sensor, u32 *celsius) {
+  MOOD(d);
+  return sensor == 0 ? number("heat", d->index, celsius) : INVALID;
 }
 int nvmlDeviceGetMigMode(device *d, u32 *current, u32 *pending) {
   MOOD(d);

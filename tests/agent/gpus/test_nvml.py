@@ -47,7 +47,8 @@ def gpu(uuid: str, index: int, **changed: Any) -> dict[str, Any]:
 def sample(uuid: str, **changed: Any) -> dict[str, Any]:
     signs = WELL | changed.pop("signs", {})
     used = {"GPU-a": 1024, "GPU-b": 0}[uuid]
-    return {"uuid": uuid, "used_mib": used, "utilization_percent": None, "processes": [], "signs": signs} | changed
+    untold = dict.fromkeys(("utilization_percent", "power_milliwatts", "temperature_c"))
+    return {"uuid": uuid, "used_mib": used, **untold, "processes": [], "signs": signs} | changed
 
 
 def test_the_inventory_names_every_gpu_with_its_links(nvml: Callable[..., Any]) -> None:
@@ -67,6 +68,11 @@ def test_a_node_without_gpus_has_an_empty_inventory(nvml: Callable[..., Any]) ->
     ("lines", "want"),
     [
         pytest.param((), sample("GPU-a"), id="a quiet GPU, memory without what the driver reserves"),
+        pytest.param(
+            ("power 0 412500", "heat 0 61"),
+            sample("GPU-a", power_milliwatts=412500, temperature_c=61),
+            id="power and heat",
+        ),
         pytest.param(("load 0 37",), sample("GPU-a", utilization_percent=37), id="load"),
         pytest.param(
             ("process 0 11 1048577", "process 0 12 -", "mps 0 13 1048576", "graphics 0 11 1"),

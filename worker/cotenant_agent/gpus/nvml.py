@@ -170,6 +170,8 @@ class NvmlSource:
                 uuid=uuid,
                 used_mib=memory.used // MIB if memory else None,
                 utilization_percent=int(load.gpu) if load is not None else None,
+                power_milliwatts=query(pynvml.nvmlDeviceGetPowerUsage, handle),
+                temperature_c=query(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
                 processes=processes_of(handle),
                 signs=signs_of(self._signs_of.get(uuid, handle)),
             )

@@ -71,6 +71,8 @@ class GpuSample:
     uuid: str
     used_mib: int | None = None
     utilization_percent: int | None = None
+    power_milliwatts: int | None = None
+    temperature_c: int | None = None
     processes: tuple[GpuProcess, ...] = ()
     signs: HealthSigns = HealthSigns()
 
