@@ -1,6 +1,7 @@
-"""The table of rights in docs/privileges.md is what the chart grants, and what the accounts really use.
+"""The table of rights in docs/privileges.md is what the chart grants, and what the accounts really use, on their own.
 
-What they use is in the API server's audit log: of this test's jobs, and of all that ran on the cluster before.
+What they use, and on which objects, is in the API server's audit log: of this test's jobs, and of all that ran on the
+cluster before.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.cluster
 
 TABLE = Path(__file__).parents[2] / "docs" / "privileges.md"
 ROW = re.compile(r"\| (operator|agent) \| `([^`]+)` \| ([a-z, ]+) \| (.+?) \| (.*)\|")
-NAMESPACE, TEAM = "cotenant-system", "audited"
+NAMESPACE, TEAM, ELSEWHERE = "cotenant-system", "audited", "audited-elsewhere"
 ACCOUNTS = {f"system:serviceaccount:{NAMESPACE}:cotenant-{part}": part for part in ("operator", "agent")}
 QUEUE = {"name": TEAM, "spec": {"namespaces": [TEAM], "quotas": [{"guaranteed": 8}]}}
 VALUES = {"agent": {"simulate": True}, "queues": [QUEUE]}
@@ -40,6 +41,15 @@ class Right(NamedTuple):
     resource: str
     """As kubectl writes it, with the group behind a dot and the subresource behind a stroke."""
     verb: str
+
+
+WRITES = {"create", "update", "patch", "delete", "deletecollection"}
+OWN_KINDS = {
+    Right("operator", "trainingjobs.cotenant.dev/status", "patch"),
+    Right("operator", "trainingjobs.cotenant.dev", "delete"),
+    Right("operator", "queues.cotenant.dev/status", "patch"),
+}
+"""Writes on what others make: of our own kinds, by those rights of the table alone."""
 
 
 def table() -> dict[Right, str]:
@@ -74,8 +84,10 @@ def cluster(local_cluster: Cluster, install: Callable[..., Any]) -> Iterator[Clu
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM, "labels": labels}}
     with install(local_cluster, VALUES, wait=True):
         local_cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(namespace))
+        local_cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(foreign_objects()))
+        live(local_cluster)
         yield local_cluster
-        local_cluster.kubectl("delete", "namespace", TEAM)
+        local_cluster.kubectl("delete", "namespace", TEAM, ELSEWHERE)
 
 
 def job(name: str, **spec: Any) -> dict[str, Any]:
@@ -88,18 +100,94 @@ def job(name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def used(cluster: Cluster) -> set[Right]:
-    """What the two accounts have asked for since the cluster is there, but for what Kubernetes lets everybody ask."""
-    found = set()
+class Request(NamedTuple):
+    right: Right
+    """Of nobody (`account` is empty) where neither of the two accounts asked."""
+    namespace: str
+    name: str
+    done: bool
+
+    @property
+    def target(self) -> tuple[str, str, str]:
+        """(resource, namespace, name), whichever subresource was asked for."""
+        return self.right.resource.partition("/")[0], self.namespace, self.name
+
+
+def requests(cluster: Cluster) -> Iterator[Request]:
+    """What was asked for since the cluster is there, but for what Kubernetes lets everybody ask."""
     for line in (cluster.state.logs / "audit.log").read_text().splitlines():
         event = json.loads(line)
-        account = ACCOUNTS.get(event["user"].get("username", ""))
-        if account is None or "impersonatedUser" in event or "objectRef" not in event:
+        if "objectRef" not in event:
             continue
         asked = event["objectRef"]
+        account = "" if "impersonatedUser" in event else ACCOUNTS.get(event["user"].get("username", ""), "")
         resource = asked["resource"] + (f"/{asked['subresource']}" if "subresource" in asked else "")
-        found.add(Right(account, named(asked.get("apiGroup", ""), resource), event["verb"]))
+        right = Right(account, named(asked.get("apiGroup", ""), resource), event["verb"])
+        done = event.get("responseStatus", {}).get("code", 0) < 300
+        yield Request(right, asked.get("namespace", ""), asked.get("name", ""), done)
+
+
+def used(cluster: Cluster) -> set[Right]:
+    """What the two accounts have asked for."""
+    return {one.right for one in requests(cluster) if one.right.account}
+
+
+def foreign_writes(seen: list[Request]) -> list[Request]:
+    """What the two accounts wrote, or tried to, on objects that others made; a name is of who used it last."""
+    made_by: dict[tuple[str, str, str], str] = {}
+    found = []
+    for one in seen:
+        account, _, verb = one.right
+        if verb == "create" and one.done and "/" not in one.right.resource:
+            made_by[one.target] = account
+        elif account and verb in WRITES and made_by.get(one.target, account) != account and one.right not in OWN_KINDS:
+            found.append(one)
     return found
+
+
+def foreign_objects() -> list[dict[str, Any]]:
+    """What others run beside jobs, in a tenant's namespace and in one that is nobody's, close to names of ours.
+
+    A Job and a ReplicaSet of others, whose controllers make pods; pods, a Service, a NetworkPolicy, a Secret; a
+    TrainingJob that no queue serves.
+    """
+    security = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+    container = {
+        "name": "worker",
+        "image": "ghcr.io/cotenant/tools",
+        "command": ["sleep", "3600"],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    pod = {"restartPolicy": "Never", "securityContext": security, "containers": [container]}
+    template = {"metadata": {"labels": {"app": "ends"}}, "spec": pod}
+    replicas = {"selector": {"matchLabels": {"app": "ends"}}, "replicas": 1}
+    objects: list[tuple[str, str, dict[str, Any]]] = [
+        ("v1", "Pod", {"metadata": {"name": "ends-9-0"}, "spec": pod}),
+        ("batch/v1", "Job", {"metadata": {"name": "ends"}, "spec": {"template": template}}),
+        (
+            "apps/v1",
+            "ReplicaSet",
+            {
+                "metadata": {"name": "ends"},
+                "spec": replicas | {"template": {**template, "spec": pod | {"restartPolicy": "Always"}}},
+            },
+        ),
+        (
+            "v1",
+            "Service",
+            {"metadata": {"name": "ends-web"}, "spec": {"clusterIP": "None", "selector": {"app": "ends"}}},
+        ),
+        ("networking.k8s.io/v1", "NetworkPolicy", {"metadata": {"name": "ends-web"}, "spec": {"podSelector": {}}}),
+        ("v1", "Secret", {"metadata": {"name": "cotenant-tokens"}}),
+    ]
+    made = [
+        {"apiVersion": api, "kind": kind, **rest, "metadata": {**rest["metadata"], "namespace": namespace}}
+        for namespace in (TEAM, ELSEWHERE)
+        for api, kind, rest in objects
+    ]
+    unserved = job("unserved", runtime={"command": ["sleep", "3600"]})
+    unserved["metadata"]["namespace"] = ELSEWHERE
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ELSEWHERE}}, *made, unserved]
 
 
 def live(cluster: Cluster) -> None:
@@ -116,7 +204,7 @@ def live(cluster: Cluster) -> None:
     for pod in pods:
         within = ("exec", "-n", NAMESPACE, pod["metadata"]["name"], "--", "python", "-c", SCRAPE)
         assert cluster.kubectl(*within, pod["status"]["podIP"]).strip() == "403", "neither account reads metrics"
-    gone = ("get", "pods", "-n", TEAM, "-o", "name")
+    gone = ("get", "pods", "-n", TEAM, "-l", "cotenant.dev/job", "-o", "name")
     wait_for(lambda: cluster.kubectl(*gone) == "", lambda: cluster.kubectl(*gone))
 
 
@@ -128,8 +216,31 @@ def wait_for(true: Callable[[], bool], state: Callable[[], str], seconds: float 
 
 
 def test_what_is_used_is_in_the_table_and_what_is_in_the_table_is_used(cluster: Cluster) -> None:
-    live(cluster)
     rights, found = table(), used(cluster)
     rare = {right for right, why in rights.items() if why.startswith("rare:")}
     assert sorted(found - rights.keys()) == [], "used, and not in the table"
     assert sorted(rights.keys() - rare - found) == [], "in the table, and not used"
+
+
+def test_no_write_touches_what_others_made(cluster: Cluster) -> None:
+    """Neither in a tenant's namespace nor elsewhere, however close its name is; and elsewhere nothing is made."""
+    seen = list(requests(cluster))
+    theirs = {
+        (one.namespace, one.right.resource) for one in seen if not one.right.account and one.right.verb == "create"
+    }
+    assert {(space, kind) for space in (TEAM, ELSEWHERE) for kind in ("pods", "services", "secrets")} <= theirs
+    assert foreign_writes(seen) == []
+    elsewhere = {one.right for one in seen if one.right.account and one.namespace == ELSEWHERE}
+    assert {right for right in elsewhere if right.verb in WRITES} - OWN_KINDS <= {Right("operator", "events", "create")}
+
+
+def test_a_write_on_what_others_made_would_be_seen() -> None:
+    pods = [Right(account, "pods", verb) for account, verb in (("", "create"), ("operator", "delete"))]
+    theirs, ended = (Request(right, TEAM, "ends-9-0", done=True) for right in pods)
+    ours = Request(Right("operator", "pods", "create"), TEAM, "ends-1-0", done=True)
+    refused = Request(Right("operator", "pods", "delete"), TEAM, "ends-9-0", done=False)
+    status = Request(Right("operator", "trainingjobs.cotenant.dev/status", "patch"), TEAM, "ends", done=True)
+    job_made = Request(Right("", "trainingjobs.cotenant.dev", "create"), TEAM, "ends", done=True)
+    assert foreign_writes([theirs, ended, ours, ours._replace(right=ended.right)]) == [ended]
+    assert foreign_writes([theirs, refused]) == [refused]
+    assert foreign_writes([job_made, status]) == []

@@ -50,10 +50,11 @@ OPERATED = (
     "leases",
     "networkpolicies",
     "pods",
+    "secret-deletes",
     "secrets",
     "services",
 )
-OPERATOR_POLICIES = {"cotenant-reserved-secrets", *(f"cotenant-operator-{what}" for what in OPERATED)}
+OPERATOR_POLICIES = {"cotenant-reserved-names", *(f"cotenant-operator-{what}" for what in OPERATED)}
 
 
 def pod_of(workload: Mapping[str, Any]) -> Any:
@@ -113,7 +114,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicy", "cotenant-operator-secret-deletes"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-secrets"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-services"),
-        ("ValidatingAdmissionPolicy", "cotenant-reserved-secrets"),
+        ("ValidatingAdmissionPolicy", "cotenant-reserved-names"),
         ("ValidatingAdmissionPolicy", "cotenant-tenant-disruption-budgets"),
         ("ValidatingAdmissionPolicy", "cotenant-tenant-namespaces"),
         ("ValidatingAdmissionPolicy", "cotenant-tenant-networks"),
@@ -139,7 +140,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-secret-deletes"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-secrets"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-services"),
-        ("ValidatingAdmissionPolicyBinding", "cotenant-reserved-secrets"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-reserved-names"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-disruption-budgets"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-namespaces"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-tenant-networks"),
@@ -530,3 +531,34 @@ def test_gpus_are_offered_by_claims_as_a_whole_or_not_at_all(render: Render, off
         ("ValidatingAdmissionPolicy", "cotenant-operator-resourceclaims") in objects,
     ] == [offered] * 6
     assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def listed_policies() -> dict[str, str]:
+    """Name of each policy of the table in docs/security.md → in which namespaces it holds."""
+    text = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    rows = [
+        line.split(" | ") for line in text.partition("## The policies in force")[2].splitlines() if "`cotenant-" in line
+    ]
+    named = [
+        (name, row[-1].rstrip(" |"))
+        for row in rows
+        if len(row) == 3
+        for name in re.findall(r"`(cotenant-[a-z-]+)`", row[0])
+    ]
+    assert len(named) == len(dict(named)), "no policy stands there twice"
+    return dict(named)
+
+
+def test_the_table_of_policies_is_what_is_in_force(render: Render) -> None:
+    labels = {"matchLabels": {"cotenant.dev/tenant": "true"}}
+    others = {"matchExpressions": [{"key": "cotenant.dev/tenant", "operator": "NotIn", "values": ["true"]}]}
+    where = {json.dumps(None): "all", json.dumps(labels): "tenants'", json.dumps(others): "all but tenants'"}
+    objects = render({"agent": {"dra": {"enabled": True}}})
+    found = {}
+    for (kind, name), binding in objects.items():
+        if kind == "ValidatingAdmissionPolicyBinding":
+            spec = objects["ValidatingAdmissionPolicy", name]["spec"]
+            assert (binding["spec"]["validationActions"], spec["failurePolicy"]) == (["Deny"], "Fail")
+            selected = binding["spec"].get("matchResources", {}).get("namespaceSelector")
+            found[name] = where[json.dumps(selected)]
+    assert found == listed_policies()

@@ -1,8 +1,10 @@
-"""Changes every field of TrainingJob, Queue and GPUNode at random while jobs run, in the manner of Acto (SOSP 2023).
+"""Changes every field of TrainingJob, Queue and GPUNode at random while jobs run, in the manner of Acto (SOSP 2023);
+and of a namespace the labels and the ResourceQuota, which decide whether the operator may make pods there.
 
 Each change is sent to the real API server of a local cluster with the chart on it. What it takes must leave the
 operator alive and deciding, with no GPU handed out twice; and when it is taken back, the jobs must come back to what
-they were. Prints what broke, and the seed and number that draw it again. Ends with 1 where something broke.
+they were. A job that comes while a namespace is changed starts when the namespace is as before. Prints what broke, and
+the seed and number that draw it again. Ends with 1 where something broke.
 
     python -m bench.parts.spec_changes [--seconds 240] [--seed 1] [--kind TrainingJob ...]
 """
@@ -25,7 +27,7 @@ import pytest
 import yaml
 
 from bench.parts.spec_changes import oracles
-from bench.parts.spec_changes.schema_places import Place, changed, places
+from bench.parts.spec_changes.schema_places import Place, Schema, changed, places
 from cotenant_local.cluster import spec
 from tests.e2e.tenancy import Tenancy, product, training_job
 
@@ -33,6 +35,28 @@ ROOT = Path(__file__).parents[3]
 BACK_S = 90.0
 """Time in which everything is as it was once a change is taken back."""
 ENDED = {"Succeeded", "Failed"}
+COUNTED = (
+    "pods",
+    "secrets",
+    "services",
+    "requests.cpu",
+    "requests.memory",
+    "limits.memory",
+    "count/networkpolicies.networking.k8s.io",
+)
+OF_NAMESPACES: dict[str, Schema] = {
+    "Namespace": {
+        "properties": {
+            "cotenant.dev/tenant": {"enum": ["true", "false", "True", ""]},
+            "pod-security.kubernetes.io/enforce": {"enum": ["restricted", "baseline", "privileged"]},
+            "team": {"type": "string"},
+        }
+    },
+    "ResourceQuota": {
+        "properties": {"hard": {"properties": {name: {"enum": ["0", "1", "100Gi"]} for name in COUNTED}}}
+    },
+}
+"""Schemas of what of a namespace is changed."""
 SLEEPS = ["python", "-c", "import time; time.sleep(3600)"]
 
 
@@ -45,12 +69,20 @@ class Subject:
     namespace: str = ""
     part: str = "spec"
 
+    def changed_part(self, document: dict[str, Any]) -> Any:
+        found: Any = document
+        for key in self.part.split("/"):
+            found = found.get(key) or {}
+        return found
+
     @property
     def arguments(self) -> list[str]:
         return [self.kind.lower(), self.name, *(["-n", self.namespace] if self.namespace else [])]
 
     @property
     def places(self) -> list[Place]:
+        if self.kind in OF_NAMESPACES:
+            return list(places(OF_NAMESPACES[self.kind]))
         crd = yaml.safe_load((ROOT / "crds" / f"{self.kind.lower()}s.yaml").read_text())
         schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][self.part]
         return list(places(schema))
@@ -79,7 +111,7 @@ class Run:
 
     def one_change(self, subject: Subject, place: Place, random: Random, number: int) -> None:
         before, alive, phases = self.tenancy.get(*subject.arguments), oracles.restarts(self.tenancy), self.phases()
-        value = changed(before.get(subject.part) or {}, place, random)
+        value = changed(subject.changed_part(before), place, random)
         if not self.write(subject, value):
             self.counts["refused"] += 1
             return
@@ -88,9 +120,24 @@ class Run:
         self.expect(change, "does not decide", lambda: oracles.decides(self.tenancy, number))
         self.none(change, "handed out twice", oracles.overbooked(self.tenancy))
         self.none(change, "quarantined", oracles.quarantined(self.tenancy))
-        if not self.write(subject, before.get(subject.part) or {}):
+        comes = f"comes-{number}" if subject.kind in OF_NAMESPACES else ""
+        if comes:
+            self.tenancy.apply(training_job(comes, "team-b"))
+            self.expect(
+                change,
+                "not looked at",
+                lambda: self.tenancy.wait(
+                    lambda: self.phases().get(comes), seconds=oracles.DECIDE_S, what=f"{comes} has a phase"
+                ),
+            )
+        if not self.write(subject, subject.changed_part(before)):
             self.counts["made anew"] += 1  # a rule of transitions lets nobody go back
             self.renew(before)
+        if comes:
+            self.expect(
+                change, "does not start", lambda: self.tenancy.wait_phase(comes, "Succeeded", namespace="team-b")
+            )
+            self.tenancy.cluster.kubectl("delete", "trainingjob", comes, "-n", "team-b", "--wait=true")
         self.expect(change, "no way back", lambda: self.wait_back(phases, before))
         later = oracles.restarts(self.tenancy)
         self.none(change, "restarted", {pod: times for pod, times in later.items() if alive.get(pod) != times})
@@ -136,6 +183,8 @@ def subjects() -> list[Subject]:
         Subject("Queue", "team-a"),
         Subject("Queue", "team-b"),
         Subject("GPUNode", "spec-changes-0", part="status"),
+        Subject("Namespace", "team-b", part="metadata/labels"),
+        Subject("ResourceQuota", "wide", "team-b"),
     ]
 
 
@@ -145,6 +194,14 @@ def prepare(tenancy: Tenancy) -> None:
         training_job("steady", command=SLEEPS, gpu={"count": 1}),
         training_job("beside", "team-b", command=SLEEPS, gpu={"count": 1}),
         training_job("waiting", "team-b", command=SLEEPS, gpu={"count": 2}),
+    )
+    tenancy.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "wide", "namespace": "team-b"},
+            "spec": {"hard": {"pods": "1000"}},
+        }
     )
     tenancy.wait_phase("steady", "Running")
     tenancy.wait_phase("beside", "Running", namespace="team-b")
@@ -167,14 +224,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=240)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kind", action="append", choices=["TrainingJob", "Queue", "GPUNode"])
+    parser.add_argument("--kind", action="append", choices=["TrainingJob", "Queue", "GPUNode", *OF_NAMESPACES])
     args = parser.parse_args()
-    with product("spec-changes", spec.uniform(1, gpus=2, gpu_class="H100", gpu_memory="80Gi")) as tenancy:
+    with product("spec-changes", spec.uniform(1, gpus=3, gpu_class="H100", gpu_memory="80Gi")) as tenancy:
         prepare(tenancy)
         run = Run(tenancy)
         node = tenancy.get("gpunodes")["items"][0]["metadata"]["name"]
         wanted = [
-            one if one.part == "spec" else Subject(one.kind, node, part=one.part)
+            one if one.kind != "GPUNode" else Subject(one.kind, node, part=one.part)
             for one in subjects()
             if not args.kind or one.kind in args.kind
         ]

@@ -96,6 +96,13 @@ def test_nothing_else_is_made_in_the_name_of_a_job(tenant: Account, resource: st
     assert "metadata.ownerReferences: you may not add, change or remove a TrainingJob as the owner" in answer
 
 
+def test_the_name_of_the_network_policy_of_all_jobs_is_the_operators(tenant: Account, colleague: Account) -> None:
+    """Made before the operator makes it, it would go with an owner of the tenant's, and stay with its finalizers."""
+    squatter = smallest("networkpolicies") | {"metadata": {"name": names.BASE_NETWORK_POLICY}}
+    for account in (tenant, colleague):
+        assert "jobs.cotenant.dev is for the NetworkPolicy" in account.create("networkpolicies", squatter)
+
+
 def test_a_pod_does_not_become_the_operators_later(colleague: Account) -> None:
     for metadata, says in (
         ({"labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY}}, "may not set, change or remove the label"),

@@ -155,6 +155,17 @@ async def test_one_that_is_there_already_is_taken_over() -> None:
     assert found["spec"] == base_network_policy("red", Settings())["spec"]
 
 
+async def test_one_that_goes_with_an_owner_of_somebody_elses_is_not_relied_on() -> None:
+    replica = Replica()
+    foreign = base_network_policy("red", Settings())
+    foreign["metadata"] |= {"namespace": "red", "ownerReferences": [{"kind": "ConfigMap", "name": "mine", "uid": "1"}]}
+    replica.kube.put(NETWORK_POLICIES, foreign)
+    for name in ("first", "second"):
+        await start(replica, name)
+        await put_back(replica)
+    assert [stored(replica, name) is not None for name in ("first", "second")] == [True, True]
+
+
 STEPS = ("job", "put back", "remove", "open")
 
 

@@ -160,8 +160,8 @@ async def test_a_pod_that_was_made_without_an_answer_is_adopted() -> None:
     assert (created, sorted(replica.operator.cache.pods.of_job(record.id))) == (Creation.CREATED, sorted(ALL))
 
 
-def owned(kind: str, uid: str) -> dict[str, Any]:
-    owner = {"apiVersion": "v1", "kind": kind, "name": "train", "uid": uid}
+def owned(kind: str, uid: str, api_version: str = "v1") -> dict[str, Any]:
+    owner = {"apiVersion": api_version, "kind": kind, "name": "train", "uid": uid}
     return {"metadata": {"name": "train-1-0", "namespace": "red", "ownerReferences": [owner]}, "spec": {}, "status": {}}
 
 
@@ -181,16 +181,18 @@ async def test_a_pod_whose_owners_somebody_edited_is_taken_as_made(owners: list[
 
 async def test_a_pod_of_an_earlier_job_of_this_name_is_waited_for() -> None:
     replica, record = await committed(workers=1)
-    replica.kube.put(PODS, owned("TrainingJob", "earlier"))
+    replica.kube.put(PODS, owned("TrainingJob", "earlier", names.API_VERSION))
     message = "pods/train-1-0 of an earlier job of this name is still being removed"
     assert await create(replica, record) == (Creation.RETRY, ObjectCreation(1, side_objects_made=True, delay=message))
     replica.kube.remove(PODS, "train-1-0", "red")
     assert await create(replica, record) == (Creation.CREATED, ObjectCreation(1, side_objects_made=True))
 
 
-async def test_a_pod_of_another_owner_ends_the_attempt() -> None:
+@pytest.mark.parametrize("kind", ["Job", "TrainingJob"])
+async def test_a_pod_of_another_owner_ends_the_attempt(kind: str) -> None:
+    """Also where it is called like ours: anybody may name an owner of a group of their own."""
     replica, record = await committed(workers=1)
-    replica.kube.put(PODS, owned("Job", "other"))
+    replica.kube.put(PODS, owned(kind, "other"))
     message = "pods/train-1-0 exists and does not belong to this job; remove it, or give the job another name"
     assert await create(replica, record) == (
         Creation.REJECTED,

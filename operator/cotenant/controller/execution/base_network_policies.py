@@ -52,9 +52,13 @@ class BaseNetworkPolicies:
         """Namespace → Unix seconds."""
 
     def is_in_force(self, namespace: str) -> bool:
-        """Whether the API server has it, as it should be. Where it has not, it is made soon."""
+        """Whether the API server has it, as it should be. Where it has not, it is made soon.
+
+        One that somebody made for an owner goes when that goes: it is in force for as long as somebody else likes.
+        """
         found = self._cache.base_network_policies.get(namespace)
-        if found is not None and "deletionTimestamp" not in found["metadata"] and not self._change(found):
+        passing = {"deletionTimestamp", "ownerReferences"}
+        if found is not None and not passing & found["metadata"].keys() and not self._change(found):
             return True
         self._asked_for.add(namespace)
         self.look()

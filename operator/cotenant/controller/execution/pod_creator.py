@@ -187,7 +187,7 @@ class PodCreator:
         if ours:
             return Creation.CREATED
         what = f"{resource.plural}/{metadata['name']}"
-        if any(owner["kind"] == wanted["kind"] and owner["uid"] != wanted["uid"] for owner in owners):
+        if any(_is_job(owner) and owner["uid"] != wanted["uid"] for owner in owners):
             creation.delay = f"{what} of an earlier job of this name is still being removed"
             return Creation.RETRY
         creation.rejection = f"{what} exists and does not belong to this job; remove it, or give the job another name"
@@ -206,6 +206,12 @@ def _unsettled_pods(attempt: Attempt, missing: Container[str]) -> dict[str, PodR
                 node=node.node, cpu_milli=attempt.cpu_milli * workers, memory_mib=attempt.memory_mib * workers,
             )  # fmt: skip
     return pods
+
+
+def _is_job(owner: Document) -> bool:
+    """Whether it names a TrainingJob; a kind alone is not enough: anybody may name one of another group."""
+    group: str = str(owner["apiVersion"]).partition("/")[0]
+    return (group, owner["kind"]) == (names.GROUP, "TrainingJob")
 
 
 def _made_by_the_operator(metadata: Document, owner: Document) -> bool:
