@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cotenant.core.model.formatting import (
     counted,
     describe_request,
     describe_worker,
     format_gpus,
+    format_instant,
     format_mib,
     join_or,
     shown_evidence,
@@ -95,3 +99,12 @@ def test_figures_are_shown_in_the_units_that_people_write(
     evidence: tuple[tuple[str, str | int], ...], shown: dict[str, object]
 ) -> None:
     assert shown_evidence(evidence) == shown
+
+
+@given(st.integers(0, 253_402_300_799))
+def test_an_instant_is_written_as_every_tool_writes_it(unix_s: int) -> None:
+    assert format_instant(unix_s) == datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ").zfill(20)
+
+
+def test_of_an_instant_the_next_whole_second_is_written() -> None:
+    assert format_instant(1_199.2) == "1970-01-01T00:20:00Z"

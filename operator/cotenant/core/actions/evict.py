@@ -57,7 +57,7 @@ def find_victims(
         orders = [[*candidates.surplus, *jobs]]
         if jobs and request.workers * request.job.gpu.count > 1:
             orders.append([*candidates.surplus, *node_by_node(jobs)])
-        tried = [_minimal_set(occupancy, request, not_yet_leaving(order, outcome), moment) for order in orders]
+        tried = [minimal_set(occupancy, request, not_yet_leaving(order, outcome), moment) for order in orders]
         sufficient = [victims for victims in tried if victims is not None]
         if sufficient:
             return min(sufficient, key=lambda victims: victims.cost)
@@ -84,9 +84,10 @@ def departures(found: VictimSet, job: Job, shrunk: Mapping[JobKey, frozenset[int
     return Departures(evictions, tuple(resizes.values()), {key: frozenset(ranks) for key, ranks in leaving.items()})
 
 
-def _minimal_set(
+def minimal_set(
     occupancy: Occupancy, request: Request, candidates: Iterator[EvictionCandidate], moment: Moment
 ) -> VictimSet | None:
+    """A minimal set within the shortest prefix of the candidates that suffices; None where all do not."""
     with occupancy.trial():
         released = _ReleasedPrefix(occupancy, candidates)
         count = gallop(released.reach, lambda count: released.resize(count) and fits(occupancy, request))

@@ -24,6 +24,8 @@ class EvictionRules:
     moment: Moment
     evicted: Collection[JobKey] = frozenset()
     """Jobs that were evicted since anything last arrived, departed or changed."""
+    protects: bool = True
+    """False: as if no job were protected, to find out what protection is in the way of."""
 
     def may_be_evicted(self, job: Job, *, by_class: bool = False) -> bool:
         """For another job; `by_class`: by the priority of that job's PriorityClass."""
@@ -32,11 +34,18 @@ class EvictionRules:
     def is_protected(self, job: Job) -> bool:
         """The job has not yet run for as long as the policy or its queue lets every job run; who has outlived its word
         is left in peace for the policy's time alone."""
+        return self.protected_until(job) is not None
+
+    def protected_until(self, job: Job) -> float | None:
+        """Unix seconds; None where it is not protected, or not any more."""
+        if not self.protects:
+            return None
         queue = self.tree.queues[self.tree.index[job.queue]]
         least = self.policy.protected_runtime_s
         if not self.has_overrun(job):
             least = max(least, queue.protected_runtime_s)
-        return least > 0 and job.admitted_at is not None and not self.moment.has_come(job.admitted_at + least)
+        until = None if job.admitted_at is None or least <= 0 else job.admitted_at + least
+        return None if until is None or self.moment.has_come(until) else until
 
     def has_overrun(self, job: Job) -> bool:
         """The job started on GPUs that were kept for another, and has not ended when it said that it would have."""

@@ -6,7 +6,7 @@ Names how the GPUs in question stand, so that a tenant sees the same cluster as 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,12 +14,24 @@ from cotenant.core.allocation.occupancy import Occupancy
 from cotenant.core.allocation.request import Option, Request
 from cotenant.core.cycle.search import headroom
 from cotenant.core.explain.inadmissible import exceeded
-from cotenant.core.model.formatting import counted, describe_request, format_gpus, format_mib
+from cotenant.core.model.formatting import counted, describe_request, format_gpus, format_instant, format_mib
 from cotenant.core.model.objects import WHOLE, JobKey, Placement, Sharing
 from cotenant.core.model.plan import Reason, Refusal
 from cotenant.core.placement.fitting import Rows
 from cotenant.core.placement.gang import PlacementRequest, max_workers
 from cotenant.core.quota.usage import BindingLimit
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """What keeps a request from a place that it would be given."""
+
+    until: float
+    """Unix seconds: when the last of the jobs that would leave for it may be evicted."""
+    milli: int
+    """Milli-GPU of those that may not be evicted yet."""
+    borrowed: bool
+    """All of them are of other queues, and hold what these borrow."""
 
 
 def explain(current: Occupancy, request: Request, reserved_for: Collection[JobKey]) -> Refusal:
@@ -50,6 +62,22 @@ def waiting_for_eviction(placement: Placement) -> Refusal:
         reason=Reason.WAITING_FOR_EVICTION,
         message=f"Room is being made on {nodes}{more}; it starts as soon as those who were asked to leave are gone.",
         evidence=(("nodes", nodes + more),),
+    )
+
+
+def protected(refusal: Refusal, protection: Protection) -> Refusal:
+    """The reason, with what protects the jobs that would leave for the request, and until when."""
+    until = format_instant(protection.until)
+    whose = "of jobs of other queues, which borrow them," if protection.borrowed else "of jobs that would leave for it"
+    gpus = format_gpus(protection.milli)
+    verb = "is" if gpus == "1" else "are"
+    return replace(
+        refusal,
+        message=(
+            f"{refusal.message} {gpus} GPU{'' if gpus == '1' else 's'} {whose} {verb} protected until {until}: a job"
+            " runs for its protected time before it leaves for another. Then they leave, without any change to this one."
+        ),
+        evidence=(*refusal.evidence, ("protected", gpus), ("protected_until", until)),
     )
 
 

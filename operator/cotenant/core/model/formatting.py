@@ -6,6 +6,7 @@ Nothing here may depend on the moment: a message that changes while nothing chan
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Final
 
 from cotenant.core.model.objects import WHOLE, GpuRequest, Job
@@ -18,6 +19,22 @@ def format_gpus(milli: int) -> str:
 
 def format_mib(mib: int) -> str:
     return f"{mib // 1024} GiB" if mib % 1024 == 0 and mib else f"{mib} MiB"
+
+
+def format_instant(unix_s: float) -> str:
+    """Unix seconds, from 1970 on → `2026-01-01T00:05:00Z`, the next whole second.
+
+    Days to a date of the Gregorian calendar: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+    """
+    days, second = divmod(ceil(unix_s), 86_400)
+    era, day_of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    from_march = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * from_march + 2) // 5 + 1
+    month = from_march + 3 if from_march < 10 else from_march - 9
+    year = year_of_era + era * 400 + (month <= 2)
+    return f"{year:04}-{month:02}-{day:02}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
 
 
 def counted(number: int, noun: str) -> str:

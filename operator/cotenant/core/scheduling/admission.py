@@ -11,6 +11,7 @@ from dataclasses import replace
 from cotenant.core.actions.backfill import Backfill, Reservation, Reservations
 from cotenant.core.actions.evict import departures, find_victims
 from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.protection import ProtectionSearch
 from cotenant.core.actions.victims import CandidateFinder
 from cotenant.core.allocation.allocation import AllocationBatch
 from cotenant.core.allocation.request import Request
@@ -18,7 +19,7 @@ from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.search import PlacementResult, find
 from cotenant.core.explain.forecast import Forecast, endings_of
-from cotenant.core.explain.pending_reason import explain, waiting_for_eviction
+from cotenant.core.explain.pending_reason import explain, protected, waiting_for_eviction
 from cotenant.core.model.objects import Job
 from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Refusal
 from cotenant.core.queueing.fair_share import within_guarantee
@@ -68,10 +69,12 @@ class Admission:
         wanted = [request for request, refusal in self._refusals.items() if refusal.reason in WAITING_FOR_ENDINGS]
         wanted = wanted[: self._cycle.policy.forecasts]
         if wanted:
-            forecast = self._new_forecast()
+            forecast, protection = self._new_forecast(), ProtectionSearch(self._cycle)
             for request in wanted:
                 start = forecast.start_of(request)
                 refusal = self._refusals[request]
+                if (binding := protection.binding(request, guarantee_waits=self._guarantee_waits)) is not None:
+                    refusal = protected(refusal, binding)
                 self._refusals[request] = replace(
                     refusal,
                     estimated_start_at=None if start is None else start.at,

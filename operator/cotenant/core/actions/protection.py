@@ -1,0 +1,62 @@
+"""Protection that alone stands between a request and its place: until when, and on how many GPUs.
+
+The search for victims is made once more, with protected jobs among the candidates, in the order in which they may be
+evicted: first those that may now, then by the end of their protection. The shortest sufficient prefix of that order
+ends with the earliest moment at which evictions suffice, if nothing else changes before. What is found is only told,
+and asks a clock of its own: the decision has asked already whether each of these jobs is protected by now, so it is
+made anew when the first of these answers changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.core.actions.evict import minimal_set
+from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.victims import CandidateFinder, not_yet_leaving
+from cotenant.core.allocation.eviction_candidate import EvictionCandidate
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.explain.pending_reason import Protection
+from cotenant.core.model.moment import Moment
+from cotenant.core.queueing.service import ServiceOrder
+
+
+class ProtectionSearch:
+    """For requests that found no place in a cycle; it leaves the cycle as it was."""
+
+    __slots__ = ("_candidates", "_cycle", "_rules", "_service")
+
+    def __init__(self, cycle: Cycle) -> None:
+        told = Moment(cycle.moment.unnoted)
+        self._cycle = cycle
+        self._rules = EvictionRules(cycle.tree, cycle.policy, told, frozenset(cycle.snapshot.evicted))
+        self._service = ServiceOrder(cycle.tree, cycle.snapshot.runtimes, told, cycle.policy.restart_cost_s)
+        unprotected = replace(self._rules, protects=False)
+        self._candidates = CandidateFinder(cycle.running, cycle.inventory, unprotected, self._service)
+
+    def binding(self, request: Request, *, guarantee_waits: bool) -> Protection | None:
+        """What has to pass before jobs leave for the request; None where protection is not what it waits for."""
+        outcome, after = self._cycle.outcome, self._cycle.accounts.open_after_evictions()
+        found = self._candidates.candidates(
+            request, after.usage, outcome, guarantee_waits=guarantee_waits,
+            above=self._service.evicts_above(request.job),
+        )  # fmt: skip
+        known = list(not_yet_leaving((*found.surplus, *found.jobs), outcome))
+        ends = {id(candidate): self._protected_until(candidate) for candidate in known}
+        if not any(ends.values()):
+            return None
+        known.sort(key=lambda candidate: ends[id(candidate)])
+        sufficient = minimal_set(after, request, iter(known), self._rules.moment)
+        protected = [victim for victim in sufficient.victims if ends[id(victim)]] if sufficient else []
+        if not protected:
+            return None
+        return Protection(
+            until=max(ends[id(victim)] for victim in protected),
+            milli=sum(victim.allocation.charge.milli for victim in protected),
+            borrowed=all(victim.job.queue != request.job.queue for victim in protected),
+        )
+
+    def _protected_until(self, candidate: EvictionCandidate) -> float:
+        """0 where it may leave now; the surplus of a job always may."""
+        return (self._rules.protected_until(candidate.job) if candidate.is_job else None) or 0.0

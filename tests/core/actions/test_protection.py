@@ -1,0 +1,86 @@
+"""Protected jobs in the way of a job that waits: until when, on how many GPUs, and only where it is they that count."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.core import schedule
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import Verdict
+from cotenant.core.policy import Policy
+from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+
+POLICY = Policy(protected_runtime_s=300)
+
+
+def running(name: str, gpu: int, *, at: float, **changes: object) -> Job:
+    return make_job(name, placement=make_placement(("n1", [[gpu]])), admitted_at=at, **changes)  # type: ignore[arg-type]
+
+
+def verdict_of(asks: Job, *jobs: Job, now: float = 1_000.0, gpus: int = 2, protected_s: int = 0) -> Verdict:
+    queues = [
+        make_queue("red", guaranteed=1, limit=gpus, protected_runtime_s=protected_s),
+        make_queue("blue", guaranteed=gpus - 1),
+    ]
+    snapshot = make_snapshot(nodes=[make_node("n1", gpus=gpus)], queues=queues, jobs=[*jobs, asks], now=now)
+    plan = schedule(snapshot, POLICY)
+    assert plan.actions == ()
+    return plan.verdicts[asks.key]
+
+
+def told(verdict: Verdict) -> dict[str, str | int]:
+    return {name: value for name, value in verdict.evidence if name.startswith("protected")}
+
+
+def test_what_others_borrow_and_may_keep_for_a_while_is_named_with_the_moment() -> None:
+    borrowers = [running("b0", 0, at=900.0, queue="red"), running("b1", 1, at=950.0, queue="red")]
+    asks = make_job("owner", queue="blue")
+    verdict = verdict_of(asks, *borrowers)
+    assert verdict.message.endswith(
+        " 1 GPU of jobs of other queues, which borrow them, is protected until 1970-01-01T00:20:50Z: a job runs for its"
+        " protected time before it leaves for another. Then they leave, without any change to this one."
+    )
+    assert told(verdict) == {"protected": "1", "protected_until": "1970-01-01T00:20:50Z"}
+
+
+def test_of_several_that_would_leave_the_last_protection_counts() -> None:
+    lower = [running("low0", 0, at=900.0, queue="red"), running("low1", 1, at=950.0, queue="red")]
+    verdict = verdict_of(make_job("high", queue="red", priority=5, workers=2), *lower)
+    assert told(verdict) == {"protected": "2", "protected_until": "1970-01-01T00:20:50Z"}
+
+
+def test_the_time_of_a_queue_counts_where_it_is_longer() -> None:
+    lower = running("low", 0, at=900.0, queue="red")
+    other = running("own", 1, at=0.0, queue="blue")
+    verdict = verdict_of(make_job("high", queue="red", priority=5), lower, other, protected_s=600)
+    assert told(verdict) == {"protected": "1", "protected_until": "1970-01-01T00:25:00Z"}
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        pytest.param(make_job("equal", queue="red"), id="of equal priority: nobody would leave for it"),
+        pytest.param(make_job("large", queue="red", priority=5, workers=2), id="larger than all that would leave"),
+    ],
+)
+def test_nothing_is_said_of_protection_that_is_not_what_a_job_waits_for(asks: Job) -> None:
+    jobs = [running("low", 0, at=900.0, queue="red"), running("own", 1, at=0.0, queue="blue")]
+    assert told(verdict_of(asks, *jobs)) == {}
+
+
+def test_what_is_said_of_protection_ends_with_it() -> None:
+    """At that moment the job does leave."""
+    lower, other = running("low", 0, at=900.0, queue="red"), running("own", 1, at=0.0, queue="blue")
+    asks = make_job("high", queue="red", priority=5)
+    before = verdict_of(asks, lower, other, now=1_199.0)
+    assert told(before) == {"protected": "1", "protected_until": "1970-01-01T00:20:00Z"}
+    queues = [make_queue("red", guaranteed=1, limit=2), make_queue("blue", guaranteed=1)]
+    snapshot = make_snapshot(nodes=[make_node("n1", gpus=2)], queues=queues, jobs=[lower, other, asks], now=1_200.0)
+    assert [action.job for action in schedule(snapshot, POLICY).actions] == ["red/low"]
+
+
+def test_a_job_that_may_leave_now_is_not_counted_among_the_protected() -> None:
+    """It alone does not suffice, so it stays until the other may leave as well."""
+    jobs = [running("old", 0, at=0.0, queue="red"), running("new", 1, at=900.0, queue="red")]
+    verdict = verdict_of(make_job("high", queue="red", priority=5, workers=2), *jobs)
+    assert told(verdict) == {"protected": "1", "protected_until": "1970-01-01T00:20:00Z"}
