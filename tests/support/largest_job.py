@@ -149,7 +149,7 @@ def overfull_status(letter: str = WIDE) -> TrainingJobStatus:
             "usage": {"gpuSeconds": 2**53, "gpuMilliseconds": 2**53, "runSeconds": 2**53},
             "results": many,
             "attempts": 2**53, "failures": 2**53, "faults": 2**53, "savedAtFault": 2**53, "restarts": 2**53,
-            "lastExit": exit_,
+            "lastExit": exit_, "earlierExits": [exit_] * 10,
             "eviction": {"kind": long, "message": long, "inFavourOf": long, "at": MOMENT, "done": True},
             "excludedNodes": [{"node": f"{n:0253}", "until": MOMENT, "reason": long} for n in range(1000)],
             "startedAt": MOMENT, "finishedAt": MOMENT, "observedGeneration": 2**53,

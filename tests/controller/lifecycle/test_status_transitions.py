@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.api.resources.trainingjob_status import ProgressStatus, TrainingJobStatus
+from cotenant.api.resources.trainingjob_status import ExitStatus, ProgressStatus, TrainingJobStatus
 from cotenant.controller.informers.job_record import JobRecord, read_job
 from cotenant.controller.isolation.gpu_isolation import NOTHING
 from cotenant.controller.lifecycle import status_transitions
@@ -189,3 +189,25 @@ def test_restarts_add_up_and_a_new_attempt_begins_at_none(before: int, now: int,
 def test_usage_is_in_whole_seconds_and_exact_beside_them() -> None:
     usage = status_transitions.charged(admitted(Phase.RUNNING, ("n1", 1)), T0 + 1000, milli=1999)
     assert (usage.gpu_seconds, usage.gpu_milliseconds, usage.run_seconds) == (1999, 1_999_000, 990)
+
+
+def test_how_three_attempts_before_the_last_ended_stays_shorter() -> None:
+    status = TrainingJobStatus(phase=Phase.RUNNING)
+    for number in range(1, 6):
+        lines = tuple(f"line {line} of {number}" for line in range(40))
+        last = ExitStatus(code=number, reason="UserError", tail=lines)
+        running = status.model_copy(update={"phase": Phase.RUNNING, "attempts": number})
+        status = status_transitions.moved(
+            running, LifecycleEvent.CRASHED, reason="UserError", message="", now=T0, last_exit=last
+        )
+        again = status.model_copy(update={"phase": Phase.RUNNING})  # told a second time of the same attempt
+        status = status_transitions.moved(
+            again, LifecycleEvent.GAVE_UP, reason="UserError", message="", now=T0, last_exit=last
+        )
+    written = status.to_document()
+    assert written["lastExit"]["attempt"] == 5
+    assert [(one["attempt"], one["code"], len(one["tail"]), one["tail"][-1]) for one in written["earlierExits"]] == [
+        (2, 2, 20, "line 39 of 2"),
+        (3, 3, 20, "line 39 of 3"),
+        (4, 4, 20, "line 39 of 4"),
+    ]

@@ -38,7 +38,7 @@ def test_what_others_borrow_and_may_keep_for_a_while_is_named_with_the_moment() 
     verdict = verdict_of(asks, *borrowers)
     assert verdict.message.endswith(
         " 1 GPU of jobs of other queues, which borrow them, is protected until 1970-01-01T00:20:50Z: a job runs for its"
-        " protected time before it leaves for another. Then they leave, without any change to this one."
+        " protected time before it leaves for another. Then they leave, without any change here."
     )
     assert told(verdict) == {"protected": "1", "protected_until": "1970-01-01T00:20:50Z"}
 

@@ -31,6 +31,8 @@ CONDITIONS_MAX = 10
 EXCLUDED_NODES_MAX = 64
 WARNINGS_MAX = 33
 TAIL_LINES_MAX, TAIL_CHARS_MAX = 100, 4096
+EARLIER_TAIL_LINES_MAX, EARLIER_TAIL_CHARS_MAX = 20, 2048
+EARLIER_EXITS_MAX = 3
 
 
 def _finite(value: Any) -> Any:
@@ -153,6 +155,8 @@ class EvictionStatus(StatusModel):
 class ExitStatus(StatusModel):
     """How the last attempt ended, as the worker tells it."""
 
+    attempt: int | None = None
+    """Number of that attempt."""
     code: int
     """The exit code."""
     reason: Word
@@ -167,6 +171,14 @@ class ExitStatus(StatusModel):
     tail: Annotated[tuple[str, ...], *lines_within(TAIL_LINES_MAX, TAIL_CHARS_MAX)] = ()
     """The last lines that the failing rank printed."""
     at: Timestamp | None = None
+
+
+class EarlierExit(ExitStatus):
+    """The same of an attempt before the last, shorter."""
+
+    message: ShortSentence = ""
+    tail: Annotated[tuple[str, ...], *lines_within(EARLIER_TAIL_LINES_MAX, EARLIER_TAIL_CHARS_MAX)] = ()
+    """The last lines that the failing rank printed: its pod, and all of its log, are gone."""
 
 
 class UsageStatus(StatusModel):
@@ -222,6 +234,8 @@ class TrainingJobStatus(StatusModel):
     their pods (`progress.restarts`)."""
     last_exit: ExitStatus | None = None
     """How the last attempt ended."""
+    earlier_exits: Annotated[tuple[EarlierExit, ...], *at_most(EARLIER_EXITS_MAX, last=True)] = ()
+    """How the attempts before it ended, the newest last."""
     eviction: EvictionStatus | None = None
     excluded_nodes: Annotated[tuple[ExcludedNode, ...], *at_most(EXCLUDED_NODES_MAX, last=True)] = ()
     """Nodes that failed to start it, and are left alone for a while."""

@@ -13,7 +13,9 @@ from cotenant.api.conversion.placements import from_placement
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.placement_status import IsolationLevels
 from cotenant.api.resources.trainingjob_status import (
+    EARLIER_EXITS_MAX,
     Condition,
+    EarlierExit,
     EvictionStatus,
     ExitStatus,
     PendingStatus,
@@ -45,10 +47,18 @@ def moved(
         raise UnexpectedEventError(f"{event} in phase {status.phase}")
     said = {"reason": plain_word(reason), "message": plain_sentence(message)}
     if isinstance(last := fields.get("last_exit"), ExitStatus):
-        plain = {"reason": plain_word(last.reason), "message": plain_sentence(last.message)}
-        fields["last_exit"] = last.model_copy(update=plain)
+        fields |= exit_fields(status, last)
     changed = status.model_copy(update={"phase": phase, **said, **fields})
     return changed.model_copy(update={"conditions": conditions(changed, now)})
+
+
+def exit_fields(status: TrainingJobStatus, last: ExitStatus) -> dict[str, Any]:
+    """Fields of a status whose running attempt ended so: what is known of the end of the one before stays, shorter."""
+    plain = {"reason": plain_word(last.reason), "message": plain_sentence(last.message), "attempt": status.attempts}
+    before, earlier = status.last_exit, status.earlier_exits
+    if before is not None and before.attempt != status.attempts:
+        earlier = (*earlier, EarlierExit.model_validate(before.model_dump()))[-EARLIER_EXITS_MAX:]
+    return {"last_exit": last.model_copy(update=plain), "earlier_exits": earlier}
 
 
 def explained(status: TrainingJobStatus, *, reason: str, message: str, now: float) -> TrainingJobStatus:

@@ -75,7 +75,7 @@ def protected(refusal: Refusal, protection: Protection) -> Refusal:
         refusal,
         message=(
             f"{refusal.message} {gpus} GPU{'' if gpus == '1' else 's'} {whose} {verb} protected until {until}: a job"
-            " runs for its protected time before it leaves for another. Then they leave, without any change to this one."
+            " runs for its protected time before it leaves for another. Then they leave, without any change here."
         ),
         evidence=(*refusal.evidence, ("protected", gpus), ("protected_until", until)),
     )

@@ -1,0 +1,138 @@
+"""`cotenant logs`: whose line is whose, which attempt is read, and what is left of one whose pods are gone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kubernetes.client import ApiException
+
+from cotenant import names
+from cotenant.cli import logs
+from cotenant.cli.errors import UserError
+from cotenant.cli.main import build_parser
+
+JOB = {
+    "metadata": {"name": "train", "namespace": "red", "uid": "u"},
+    "status": {
+        "attempts": 3,
+        "placement": {},
+        "lastExit": {"attempt": 2, "code": 1, "reason": "UserError", "message": "rank 1 failed", "tail": ["boom"]},
+        "earlierExits": [{"attempt": 1, "code": 143, "reason": "Preempted", "tail": ["saved", "bye"]}],
+    },
+}
+
+
+class Core:
+    """Pods of the API server with what they have printed, in chunks; `waits`: for a container to start."""
+
+    def __init__(self, pods: dict[str, tuple[list[int], list[bytes]]], waits: int = 0) -> None:
+        self.pods, self.waits = pods, waits
+        self.selectors: list[str] = []
+        self.asked: list[dict[str, Any]] = []
+
+    def list_namespaced_pod(self, namespace: str, label_selector: str) -> Any:
+        self.selectors.append(label_selector)
+        found = []
+        for name, (ranks, _) in self.pods.items():
+            noted = {names.ANNOTATION_PLACEMENT: json.dumps({"ranks": {str(rank): [] for rank in ranks}})}
+            found.append(SimpleNamespace(metadata=SimpleNamespace(name=name, annotations=noted if ranks else None)))
+        return SimpleNamespace(items=found)
+
+    def read_namespaced_pod_log(self, name: str, namespace: str, **chosen: Any) -> Any:
+        if self.waits:
+            self.waits -= 1
+            raise ApiException(status=400, reason="Bad Request")
+        self.asked.append({"pod": f"{namespace}/{name}", **chosen})
+        return SimpleNamespace(stream=lambda _size: iter(self.pods[name][1]), release_conn=lambda: None)
+
+
+def parsed(*flags: str) -> argparse.Namespace:
+    return build_parser().parse_args(["logs", "train", *flags])
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "PAUSE_S", 0.0)
+
+
+def test_each_line_has_its_rank_however_it_is_cut_on_the_way(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    chunks = {
+        "train-3-0": ([0, 1], [b"[rank 0] a\n[ran", b"k 1] b\ncotenant: all ranks ", b"have met\n"]),
+        "train-3-1": ([2], [b"c\nno end"]),
+        "train-3-s0": ([], [b"serving\n"]),
+    }
+    core = Core(chunks)
+    assert logs.show(core, JOB, parsed()) == 0
+    assert sorted(capsysbinary.readouterr().out.splitlines()) == sorted(
+        [
+            b"[rank 0] a",
+            b"[rank 1] b",
+            b"[train-3-0] cotenant: all ranks have met",
+            b"[rank 2] c",
+            b"[rank 2] no end",
+            b"[train-3-s0] serving",
+        ]
+    )
+    assert core.selectors == [f"{names.LABEL_JOB_UID}=u,{names.LABEL_ATTEMPT}=3"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "asked", "lines"),
+    [
+        (("--rank", "1"), {"follow": False}, b"[rank 1] b\n[train-3-0] cotenant: x\n"),
+        (("--rank", "2", "-f", "--tail", "5"), {"follow": True, "tail_lines": 5}, b"c\n"),
+    ],
+)
+def test_of_one_rank_only_its_pod_is_read(
+    capsysbinary: pytest.CaptureFixture[bytes], flags: tuple[str, ...], asked: dict[str, Any], lines: bytes
+) -> None:
+    core = Core(
+        {"train-3-0": ([0, 1], [b"[rank 0] a\n[rank 1] b\ncotenant: x\n"]), "train-3-1": ([2], [b"c\n"])}, waits=0
+    )
+    logs.show(core, JOB, parsed(*flags))
+    assert capsysbinary.readouterr().out == lines
+    pod = "train-3-0" if flags[1] == "1" else "train-3-1"
+    assert core.asked == [{"pod": f"red/{pod}", "container": "worker", "_preload_content": False, **asked}]
+
+
+def test_a_pod_that_has_not_started_is_waited_for_where_its_log_is_followed(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    assert logs.show(Core({"train-3-0": ([0], [b"a\n"])}, waits=2), JOB, parsed("-f")) == 0
+    assert capsysbinary.readouterr().out == b"a\n"
+    with pytest.raises(ApiException):
+        logs.show(Core({"train-3-0": ([0], [])}, waits=1), JOB, parsed())
+
+
+@pytest.mark.parametrize(
+    ("flags", "lines", "end"),
+    [
+        (("--previous",), b"boom\n", "the pods of attempt 2 are gone; it ended so: rank 1 failed"),
+        (("--attempt", "1"), b"saved\nbye\n", "the pods of attempt 1 are gone; it ended so: Preempted (143)"),
+    ],
+)
+def test_of_an_attempt_whose_pods_are_gone_its_last_lines_are_printed(
+    capsysbinary: pytest.CaptureFixture[bytes], flags: tuple[str, ...], lines: bytes, end: str
+) -> None:
+    assert logs.show(Core({}), JOB, parsed(*flags)) == 0
+    assert tuple(capsysbinary.readouterr()) == (lines, f"cotenant: {end}\n".encode())
+
+
+@pytest.mark.parametrize(
+    ("core", "job", "flags", "said"),
+    [
+        (Core({}), JOB, ("--attempt", "4"), "there is no attempt 4 of train: it has had 3 of them"),
+        (Core({}), {**JOB, "status": {"reason": "WaitingForGPUs"}}, (), "it has not started yet (WaitingForGPUs)"),
+        (Core({}), JOB, (), "the pods of attempt 3 are gone, and nothing is known of its end any more"),
+        (Core({"train-3-0": ([0], [])}), JOB, ("--rank", "7"), "attempt 3 of train has no rank 7"),
+        (Core({f"train-3-{n}": ([n], []) for n in range(65)}), JOB, (), "65 pods are too many to read at once"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(core: Core, job: dict[str, Any], flags: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UserError) as refused:
+        logs.show(core, job, parsed(*flags))
+    assert said in str(refused.value)
