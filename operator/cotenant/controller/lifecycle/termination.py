@@ -149,5 +149,5 @@ def _with_departure(o: Observation, status: TrainingJobStatus) -> TrainingJobSta
     exits = [exit_status(pod, o.ended) for pod in o.ended.values()]
     # Each pod tells of its own ranks: what is the same for all of them is said once.
     clauses = dict.fromkeys(clause for one in exits for clause in one.message.split("; "))
-    last = exits[0].model_copy(update={"message": "; ".join(clauses)})
-    return status.model_copy(update=status_transitions.exit_fields(status, last))
+    left = exits[0].model_copy(update={"message": "; ".join(clauses)})
+    return status.model_copy(update=status_transitions.exit_fields(status, left))
