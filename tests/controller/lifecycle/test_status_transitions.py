@@ -191,7 +191,7 @@ def test_usage_is_in_whole_seconds_and_exact_beside_them() -> None:
     assert (usage.gpu_seconds, usage.gpu_milliseconds, usage.run_seconds) == (1999, 1_999_000, 990)
 
 
-def test_how_three_attempts_before_the_last_ended_stays_shorter() -> None:
+def test_how_two_attempts_before_the_last_ended_stays_shorter() -> None:
     status = TrainingJobStatus(phase=Phase.RUNNING)
     for number in range(1, 6):
         lines = tuple(f"line {line} of {number}" for line in range(40))
@@ -207,7 +207,6 @@ def test_how_three_attempts_before_the_last_ended_stays_shorter() -> None:
     written = status.to_document()
     assert written["lastExit"]["attempt"] == 5
     assert [(one["attempt"], one["code"], len(one["tail"]), one["tail"][-1]) for one in written["earlierExits"]] == [
-        (2, 2, 20, "line 39 of 2"),
-        (3, 3, 20, "line 39 of 3"),
-        (4, 4, 20, "line 39 of 4"),
+        (3, 3, 10, "line 39 of 3"),
+        (4, 4, 10, "line 39 of 4"),
     ]

@@ -31,8 +31,10 @@ CONDITIONS_MAX = 10
 EXCLUDED_NODES_MAX = 64
 WARNINGS_MAX = 33
 TAIL_LINES_MAX, TAIL_CHARS_MAX = 100, 4096
-EARLIER_TAIL_LINES_MAX, EARLIER_TAIL_CHARS_MAX = 20, 2048
-EARLIER_EXITS_MAX = 3
+EXIT_MESSAGE_CHARS_MAX = 2048
+"""The message of the status has it whole."""
+EARLIER_EXITS_MAX = 2
+EARLIER_TAIL_LINES_MAX, EARLIER_TAIL_CHARS_MAX, EARLIER_MESSAGE_CHARS_MAX = 10, 768, 256
 
 
 def _finite(value: Any) -> Any:
@@ -161,7 +163,7 @@ class ExitStatus(StatusModel):
     """The exit code."""
     reason: Word
     """What it means."""
-    message: Sentence = ""
+    message: Annotated[str, *cut_at(EXIT_MESSAGE_CHARS_MAX)] = ""
     rank: int | None = None
     """The first rank that failed of its own accord."""
     signal: int | None = None
@@ -173,12 +175,17 @@ class ExitStatus(StatusModel):
     at: Timestamp | None = None
 
 
-class EarlierExit(ExitStatus):
-    """The same of an attempt before the last, shorter."""
+class EarlierExit(StatusModel):
+    """How an attempt before the last ended: its pods, and their logs, are gone."""
 
-    message: ShortSentence = ""
+    attempt: int | None = None
+    code: int
+    reason: Word
+    message: Annotated[str, *cut_at(EARLIER_MESSAGE_CHARS_MAX)] = ""
+    rank: int | None = None
     tail: Annotated[tuple[str, ...], *lines_within(EARLIER_TAIL_LINES_MAX, EARLIER_TAIL_CHARS_MAX)] = ()
-    """The last lines that the failing rank printed: its pod, and all of its log, are gone."""
+    """The last lines that the failing rank printed."""
+    at: Timestamp | None = None
 
 
 class UsageStatus(StatusModel):

@@ -57,8 +57,12 @@ def exit_fields(status: TrainingJobStatus, last: ExitStatus) -> dict[str, Any]:
     plain = {"reason": plain_word(last.reason), "message": plain_sentence(last.message), "attempt": status.attempts}
     before, earlier = status.last_exit, status.earlier_exits
     if before is not None and before.attempt != status.attempts:
-        earlier = (*earlier, EarlierExit.model_validate(before.model_dump()))[-EARLIER_EXITS_MAX:]
+        earlier = (*earlier, _earlier(before))[-EARLIER_EXITS_MAX:]
     return {"last_exit": last.model_copy(update=plain), "earlier_exits": earlier}
+
+
+def _earlier(last: ExitStatus) -> EarlierExit:
+    return EarlierExit.model_validate(last.model_dump(include=set(EarlierExit.model_fields)))
 
 
 def explained(status: TrainingJobStatus, *, reason: str, message: str, now: float) -> TrainingJobStatus:
