@@ -7,8 +7,8 @@ rule that no test holds. The checkout is never touched. The same seed draws the 
 A mutant of a function is run by the tests that enter it, in a fork that has everything loaded; another one, of a
 constant or a default, is written into a copy of the checkout, where all tests of the area run.
 
-`mutants.toml` lists the mutants that cannot be told from the original by any input, each with the reason. They are
-drawn like others, are not run, and do not count.
+`bench/parts/mutants/equivalent.toml` lists the mutants that cannot be told from the original by any input, each with
+the reason. They are drawn like others, are not run, and do not count.
 
     python bench/mutants.py [--package core] [--count 60] [--seed 1 …] [--jobs 1] [--file PART]
                             [--tests PATH …] [--json FILE]
@@ -33,7 +33,7 @@ from bench.parts.mutants.loaded import run_loaded
 from bench.parts.mutants.sites import Mutant, mutants_of
 from bench.parts.mutants.trials import ROOT, Area, Run, run_on_copy
 
-EQUIVALENT = Path(__file__).with_suffix(".toml")
+EQUIVALENT = Path(__file__).parent / "parts" / "mutants" / "equivalent.toml"
 PRELOADED = ("numpy", "yaml", "pydantic", "aiohttp", "prometheus_client", "looptime")
 """Imported once, before the forks; nothing of the project is, as each copy has its own."""
 LIMIT_S = 900.0

@@ -187,7 +187,7 @@ class ToyCluster:
         for job in list(self.jobs.values()):
             if job.evicting:
                 gone: dict[str, Any] = dict.fromkeys(("placement", "admitted_at", "backfilled_until", "resizing_from"))
-                self.observe(replace(job, evicting=False, **gone))
+                self.observe(replace(job, evicting=False, requeued_at=self.now, **gone))
             elif job.resizing_from is not None:
                 self.observe(replace(job, resizing_from=None))
 

@@ -120,6 +120,12 @@ class Settings(BaseModel):
         86_400, "after this time past borrowing counts half, where a tree of queues says nothing"
     )
     reserve_within_s: Whole = setting(3_600, "GPUs are kept for a waiting job that will start within this; 0: never")
+    collect_after_s: Whole = setting(
+        21_600, "GPUs are collected for a job that has waited this long, before priority and shares; 0: never"
+    )
+    tenure_s: Whole = setting(
+        0, "who has run this long may be evicted where GPUs are collected, also inside its guarantee; 0: nobody"
+    )
     moves: Whole = setting(4, "jobs that one cycle may move to make room, in queues that allow it")
 
     reserve_head_mib: Whole = setting(768, "memory on top of the request of the ranks, in the pod of rank 0")
@@ -158,6 +164,8 @@ class Settings(BaseModel):
             protected_runtime_s=self.protected_runtime_s,
             share_history_percent=self.share_history_percent,
             reserve_within_s=self.reserve_within_s,
+            collect_after_s=self.collect_after_s,
+            tenure_s=self.tenure_s,
             moves=self.moves,
         )
 

@@ -25,6 +25,11 @@ class Policy:
     """Trials per cycle to find the smallest changes that would start waiting jobs; fewer in clusters of many nodes."""
     reserve_within_s: int = 3_600
     """GPUs are kept for a job that waits only if it will start within this time; 0 keeps none."""
+    collect_after_s: int = 21_600
+    """GPUs are collected for a job that has waited this long, whatever comes meanwhile; 0: for none."""
+    tenure_s: int = 0
+    """Who has held its GPUs this long leaves for a job for which GPUs are collected, also inside its guarantee; 0: only
+    what is borrowed does."""
     moves: int = 4
     """Jobs that one cycle may move to make room for another, where queues allow it."""
 

@@ -176,7 +176,13 @@ class _Simulation:
         self.waiting.add(action.job)
         self.running.pop(action.job)
         waits = replace(
-            job, placement=None, admitted_at=None, backfilled_until=None, evicting=False, ran_s=round(run.ran_s)
+            job,
+            placement=None,
+            admitted_at=None,
+            requeued_at=self.now,
+            backfilled_until=None,
+            evicting=False,
+            ran_s=round(run.ran_s),
         )
         self.state.observe(JobObserved(waits))
         self.log(f"{action.job} {action.kind.value.lower()} in favour of {action.in_favour_of}")

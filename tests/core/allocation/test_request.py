@@ -31,6 +31,7 @@ ALIKE: dict[str, Any] = {
     "key": "red/other",
     "uid": "other",
     "submitted_at": 9.0,
+    "requeued_at": 9.0,
     "placement": make_placement(("n1", [[0]])),
     "admitted_at": 9.0,
     "backfilled_until": 9.0,

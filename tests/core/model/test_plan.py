@@ -29,5 +29,5 @@ def test_a_verdict_is_the_refusal_with_the_name_of_the_job() -> None:
         would_start_if="less",
     )
 
-    not_played_yet = {"latest_start_at": None, "position": None, "ahead": ""}
+    not_played_yet = {"latest_start_at": None, "position": None, "ahead": "", "starts_by": None, "starts_by_basis": ""}
     assert asdict(refusal.verdict("red/a")) == {"job": "red/a", **asdict(refusal), **not_played_yet}

@@ -30,8 +30,8 @@ def test_who_borrowed_long_goes_after_who_did_not_and_the_memory_fades() -> None
     toy.cycle()
     toy.end("red/long")
     remembered = remembered_of(toy)["red"]
-    toy.observe(make_job("again", queue="red", at=2))
-    toy.observe(make_job("first", queue="blue", at=3))
+    toy.observe(make_job("again", queue="red", at=toy.now - 2))
+    toy.observe(make_job("first", queue="blue", at=toy.now - 1))
     toy.cycle()
 
     assert toy.jobs["blue/first"].placement is not None
@@ -57,8 +57,8 @@ def two_trees_that_borrowed_alike(red_half_life_s: int | None) -> ToyCluster:
     toy.end("blue/long")
     toy.cycle()
     toy.now += 4 * 3_600.0
-    toy.observe(make_job("first", queue="blue", gpus=2, at=1.0))
-    toy.observe(make_job("second", queue="red-team", gpus=2, at=2.0))
+    toy.observe(make_job("first", queue="blue", gpus=2, at=toy.now - 2))
+    toy.observe(make_job("second", queue="red-team", gpus=2, at=toy.now - 1))
     toy.cycle()
     return toy
 

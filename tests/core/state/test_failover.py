@@ -69,8 +69,8 @@ def test_who_borrowed_for_hours_still_comes_last_after_a_change_of_leader() -> N
     old.now += 10 * HOUR
     old.snapshot()
     old.end("red/long")
-    old.observe(make_job("more", queue="red", gpus=2, at=1.0))
-    old.observe(make_job("first", queue="blue", gpus=2, at=2.0))
+    old.observe(make_job("more", queue="red", gpus=2, at=old.now - 2))
+    old.observe(make_job("first", queue="blue", gpus=2, at=old.now - 1))
 
     told = new_leader(nodes, queues, old, written(old, Plan()))
     knows_nothing = new_leader(nodes, queues, old, None)

@@ -18,6 +18,7 @@ from cotenant.api.conversion.placements import to_placement
 from cotenant.api.resources.gpunodes import GPUNode
 from cotenant.api.resources.queues import Queue, QueueSpec
 from cotenant.api.resources.runtime import Collective
+from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import GpuSpec, TrainingJob
 from cotenant.api.scalars.quantities import mib_down, mib_up
 from cotenant.api.validation.errors import DocumentError, Problem
@@ -85,6 +86,7 @@ def to_job(
         topology=core.Topology(spec.topology.level, spec.topology.mode) if spec.topology else None,
         distinct_gpus=spec.runtime.collective is not Collective.GLOO,
         submitted_at=unix_seconds(metadata.creation_timestamp) or 0.0,
+        requeued_at=requeued_at(status) if placement is None else None,
         placement=placement,
         admitted_at=unix_seconds(status.placement.admitted_at) if placement and status.placement else None,
         backfilled_until=unix_seconds(status.placement.backfilled_until) if placement and status.placement else None,
@@ -95,6 +97,17 @@ def to_job(
         excluded_nodes=excluded_nodes,
         evicting=placement is not None and phase is Phase.EVICTING,
     )
+
+
+def requeued_at(status: TrainingJobStatus) -> float | None:
+    """When the job last came to wait, out of a run or resumed; None: it has waited since it was made."""
+    ended = {"Suspended"} | ({"Admitted"} if status.attempts else set())
+    moments = [
+        unix_seconds(one.last_transition_time)
+        for one in status.conditions
+        if one.type in ended and one.status == "False"
+    ]
+    return max((at for at in moments if at is not None), default=None)
 
 
 def user_of(named: str, namespace: str) -> str:

@@ -93,6 +93,10 @@ class PendingStatus(StatusModel):
     """Its place in the order in which the waiting jobs are thought to start; 1 is the next."""
     ahead: ShortSentence | None = None
     """Who is thought to start before it, and why."""
+    starts_by: Timestamp | None = None
+    """It starts by then at the latest, whoever comes meanwhile. Mostly far later than the estimate."""
+    starts_by_basis: ShortSentence | None = None
+    """What that counts on besides what is enforced; where it is absent, what is in the way."""
     would_start_if: ShortSentence | None = None
     """The smallest change that would let it start at once."""
     change: Annotated[dict[str, Word], *entries(4)] | None = None

@@ -85,7 +85,15 @@ def _new_message(pending: PendingStatus | None, verdict: Verdict) -> bool:
         return True
     moved = _moved(unix_seconds(pending.estimated_start), verdict.estimated_start_at)
     moved |= _moved(unix_seconds(pending.latest_start), verdict.latest_start_at)
+    moved |= _bound_moved(unix_seconds(pending.starts_by), verdict.starts_by)
     return moved or pending.message != verdict.message or (pending.would_start_if or "") != verdict.would_start_if
+
+
+def _bound_moved(written: float | None, bound: float | None) -> bool:
+    """A bound that has come nearer is still true as it was written; it is told every hour."""
+    if written is None or bound is None:
+        return written is not bound
+    return bound > written + 60.0 or bound < written - 3_600.0
 
 
 def _moved(written: float | None, estimate: float | None) -> bool:

@@ -234,6 +234,8 @@ def waiting(status: TrainingJobStatus, verdict: Verdict, now: float) -> Training
         latest_start=verdict.latest_start_at,
         position=verdict.position,
         ahead=verdict.ahead or None,
+        starts_by=verdict.starts_by,
+        starts_by_basis=verdict.starts_by_basis or None,
         would_start_if=verdict.would_start_if or None,
         change=dict(verdict.change) or None,
         evidence=shown_evidence(verdict.evidence),

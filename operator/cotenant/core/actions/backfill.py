@@ -34,7 +34,9 @@ class Reservation:
     job: JobKey
     starts_at: float
     allocation: Allocation
-    """GPUs, CPU and memory; nothing of the queue's quota."""
+    """GPUs, CPU and memory; of the queue's quota only where it is collected."""
+    is_collected: bool = False
+    """Kept until the job starts, however late: only who must end by then goes first, not who hopes to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,12 +83,26 @@ class Reservations:
             self._by_class[bucket[0]] = kept
         return kept
 
+    def collect(self, kept: Reservation) -> None:
+        """Keep a place before all other reservations of its classes; quota without GPUs is kept beside them."""
+        for bucket, _, _ in kept.allocation.charge.amounts if kept.allocation.nodes else ():
+            self._by_class[bucket[0]] = kept
+
+    def is_claimed(self, request: Request) -> bool:
+        """Some class of the request has its reservation."""
+        return any(name in self._by_class for name in request.classes)
+
     def backfill(self, job: Job, request: Request, current: Occupancy) -> Backfill | None:
         """A place on reserved GPUs for a job that will have ended in time."""
         runtime_s = job.max_runtime_s or job.expected_runtime_s
         if runtime_s is None:
             return None
-        usable = [kept for kept in self.all() if not self._moment.is_past(kept.starts_at - runtime_s)]
+        must_end = job.max_runtime_s is not None
+        usable = [
+            kept
+            for kept in self.all()
+            if (must_end or not kept.is_collected) and not self._moment.is_past(kept.starts_at - runtime_s)
+        ]
         attempt = request, frozenset(kept.job for kept in usable)
         if not usable or attempt in self._tried:
             return None

@@ -206,6 +206,11 @@ def _eviction(victim: EvictionCandidate, job: Job) -> Evict:
     elif victim.kind is EvictionKind.PREEMPTED:
         higher = f"priority {job.priority} above {victim.job.priority}"
         why = f"Makes room for {job.key}, which has {higher} in queue {job.queue}."
+    elif victim.kind is EvictionKind.COLLECTED:
+        why = (
+            f"Makes room for {job.key}, which has waited for very long: it ran on borrowed GPUs without a maxRuntime,"
+            " or has held its GPUs for as long as anybody may then."
+        )
     elif victim.kind is EvictionKind.OVERRAN:
         why = (
             f"Makes room for {job.key}: it started on GPUs that were kept for another job, because it was to have ended"

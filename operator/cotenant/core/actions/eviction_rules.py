@@ -40,12 +40,16 @@ class EvictionRules:
         """Unix seconds; None where it is not protected, or not any more."""
         if not self.protects:
             return None
-        queue = self.tree.queues[self.tree.index[job.queue]]
-        least = self.policy.protected_runtime_s
-        if not self.has_overrun(job):
-            least = max(least, queue.protected_runtime_s)
+        least = self.protected_s(job)
         until = None if job.admitted_at is None or least <= 0 else job.admitted_at + least
         return None if until is None or self.moment.has_come(until) else until
+
+    def protected_s(self, job: Job) -> int:
+        """Seconds for which the job is left in peace from its start on."""
+        least = self.policy.protected_runtime_s
+        if self.has_overrun(job):
+            return least
+        return max(least, self.tree.queues[self.tree.index[job.queue]].protected_runtime_s)
 
     def has_overrun(self, job: Job) -> bool:
         """The job started on GPUs that were kept for another, and has not ended when it said that it would have."""

@@ -55,6 +55,11 @@ class Request:
     def workers(self) -> int:
         return self.job.workers_min
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Of GPUs on which it may run."""
+        return tuple(sorted({bucket[0] for option in self.options for bucket in option.buckets}))
+
 
 def request_key(job: Job) -> RequestKey:
     """Equal for jobs that differ in age and name alone, as far as any rule of the scheduler goes."""

@@ -39,6 +39,8 @@ class Cycle:
     outcome: CycleOutcome = field(default_factory=CycleOutcome)
     started: list[tuple[Job, Allocation]] = field(default_factory=list)
     """Jobs that were admitted, with what they hold."""
+    nominated: list[tuple[Job, Allocation]] = field(default_factory=list)
+    """Jobs that start or move when others have left, with what they will hold."""
 
     @classmethod
     def open(
@@ -77,11 +79,13 @@ class Cycle:
 
     def nominate(self, entry: Entry, result: PlacementResult, reason: Refusal) -> None:
         self.accounts.nominate(result.allocation)
+        self.nominated.append((entry.job, result.allocation))
         entry.nominate(result.placement, reason)
 
     def nominate_move(self, job: Job, result: PlacementResult) -> None:
         """Hold the new place of a job that leaves its old one."""
         self.accounts.nominate(result.allocation)
+        self.nominated.append((job, result.allocation))
         self.outcome.moves[job.key] = result.placement
 
     def plan(self) -> Plan:

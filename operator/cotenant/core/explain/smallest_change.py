@@ -41,6 +41,8 @@ class KeptFor:
     job: Job
     starts_at: float
     allocation: Allocation
+    is_collected: bool = False
+    """Priority does not matter there, and a hope to end in time is not enough."""
 
 
 class ChangeSearch:
@@ -111,19 +113,20 @@ class ChangeSearch:
             return False
         if self._finds_place(request):
             return self._in_line(changed)
-        runtime_s = changed.max_runtime_s or changed.expected_runtime_s
-        open_to_it = [
-            kept.allocation
-            for kept in ahead
-            if (runtime_s is not None and not self._moment.is_past(kept.starts_at - runtime_s))
-            or (kept.job.queue == job.queue and kept.job.priority < changed.priority)
-        ]
+        open_to_it = [kept.allocation for kept in ahead if self._may_go_before(changed, kept)]
         if not open_to_it:
             return False
         with self._current.trial():
             for allocation in open_to_it:
                 self._current.release(allocation)
             return self._finds_place(request) and self._in_line(changed)
+
+    def _may_go_before(self, changed: Job, kept: KeptFor) -> bool:
+        """The changed job will have ended in time, or has its turn before the other."""
+        runtime_s = changed.max_runtime_s or (None if kept.is_collected else changed.expected_runtime_s)
+        if runtime_s is not None and not self._moment.is_past(kept.starts_at - runtime_s):
+            return True
+        return not kept.is_collected and kept.job.queue == changed.queue and kept.job.priority < changed.priority
 
     def _finds_place(self, request: Request) -> bool:
         """`fits` is exact, but for jobs that may not be evicted, whose place has to lie in a guarantee."""

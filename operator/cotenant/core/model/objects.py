@@ -160,6 +160,8 @@ class Job:
     distinct_gpus: bool = True
     """Ranks never share a physical GPU with each other (NCCL refuses that); false with `collective: gloo`."""
     submitted_at: float
+    requeued_at: float | None = None
+    """When it last came to wait, out of a run or resumed; it has waited since then, or else since its submission."""
     placement: Placement | None = None
     """Set: the job holds these GPUs (admitted, starting or running). Unset: it waits."""
     admitted_at: float | None = None

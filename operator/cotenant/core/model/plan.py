@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from math import inf
+from typing import Final, TypeAlias
 
 from cotenant.core.model.objects import JobKey, Placement
 
@@ -71,6 +72,8 @@ class EvictionKind(StrEnum):
     """By priority, inside a queue."""
     RECLAIMED = "Reclaimed"
     """Between queues: what was lent is taken back."""
+    COLLECTED = "Collected"
+    """It had held its GPUs for long, or borrowed them; the job that gets the room has waited too long."""
     OVERRAN = "Overran"
     """Started on GPUs that were kept for another job, and did not end when it was to have ended."""
     MOVED = "Moved"
@@ -126,11 +129,28 @@ class Verdict:
     """Place in the order in which waiting jobs are thought to start; 1 is the next."""
     ahead: str = ""
     """Who is thought to start before, and why: one sentence."""
+    starts_by: float | None = None
+    """At the latest, whoever comes meanwhile."""
+    starts_by_basis: str = ""
+    """What that counts on besides what is enforced; where it is absent, what is in the way: one sentence."""
     would_start_if: str = ""
     """The smallest change with which it would start at once, in words."""
     change: tuple[tuple[str, str], ...] = ()
     """The same as fields of the job's document: (path, value as JSON; null: left out). Empty where it is not the job's
     document that has to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartBound:
+    """When a job has started at the latest."""
+
+    at: float = inf
+    """Infinity: there is no bound."""
+    basis: str = ""
+    """See `Verdict.starts_by_basis`."""
+
+
+NO_BOUND: Final = StartBound()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +164,15 @@ class Refusal:
     would_start_if: str = ""
     change: tuple[tuple[str, str], ...] = ()
 
-    def verdict(self, job: JobKey) -> Verdict:
+    def verdict(self, job: JobKey, bound: StartBound = NO_BOUND) -> Verdict:
         return Verdict(
             job=job,
             reason=self.reason,
             message=self.message,
             evidence=self.evidence,
             estimated_start_at=self.estimated_start_at,
+            starts_by=bound.at if bound.at < inf else None,
+            starts_by_basis=bound.basis,
             would_start_if=self.would_start_if,
             change=self.change,
         )

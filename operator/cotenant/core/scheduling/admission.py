@@ -6,34 +6,51 @@ less while turns are taken, so a request that found no place finds none later ei
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from cotenant.core.actions.backfill import Backfill, Reservation, Reservations
+from cotenant.core.actions.collect import Collection, Holder, collect, holder
 from cotenant.core.actions.evict import departures, find_victims
 from cotenant.core.actions.eviction_rules import EvictionRules
 from cotenant.core.actions.protection import ProtectionSearch
+from cotenant.core.actions.tenure import Tenures
 from cotenant.core.actions.victims import CandidateFinder
 from cotenant.core.allocation.allocation import AllocationBatch
+from cotenant.core.allocation.eviction_candidate import CandidateList
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.cycle.entry import Entry
 from cotenant.core.cycle.search import PlacementResult, find
 from cotenant.core.explain.forecast import Forecast, endings_of
 from cotenant.core.explain.pending_reason import explain, protected, waiting_for_eviction
-from cotenant.core.model.objects import Job
-from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Refusal
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.model.plan import WAITING_FOR_ENDINGS, Reason, Refusal
 from cotenant.core.queueing.fair_share import within_guarantee
 
 
 class Admission:
     """The turns of one cycle."""
 
-    __slots__ = ("_candidates", "_cycle", "_guarantee_waits", "_refusals", "_reservations", "_waiting", "gave")
+    __slots__ = (
+        "_candidates",
+        "_cycle",
+        "_guarantee_waits",
+        "_refusals",
+        "_reservations",
+        "_waiting",
+        "collections",
+        "gave",
+        "tenures",
+    )
 
     def __init__(self, cycle: Cycle) -> None:
         rules = EvictionRules(cycle.tree, cycle.policy, cycle.moment, frozenset(cycle.snapshot.evicted))
         self._cycle = cycle
         self._candidates = CandidateFinder(cycle.running, cycle.inventory, rules, cycle.service)
+        self.tenures = Tenures(rules, cycle.snapshot.runtimes)
+        self.collections: dict[JobKey, Collection] = {}
+        """Jobs for which GPUs are collected."""
         self._reservations = Reservations(cycle.moment, cycle.policy.reserve_within_s)
         self._refusals: dict[Request, Refusal] = {}
         """Requests that found no place, in the order of their first turn."""
@@ -56,13 +73,37 @@ class Admission:
             return
         self.gave = True
 
+    def collect_for(self, entry: Entry, request: Request) -> bool:
+        """The turn of a job that is overdue; True if it has got a place or one is collected for it. False: it takes its
+        turn in the usual order, because GPUs of its class are being collected for another job."""
+        if request in self._refusals or self._reservations.is_claimed(request):
+            return False
+        self.gave = True  # also where it is refused: what is collected counts in usage
+        if (result := self._fit_now(request)) is not None:
+            self._cycle.admit(entry, result)
+            return True
+        result = self._fit_after_evictions(entry.job, request)
+        if result is None and (candidates := self.tenures.candidates(request, self._cycle.running)):
+            result = self._evict(entry.job, request, CandidateList((), candidates, 0))
+        if result is not None:
+            self._cycle.nominate(entry, result, waiting_for_eviction(result.placement))
+            return True
+        return self._collect(entry, request)
+
     def release_reservations(self) -> list[Reservation]:
-        """End all reservations: what comes after the turns takes nothing that cannot be taken back. Returns them."""
+        """End all reservations: what comes after the turns takes nothing that cannot be taken back. What is collected
+        stays kept. Returns all of them."""
         ended = self._reservations.all()
         for reservation in ended:
-            self._cycle.accounts.release(reservation.allocation)
+            if not reservation.is_collected:
+                self._cycle.accounts.release(reservation.allocation)
         self._reservations.clear()
         return ended
+
+    def release_collected(self) -> None:
+        """Give back what is collected, when nothing is handed out any more."""
+        for collection in self.collections.values():
+            self._cycle.accounts.release(collection.reservation.allocation)
 
     def forecast(self) -> list[Entry]:
         """Waiting entries in the order of their turns; the first kinds of request with their estimated start."""
@@ -81,7 +122,8 @@ class Admission:
                 )
         for entry in self._waiting:
             if entry.request is not None:
-                entry.wait(self._refusals[entry.request])
+                refusal, collection = self._refusals[entry.request], self.collections.get(entry.job.key)
+                entry.wait(refusal if collection is None else collection.explain(refusal))
         return self._waiting
 
     def _fit_now(self, request: Request) -> PlacementResult | None:
@@ -107,6 +149,10 @@ class Admission:
         candidates = self._candidates.candidates(
             request, after.usage, outcome, guarantee_waits=self._guarantee_waits, above=above
         )
+        return self._evict(job, request, candidates)
+
+    def _evict(self, job: Job, request: Request, candidates: CandidateList) -> PlacementResult | None:
+        outcome, after = self._cycle.outcome, self._cycle.accounts.open_after_evictions()
         found = find_victims(after, request, candidates, outcome, self._cycle.moment)
         if found is None:
             return None
@@ -114,6 +160,34 @@ class Admission:
         after.release_batch(batch, 0, len(batch))
         outcome.add(departures(found, job, outcome.shrunk))
         return found.result
+
+    def _collect(self, entry: Entry, request: Request) -> bool:
+        """Keep the place at which the entry will start; False where no ending makes one."""
+        current = self._cycle.accounts.current
+        refusal = explain(current, request, ())
+        occupancy = self._cycle.accounts.after_evictions or current
+        of_quota = refusal.reason is Reason.WAITING_FOR_QUOTA and not self.tenures.is_entitled(request)
+        collection = collect(occupancy, request, list(self._holders(request)), self.tenures, of_quota=of_quota)
+        if collection is None:
+            return False
+        self._refusals[request] = refusal
+        self._guarantee_waits |= within_guarantee(current.usage, request, request.queue)
+        kept = replace(collection.reservation, job=entry.job.key)
+        self._reservations.collect(kept)
+        self._cycle.accounts.allocate(kept.allocation)
+        self.collections[entry.job.key] = replace(collection, reservation=kept)
+        entry.wait(refusal)
+        self._waiting.append(entry)
+        return True
+
+    def _holders(self, request: Request) -> Iterator[Holder]:
+        """Jobs that run and are not leaving anyway; that start in this cycle, or as soon as others have left."""
+        cycle, now = self._cycle, self._cycle.moment.now
+        for job in cycle.running.by_key.values():
+            if not (job.evicting or job.resizing_from is not None or cycle.outcome.touches(job.key)):
+                yield holder(self.tenures, request, job, cycle.running.allocations[job.key], now)
+        for job, allocation in (*cycle.started, *cycle.nominated):
+            yield holder(self.tenures, request, job, allocation, now)
 
     def _refuse(self, entry: Entry, request: Request) -> None:
         """Equal requests share one reason, worked out for the first of them; its coming place may be kept for it."""

@@ -69,10 +69,13 @@ def behind_kept_places(
     for entry in waiting:
         yield entry, ahead
         if (reservation := kept.get(entry.job.key)) is not None:
-            ahead = (*ahead, KeptFor(entry.job, reservation.starts_at, reservation.allocation))
+            ahead = (
+                *ahead,
+                KeptFor(entry.job, reservation.starts_at, reservation.allocation, reservation.is_collected),
+            )
     for entry in cycle.entries:
         if entry.outcome is EntryOutcome.INADMISSIBLE:
-            yield entry, [kept for kept in ahead if not _comes_before(entry.job, kept.job)]
+            yield entry, [kept for kept in ahead if kept.is_collected or not _comes_before(entry.job, kept.job)]
 
 
 def _comes_before(job: Job, other: Job) -> bool:

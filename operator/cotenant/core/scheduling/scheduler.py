@@ -35,6 +35,7 @@ from cotenant.core.queueing.order import QueueOrder, order_in_queue
 from cotenant.core.scheduling.admission import Admission
 from cotenant.core.scheduling.advice import advise
 from cotenant.core.scheduling.decision import Decision, Standings
+from cotenant.core.scheduling.overdue import bound_starts, give_turns
 from cotenant.core.snapshot.snapshot import Snapshot
 
 
@@ -67,18 +68,19 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None =
     # 4. Give every entry its turn, in the order of guarantees and shares as they stand after the turn before.
     admission = Admission(cycle)
     shares = DominantShares(cycle.tree, past_shares(cycle.snapshot, cycle.policy))
-    for entry, request in order(cycle, shares, feasible):
-        admission.try_admit(entry, request)
+    give_turns(cycle, admission, feasible, order(cycle, shares, feasible))
 
-    # 5. Lift reservations; estimate when waiting entries start.
+    # 5. Lift reservations, but for what is collected; estimate when waiting entries start, and bound it.
     reservations = admission.release_reservations()
     waiting = admission.forecast()
+    bound_starts(cycle, admission, waiting)
 
     # 6. Use what is left over: move jobs aside where that is allowed, then let elastic jobs grow.
     consolidate(cycle, requests, waiting)
     grow(cycle, requests)
 
     # 7. Say what would start those that wait all the same.
+    admission.release_collected()
     advise(cycle, requests, lines, waiting, reservations)
 
     # 8. Note what the decision follows from.
@@ -130,7 +132,9 @@ def keep_nominations(cycle: Cycle, requests: RequestResolver) -> list[Entry]:
         job, placement = entry.job, nominated.get(entry.job.key)
         if placement is None:
             return False
-        return settle(cycle, entry, kept_place(cycle.accounts, job, requests.resolve(job), placement))
+        request = requests.resolve(job)
+        entry.request = None if isinstance(request, Refusal) else request
+        return settle(cycle, entry, kept_place(cycle.accounts, job, request, placement))
 
     return [entry for entry in sorted(cycle.entries, key=lambda entry: entry.job.key) if not keeps(entry)]
 
@@ -141,7 +145,10 @@ def renominate(cycle: Cycle, requests: RequestResolver, entries: list[Entry]) ->
     settled = set()
     for entry in sorted(nominated, key=lambda entry: order_in_queue(entry.job)):
         request = requests.resolve(entry.job)
-        if not isinstance(request, Refusal) and settle(cycle, entry, new_place(cycle.accounts, request)):
+        if isinstance(request, Refusal):
+            continue
+        entry.request = request
+        if settle(cycle, entry, new_place(cycle.accounts, request)):
             settled.add(entry.job.key)
     return [entry for entry in entries if entry.job.key not in settled]
 

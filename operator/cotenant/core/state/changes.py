@@ -32,6 +32,7 @@ def is_change_of_job(job: Job, before: Job | None) -> bool:
         return True
     return job != replace(
         before,
+        requeued_at=job.requeued_at,
         placement=job.placement,
         admitted_at=job.admitted_at,
         backfilled_until=job.backfilled_until,

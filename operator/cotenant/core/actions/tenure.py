@@ -1,0 +1,187 @@
+"""How long a running job may keep its GPUs from one that has waited too long, and how long it is counted to.
+
+Who may be asked to leave, least lost work first, with the patience p = `Policy.collect_after_s`, after which a waiting
+job is overdue:
+- who *borrows*, for a job that its own guarantee covers: at once where it has set no end to its run (`maxRuntime`),
+  else when that is over or after `LONGEST` × p;
+- who holds GPUs inside a guarantee, or as rightfully as the job that waits: nobody, unless an administrator has set a
+  tenure (`Policy.tenure_s`); then after that time. Across queues it is kept to for a job that its own guarantee covers,
+  or that takes nothing which is guaranteed to anybody: who leaves has its claim still and starts elsewhere, and so GPUs
+  are freed that lie in the wrong places.
+Protected minutes are kept in any case, and who cannot be evicted at all (`preemptible`) never is. Priority does not
+matter here: a stream of jobs of higher priority would starve everybody below.
+
+How long a job is *counted* to hold its GPUs, where no tenure ends it sooner: for its `maxRuntime`, which is enforced;
+without one for as long as nine out of ten earlier jobs of its queue ran (`LEARNED_PERCENT`), which is not, or once it
+has outlived that, nine out of ten of those that ran for longer; where too few have, without end. What is borrowed
+counts as evicted where its queue is guaranteed nothing; elsewhere it may come to lie inside a guarantee when others
+leave.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from cotenant.core.actions.covered import CoveredJobs
+from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.allocation.eviction_candidate import EvictionCandidate
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.running_jobs import RunningJobs
+from cotenant.core.model.moment import Moment
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import EvictionKind
+from cotenant.core.queueing.fair_share import within_guarantee
+from cotenant.core.quota.tree import QueueTree
+from cotenant.core.quota.usage import Usage
+from cotenant.core.runtimes.learned import LearnedRuntimes, quantile
+
+LONGEST: Final = 4
+"""Times the patience: who borrows keeps nothing for longer."""
+LEARNED_PERCENT: Final = 90
+
+
+class Tenures:
+    """Tenures of one cycle."""
+
+    __slots__ = ("_entitled", "_guaranteed", "_learned", "_nothing_held", "_rules", "_tree", "runtimes")
+
+    def __init__(self, rules: EvictionRules, runtimes: LearnedRuntimes) -> None:
+        self._tree, self._rules, self.runtimes = rules.tree, rules, runtimes
+        self._nothing_held = Usage(rules.tree)
+        self._guaranteed: dict[Request, bool] = {}
+        self._entitled: dict[Request, bool] = {}
+        self._learned: dict[str, float] = {}
+
+    @property
+    def moment(self) -> Moment:
+        return self._rules.moment
+
+    @property
+    def patience_s(self) -> int:
+        return self._rules.policy.collect_after_s
+
+    def is_overdue(self, job: Job) -> bool:
+        """The job has waited so long that GPUs are collected for it."""
+        return self.patience_s > 0 and self.moment.has_come(waits_since(job) + self.patience_s)
+
+    @property
+    def longest_s(self) -> float:
+        """Nobody who may be evicted keeps its GPUs for longer from an overdue job; infinity: there is no tenure."""
+        tenure_s = self._rules.policy.tenure_s
+        return max(tenure_s, self.protected_s) if tenure_s else inf
+
+    @property
+    def protected_s(self) -> int:
+        """Nobody is left in peace for longer from its start on."""
+        return max(self._rules.policy.protected_runtime_s, *(one.protected_runtime_s for one in self._tree.queues), 0)
+
+    def is_guaranteed(self, request: Request) -> bool:
+        """The guarantee of its queue covers the request when the queue holds nothing else."""
+        known = self._guaranteed.get(request)
+        if known is None:
+            known = self._guaranteed[request] = within_guarantee(self._nothing_held, request, request.queue)
+        return known
+
+    def is_entitled(self, request: Request) -> bool:
+        """It is guaranteed, or nothing is guaranteed to any other queue: nobody has a better claim."""
+        known = self._entitled.get(request)
+        if known is None:
+            known = self.is_guaranteed(request) or not guarantees_beside(self._tree, request.queue)
+            self._entitled[request] = known
+        return known
+
+    def learned_s(self, queue: str) -> float:
+        """As long as nine out of ten earlier jobs of the queue ran; infinity: too few have."""
+        known = self._learned.get(queue)
+        if known is None:
+            runs_s = self.runtimes.runs_of_queue(queue)
+            known = self._learned[queue] = quantile(runs_s, LEARNED_PERCENT) if runs_s else inf
+        return known
+
+    def counted_s(self, request: Request, job: Job) -> float:
+        """Seconds from its start for which a job is counted to keep its GPUs from the request, or infinity."""
+        seconds = self.learned_s(job.queue) if job.max_runtime_s is None else job.max_runtime_s
+        if not job.preemptible:
+            return seconds
+        if self.is_entitled(request):
+            seconds = min(seconds, self.longest_s)
+        if self._never_covered(request, job):
+            seconds = min(seconds, self._lent_s(job))
+        return max(seconds, self._rules.protected_s(job)) if seconds < inf else inf
+
+    def counted_until(self, request: Request, job: Job) -> float:
+        """The end of a running job as it is counted."""
+        begun = self._begun(job)
+        ends = begun + self.counted_s(request, job)
+        if job.max_runtime_s is not None or ends == inf or not self._rules.moment.has_come(ends):
+            return ends
+        may_leave = begun + self._may_leave_after(request, job, lent=self._never_covered(request, job))
+        return min(may_leave, self._outlived_until(job, begun))
+
+    def _outlived_until(self, job: Job, begun: float) -> float:
+        moment = self._rules.moment
+        runs_s = self.runtimes.runs_of_queue(job.queue, longer_than_s=int(moment.unnoted - begun))
+        if not runs_s:
+            return inf
+        moment.has_come(begun + runs_s[0] + 1)  # then fewer are longer
+        return begun + quantile(runs_s, LEARNED_PERCENT)
+
+    def is_certain(self, request: Request, job: Job) -> bool:
+        """Its end as counted is enforced, and not only learned."""
+        return job.max_runtime_s is not None or self.counted_s(request, job) != self.learned_s(job.queue)
+
+    def candidates(self, request: Request, running: RunningJobs) -> list[EvictionCandidate]:
+        """Jobs whose tenure is over, least lost work first."""
+        if not self.is_guaranteed(request) and not (self._rules.policy.tenure_s and self.is_entitled(request)):
+            return []
+        covered, found = CoveredJobs.among(running), []
+        for queue in range(len(self._tree.queues)):
+            inside = covered.of(self._fork(request, queue))
+            for job in running.in_queue(queue):
+                at = self._begun(job) + self._may_leave_after(request, job, lent=(job.key, False) not in inside)
+                if self._rules.moment.has_come(at) and job.resizing_from is None and self._rules.may_be_evicted(job):
+                    allocation = running.allocations[job.key]
+                    lost_work = self._rules.lost_work(job, allocation.charge.milli)
+                    found.append(EvictionCandidate(job, allocation, EvictionKind.COLLECTED, lost_work))
+        return sorted(found, key=lambda candidate: candidate.order)
+
+    def _may_leave_after(self, request: Request, job: Job, *, lent: bool) -> float:
+        if not job.preemptible:
+            return inf
+        seconds = self.longest_s if self.is_entitled(request) else inf
+        if lent and self.is_guaranteed(request):
+            seconds = min(seconds, self._lent_s(job))
+        return max(seconds, self._rules.protected_s(job))
+
+    def _lent_s(self, job: Job) -> int:
+        return 0 if job.max_runtime_s is None else min(job.max_runtime_s, LONGEST * self.patience_s)
+
+    def never_covers(self, request: Request, queue: int) -> bool:
+        """Whatever else leaves, jobs of the queue borrow from the guarantee of the request."""
+        if not self.is_guaranteed(request):
+            return False
+        return not any(line.guaranteed for line in self._tree.quotas_of[self._fork(request, queue)])
+
+    def _never_covered(self, request: Request, job: Job) -> bool:
+        return self.never_covers(request, self._tree.index[job.queue])
+
+    def _fork(self, request: Request, queue: int) -> int:
+        """The queue, or its ancestor below the common one, whose guarantee counts against the request."""
+        fork = self._tree.below_common_ancestor(request.queue, queue) if queue != request.queue else None
+        return queue if fork is None else fork[1]
+
+    def _begun(self, job: Job) -> float:
+        return job.admitted_at if job.admitted_at is not None else self._rules.moment.unnoted
+
+
+def waits_since(job: Job) -> float:
+    return job.submitted_at if job.requeued_at is None else job.requeued_at
+
+
+def guarantees_beside(tree: QueueTree, queue: int) -> bool:
+    """Something is guaranteed to a queue that is neither above nor below this one."""
+    return any(
+        line.guaranteed and queue not in tree.paths[line.queue] and line.queue not in tree.paths[queue]
+        for line in tree.quotas
+    )

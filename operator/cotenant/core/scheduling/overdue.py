@@ -1,0 +1,77 @@
+"""Turns of jobs that have waited too long, and the time by which every job has started at the latest.
+
+Entitled jobs that are overdue go first, the longest wait before the others. An overdue job that has to borrow goes
+before all others that borrow: it delays nobody inside a guarantee, and has no bound where guarantees are in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
+
+from cotenant.core.actions.collect import COUNTS_ON_LEARNED
+from cotenant.core.actions.holding_times import HoldingTimes, LongestHolds
+from cotenant.core.actions.start_bounds import HAS_TO_BORROW, Waiting, start_bounds, waiting_order
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.entry import Entry, EntryOutcome
+from cotenant.core.model.plan import StartBound
+from cotenant.core.queueing.fair_share import within_guarantee
+from cotenant.core.scheduling.admission import Admission
+
+Turns: TypeAlias = Iterable[tuple[Entry, Request]]
+
+
+def give_turns(cycle: Cycle, admission: Admission, feasible: Turns, ordered: Turns) -> None:
+    """Every entry has one turn. `ordered`: the usual order, which is chosen while turns are given."""
+    tenures = admission.tenures
+    overdue = [(entry, request) for entry, request in feasible if tenures.is_overdue(entry.job)]
+    overdue.sort(key=lambda one: waiting_order(one[0].job))
+    entitled = [one for one in overdue if tenures.is_entitled(one[1])]
+    borrowers = [one for one in overdue if not tenures.is_entitled(one[1])]
+    for entry, request in entitled:
+        admission.collect_for(entry, request)
+    usage = cycle.accounts.current.usage
+    for entry, request in ordered:
+        if borrowers and not within_guarantee(usage, request, request.queue):
+            for other, wanted in borrowers:
+                if other.outcome is EntryOutcome.UNDECIDED:
+                    admission.collect_for(other, wanted)
+            borrowers = []
+        if entry.outcome is EntryOutcome.UNDECIDED:
+            admission.try_admit(entry, request)
+
+
+def bound_starts(cycle: Cycle, admission: Admission, waiting: Sequence[Entry]) -> None:
+    """Note the latest start of every entry, or why there is none. `waiting`: entries that had a turn and wait, with
+    nothing kept for them but what is collected."""
+    tenures = admission.tenures
+    if not tenures.patience_s or not waiting:
+        return
+    longest = _longest_holds(cycle, admission)
+    entitled: list[Waiting] = []
+    for entry in waiting:
+        request = entry.request
+        if request is None or not tenures.is_entitled(request):
+            entry.bound = _NO_CLAIM
+            continue
+        longest_s, is_certain = longest.longest_s(entry.job, request)
+        collection = admission.collections.get(entry.job.key)
+        is_overdue = tenures.is_overdue(entry.job)
+        entitled.append(Waiting(entry.job, request.classes, longest_s, is_certain, is_overdue, collection))
+    found = start_bounds(entitled, patience_s=tenures.patience_s, on_learned=COUNTS_ON_LEARNED)
+    for entry in waiting:
+        entry.bound = found.get(entry.job.key, entry.bound)
+
+
+_NO_CLAIM: Final = StartBound(basis=HAS_TO_BORROW)
+
+
+def _longest_holds(cycle: Cycle, admission: Admission) -> LongestHolds:
+    wanted = [(entry.job, entry.request) for entry in cycle.entries if entry.request is not None]
+    held = [
+        *cycle.running.allocations.items(),
+        *((job.key, allocation) for job, allocation in (*cycle.started, *cycle.nominated)),
+        *((key, one.reservation.allocation) for key, one in admission.collections.items()),
+    ]
+    return LongestHolds(HoldingTimes.of(cycle.running, wanted), admission.tenures, held, cycle.accounts.current)

@@ -1,0 +1,182 @@
+"""Collecting: what is kept for a job that has waited too long, who goes before it there, and what it is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cotenant.core import Policy, schedule
+from cotenant.core.actions.collect import COUNTS_ON_LEARNED
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import Admit, Evict, Plan
+from cotenant.core.runtimes.learned import NOTHING_LEARNED, LearnedRuntimes
+from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+
+NOW = 10_000.0
+RED, BLUE = make_queue("red", guaranteed=2), make_queue("blue", guaranteed=0)
+POLICY = Policy(collect_after_s=5_000)
+GANG = make_job("gang", gpus=2, at=1_000.0)
+
+
+def busy(queue: str = "red", **changes: Any) -> Job:
+    """On the first of two GPUs for 1,000 s."""
+    return make_job("busy", queue=queue, placement=make_placement(("n1", [[0]])), admitted_at=9_000.0, **changes)
+
+
+def plan(
+    *jobs: Job, policy: Policy = POLICY, blue: int = 0, runtimes: LearnedRuntimes = NOTHING_LEARNED, **queue: Any
+) -> Plan:
+    queues = [replace(RED, **queue), make_queue("blue", guaranteed=blue)]
+    snapshot = make_snapshot(nodes=[make_node("n1", gpus=2)], queues=queues, jobs=list(jobs), now=NOW)
+    return schedule(replace(snapshot, runtimes=runtimes), policy)
+
+
+def admitted(found: Plan) -> list[str]:
+    return [action.job for action in found.actions if isinstance(action, Admit)]
+
+
+def evicted(found: Plan) -> list[tuple[str, str]]:
+    return [(action.job, action.kind.value) for action in found.actions if isinstance(action, Evict)]
+
+
+SMALL = make_job("small", at=9_999.0, priority=9)
+ENDS = busy(max_runtime_s=1_600)
+LONG_AGO = replace(busy(), admitted_at=-90_000.0)
+NOTHING = "It is not known, because nothing ends red/busy: a maxRuntime would."
+REQUEUED = replace(GANG, requeued_at=9_000.0)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "policy", "want"),
+    [
+        pytest.param([GANG, SMALL], POLICY, [], id="what is free is kept, also from a higher priority"),
+        pytest.param([REQUEUED, SMALL], POLICY, ["red/small"], id="not yet after it ran"),
+        pytest.param([replace(GANG, submitted_at=5_001.0), SMALL], POLICY, ["red/small"], id="not a second too early"),
+        pytest.param([GANG, SMALL], Policy(collect_after_s=0), ["red/small"], id="never, where that is set"),
+        pytest.param([GANG, replace(SMALL, max_runtime_s=600)], POLICY, ["red/small"], id="who must end in time goes"),
+        pytest.param([GANG, replace(SMALL, max_runtime_s=601)], POLICY, [], id="who may run a second longer does not"),
+        pytest.param([GANG, replace(SMALL, expected_runtime_s=60)], POLICY, [], id="nor who only hopes to end"),
+    ],
+)
+def test_beside_a_collection_starts(jobs: list[Job], policy: Policy, want: list[str]) -> None:
+    assert admitted(plan(ENDS, *jobs, policy=policy)) == want
+
+
+RUNS = LearnedRuntimes({"queue|red": (3_000,) * 9 + (7_000,), "queue|blue": (3_000,) * 10})
+TENURE = replace(POLICY, tenure_s=8_000)
+
+
+@pytest.mark.parametrize(
+    ("holder", "policy", "starts_by", "likely_at", "basis"),
+    [
+        pytest.param(ENDS, POLICY, 10_600.0, 10_600.0, "", id="its maxRuntime ends it"),
+        pytest.param(busy(max_runtime_s=90_000), POLICY, 99_000.0, 11_000.0, "", id="however late"),
+        pytest.param(busy(max_runtime_s=90_000), TENURE, 17_000.0, 11_000.0, "", id="unless a tenure does"),
+        pytest.param(busy(), TENURE, 17_000.0, 11_000.0, "", id="for whoever may run without end as well"),
+        pytest.param(busy(preemptible=False), TENURE, None, 11_000.0, NOTHING, id="not where it cannot be evicted"),
+        pytest.param(busy(), POLICY, None, 11_000.0, NOTHING, id="nothing does"),
+        pytest.param(busy(expected_runtime_s=7_000), POLICY, None, 16_000.0, NOTHING, id="hope does not"),
+    ],
+)
+def test_the_job_starts_when_who_holds_its_gpus_has_left(
+    holder: Job, policy: Policy, starts_by: float | None, likely_at: float, basis: str
+) -> None:
+    verdict = plan(holder, GANG, policy=policy).verdicts["red/gang"]
+
+    assert (verdict.starts_by, verdict.estimated_start_at, verdict.starts_by_basis) == (starts_by, likely_at, basis)
+
+
+@pytest.mark.parametrize(
+    ("began", "starts_by", "basis"),
+    [
+        pytest.param(9_000.0, 12_000.0, COUNTS_ON_LEARNED, id="as nine out of ten before"),
+        pytest.param(7_001.0, 10_001.0, COUNTS_ON_LEARNED, id="until it has outlived them"),
+        pytest.param(7_000.0, None, NOTHING, id="and too few have run for as long"),
+    ],
+)
+def test_who_declares_nothing_is_counted_as_earlier_jobs_of_its_queue_ran(
+    began: float, starts_by: float | None, basis: str
+) -> None:
+    verdict = plan(replace(busy(), admitted_at=began), GANG, runtimes=RUNS).verdicts["red/gang"]
+
+    assert (verdict.starts_by, verdict.starts_by_basis) == (starts_by, basis)
+
+
+def test_of_who_has_outlived_what_was_learned_longer_runs_count_if_there_are_enough() -> None:
+    runs = LearnedRuntimes({"queue|red": (500,) * 95 + (4_000,) * 4 + (5_000,)})
+
+    assert plan(busy(), GANG, runtimes=runs).verdicts["red/gang"].starts_by == 14_000.0
+
+
+def test_the_job_is_told_that_gpus_are_collected() -> None:
+    message = plan(ENDS, GANG).verdicts["red/gang"].message
+
+    assert message.endswith(" It has waited very long, so GPUs are collected for it.")
+
+
+@pytest.mark.parametrize(
+    ("holder", "blue", "policy", "want"),
+    [
+        pytest.param(LONG_AGO, 0, POLICY, [], id="nobody inside the guarantee of its own queue, however long"),
+        pytest.param(LONG_AGO, 0, TENURE, [("red/busy", "Collected")], id="unless there is a tenure, which is over"),
+        pytest.param(replace(LONG_AGO, admitted_at=2_001.0), 0, TENURE, [], id="or not yet over"),
+        pytest.param(replace(LONG_AGO, priority=9), 0, TENURE, [("red/busy", "Collected")], id="whatever its priority"),
+        pytest.param(replace(LONG_AGO, queue="blue"), 1, POLICY, [], id="nor inside that of another"),
+        pytest.param(replace(LONG_AGO, queue="blue"), 1, TENURE, [], id="who has to borrow evicts nobody there"),
+    ],
+)
+def test_for_a_job_that_has_waited_too_long_leaves_who(
+    holder: Job, blue: int, policy: Policy, want: list[tuple[str, str]]
+) -> None:
+    quotas = make_queue("red", guaranteed=1 if blue else 2).quotas
+
+    assert evicted(plan(holder, GANG, blue=blue, policy=policy, quotas=quotas)) == want
+
+
+@pytest.mark.parametrize(
+    ("max_runtime_s", "guaranteed", "want"),
+    [
+        pytest.param(None, 2, [("blue/busy", "Collected")], id="without an end to its run"),
+        pytest.param(1_600, 2, [], id="but not if it will end"),
+        pytest.param(None, 1, [], id="but not for a job that has to borrow itself"),
+    ],
+)
+def test_who_borrows_leaves_for_a_job_that_a_guarantee_covers_which_is_used_by_others(
+    max_runtime_s: int | None, guaranteed: int, want: list[tuple[str, str]]
+) -> None:
+    rightful = make_job("rightful", placement=make_placement(("n1", [[1]])), admitted_at=9_000.0)
+    queues = [make_queue("red", guaranteed=guaranteed), BLUE]
+    jobs = [rightful, busy("blue", max_runtime_s=max_runtime_s), GANG]
+    found = schedule(make_snapshot(nodes=[make_node("n1", gpus=3)], queues=queues, jobs=jobs, now=NOW), POLICY)
+
+    assert evicted(found) == want
+
+
+def test_who_borrows_in_the_same_queue_leaves_for_a_job_that_the_guarantee_covers() -> None:
+    wide = [
+        make_job(name, placement=make_placement(("n1", [[gpu]])), at=gpu, admitted_at=9_000.0)
+        for gpu, name in enumerate(("covered", "also", "lent"))
+    ]
+    queues = [RED, make_queue("blue", guaranteed=2)]
+    nodes = [make_node("n1", gpus=4)]
+    found = schedule(make_snapshot(nodes=nodes, queues=queues, jobs=[*wide, GANG], now=NOW), POLICY)
+
+    assert evicted(found) == [("red/lent", "Collected")]
+
+
+def test_quota_alone_is_kept_where_quota_is_what_lacks_beyond_a_guarantee() -> None:
+    one = make_queue("red", guaranteed=1, limit=2).quotas
+    found = plan(ENDS, GANG, SMALL, make_job("guest", queue="blue", at=9_999.0), quotas=one, blue=1)
+
+    assert admitted(found) == ["blue/guest"]
+    assert "quota is collected for it" in found.verdicts["red/gang"].message
+
+
+def test_who_has_to_borrow_delays_nobody_inside_a_guarantee() -> None:
+    one = make_queue("red", guaranteed=1).quotas
+    guest = make_job("guest", queue="blue", at=9_999.0)
+
+    assert admitted(plan(ENDS, GANG, guest, quotas=one, blue=1)) == ["blue/guest"]
+    assert admitted(plan(ENDS, GANG, guest, quotas=one, blue=0)) == []

@@ -1,0 +1,90 @@
+"""Bounds of starts: one after the other in the order of waits, by class."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import pytest
+
+from cotenant.core.actions.backfill import Reservation
+from cotenant.core.actions.collect import Collection
+from cotenant.core.actions.start_bounds import UNKNOWN, Waiting, start_bounds
+from cotenant.core.actions.tenure import waits_since
+from cotenant.core.allocation.allocation import Allocation
+from cotenant.core.model.plan import StartBound
+from cotenant.core.quota.usage import Charge
+from cotenant.testing import make_job
+
+A, B, AB = ("A100",), ("H100",), ("A100", "H100")
+H, PATIENCE = 400, 100
+NOWHERE = Allocation((), Charge(-1, "", ()))
+
+
+def one(name: str, at: float, classes: tuple[str, ...] = A, **changes: Any) -> Waiting:
+    """Overdue from 900 on."""
+    job = make_job(name, at=at)
+    return replace(Waiting(job, classes, H, is_overdue=waits_since(job) <= 900), **changes)
+
+
+def collected(starts_by: float | None, **changes: Any) -> Collection:
+    return Collection(Reservation("red/a", 0.0, NOWHERE), starts_by, **changes)
+
+
+def bounds(*waiting: Waiting) -> dict[str, StartBound]:
+    found = start_bounds(waiting, patience_s=PATIENCE, on_learned="learned")
+    return {key.removeprefix("red/"): bound for key, bound in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "want"),
+    [
+        pytest.param([one("a", 950)], {"a": 1_450}, id="patience, then the longest hold"),
+        pytest.param([one("b", 960), one("a", 950)], {"a": 1_450, "b": 1_850}, id="one after the other"),
+        pytest.param([one("a", 900, collection=collected(1_100))], {"a": 1_100}, id="as soon as holders have left"),
+        pytest.param(
+            [one("a", 800, collection=collected(1_100)), one("b", 850)], {"a": 1_100, "b": 1_500}, id="then the next"
+        ),
+        pytest.param(
+            [one("a", 800, collection=collected(1_010)), one("b", 950)], {"a": 1_010, "b": 1_450}, id="once overdue"
+        ),
+        pytest.param([one("a", 950), one("b", 960, B)], {"a": 1_450, "b": 1_460}, id="classes beside each other"),
+        pytest.param([one("a", 950, AB), one("b", 960, B)], {"a": 1_450, "b": 1_850}, id="unless one has both"),
+        pytest.param([one("a", 900, longest_s=inf), one("b", 950)], {"a": inf, "b": inf}, id="behind who has none"),
+        pytest.param([one("a", 800)], {"a": inf}, id="overdue, and no ending makes a place for it"),
+        pytest.param([one("a", 800, collection=collected(None))], {"a": inf}, id="overdue, and an end is missing"),
+    ],
+)
+def test_the_bound_is(waiting: list[Waiting], want: dict[str, float]) -> None:
+    assert {name: bound.at for name, bound in bounds(*waiting).items()} == want
+
+
+def test_the_wait_begins_anew_after_a_run() -> None:
+    again = replace(make_job("a", at=100.0), requeued_at=950.0)
+
+    assert bounds(Waiting(again, A, H)) == {"a": StartBound(1_450)}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "want"),
+    [
+        pytest.param([one("a", 950), one("b", 960)], {"a": "", "b": ""}, id="what is enforced"),
+        pytest.param([one("a", 950, is_certain=False)], {"a": "learned"}, id="what was learned"),
+        pytest.param(
+            [one("a", 950, is_certain=False), one("b", 960)], {"a": "learned", "b": "learned"}, id="ahead too"
+        ),
+        pytest.param(
+            [one("a", 950, is_certain=False), one("b", 960, B)], {"a": "learned", "b": ""}, id="not elsewhere"
+        ),
+        pytest.param([one("a", 950, longest_s=inf)], {"a": UNKNOWN}, id="nothing"),
+        pytest.param([one("a", 950), one("b", 960, longest_s=inf)], {"a": "", "b": UNKNOWN}, id="nothing, for one"),
+        pytest.param(
+            [one("a", 800, collection=collected(1_100, is_certain=False)), one("b", 950)],
+            {"a": collected(1_100, is_certain=False).basis, "b": "learned"},
+            id="what the collection counts on",
+        ),
+    ],
+)
+def test_the_bound_counts_on(waiting: list[Waiting], want: dict[str, str]) -> None:
+    assert {name: bound.basis for name, bound in bounds(*waiting).items()} == want
