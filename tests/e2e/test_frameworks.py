@@ -60,20 +60,24 @@ def image(framework: str) -> str:
     return f"example.com/worker-{framework}"
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Tenancy]:
+def cluster_of(node: Document) -> Iterator[Tenancy]:
     from cotenant_local.cluster import spec
 
     folders = {name: [str(installed(part)) for part in parts] for name, parts in IMAGES.items()}
-    wanted = spec.parse(
-        {
-            "nodes": [{"name": "node", "count": 2, "gpus": {"count": 1, "class": "H100"}}],
-            "images": {image(name): {"paths": at, "env": {"PYTHONPATH": ":".join(at)}} for name, at in folders.items()},
-        },
-        "this test",
-    )
-    with product("frameworks", wanted) as tenancy:
+    images = {image(name): {"paths": at, "env": {"PYTHONPATH": ":".join(at)}} for name, at in folders.items()}
+    with product("frameworks", spec.parse({"nodes": [node], "images": images}, "this test")) as tenancy:
         yield tenancy
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Tenancy]:
+    yield from cluster_of({"name": "node", "count": 2, "gpus": {"count": 1, "class": "H100"}})
+
+
+@pytest.fixture(scope="module")
+def demo_cluster() -> Iterator[Tenancy]:
+    """What `make demo KEEP=1` leaves on a machine of two cores."""
+    yield from cluster_of({"name": "node-1", "cpu": 2, "gpus": {"count": 2, "class": "H100"}})
 
 
 def example(name: str, framework: str) -> list[Document]:
@@ -91,24 +95,35 @@ def said_by(tenancy: Tenancy, name: str) -> str:
     return f"{yaml.safe_dump(status)}\n{logs}"
 
 
-@pytest.mark.parametrize(
-    ("name", "framework"),
-    [
-        ("fsdp-digits", ""),
-        ("accelerate-digits", "accelerate"),
-        ("jax-digits", "jax"),
-        ("keras-digits", "keras"),
-        ("keras-jax-digits", "keras-jax"),
-        ("tensorflow-digits", "tensorflow"),
-        ("ray-train-digits", "raytrain"),
-        ("horovod-digits", "horovod"),
-    ],
-)
+EXAMPLE_FRAMEWORKS = [
+    ("fsdp-digits", ""),
+    ("accelerate-digits", "accelerate"),
+    ("jax-digits", "jax"),
+    ("keras-digits", "keras"),
+    ("keras-jax-digits", "keras-jax"),
+    ("tensorflow-digits", "tensorflow"),
+    ("ray-train-digits", "raytrain"),
+    ("horovod-digits", "horovod"),
+]
+
+
+@pytest.mark.parametrize(("name", "framework"), EXAMPLE_FRAMEWORKS)
 def test_the_example_trains_as_a_job_on_two_nodes(cluster: Tenancy, name: str, framework: str) -> None:
+    trains(cluster, name, framework, on=["node-1", "node-2"])
+
+
+@pytest.mark.parametrize(("name", "framework"), EXAMPLE_FRAMEWORKS)
+def test_the_example_trains_on_the_two_cores_of_the_demos_cluster(
+    demo_cluster: Tenancy, name: str, framework: str
+) -> None:
+    trains(demo_cluster, name, framework, on=["node-1"])
+
+
+def trains(cluster: Tenancy, name: str, framework: str, *, on: list[str]) -> None:
     cluster.apply(*example(name, framework))
     running = cluster.wait_phase(name, "Running", "Failed")["status"]
     assert running["phase"] == "Running", said_by(cluster, name)
-    assert [node["node"] for node in running["placement"]["nodes"]] == ["node-1", "node-2"]
+    assert [node["node"] for node in running["placement"]["nodes"]] == on
     status = cluster.wait_phase(name, "Succeeded", "Failed", seconds=600)["status"]
     assert status["phase"] == "Succeeded", said_by(cluster, name)
     assert float(status["results"]["test_accuracy"]) >= 0.9, said_by(cluster, name)
