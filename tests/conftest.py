@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cotenant_local.host.patience import stretched
+
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
 NODES, GPUS = 2, 4
+WAITING = ("cluster", "sandbox", "ray", "frameworks", "containers")
+"""Marks of tests that wait for processes of this machine."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,6 +28,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = [item for item in asks if "local_cluster" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Give a test that waits for processes the time that they need on a machine as busy as this one is now."""
+    if any(item.get_closest_marker(name) for name in WAITING):
+        own = item.get_closest_marker("timeout")
+        seconds = own.args[0] if own and own.args else item.config.getini("timeout")
+        item.add_marker(pytest.mark.timeout(stretched(float(seconds))), append=False)
+    return (yield)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cotenant_local.host.patience import Patience
+
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
     from cotenant_local.cluster.spec import ClusterSpec
@@ -62,15 +64,15 @@ class Tenancy:
 
     def wait(self, until: Callable[[], Any], *, seconds: float = 120, what: str) -> Any:
         """The first true answer of `until`. Fails with the state of all jobs and pods when it does not come in time."""
-        deadline = time.monotonic() + seconds
+        patience = Patience(seconds)
         while True:
             answer = until()
             if answer:
                 return answer
-            if time.monotonic() > deadline:
+            if patience.exhausted():
                 state = self.cluster.kubectl("get", "trainingjobs,pods", "-A", "-o", "wide")
                 details = [json.dumps(job.get("status", {}), indent=1) for job in self.jobs()[:3]]
-                pytest.fail(f"not within {seconds} s: {what}\n{state}\n" + "\n".join(details))
+                pytest.fail(f"not within {patience}: {what}\n{state}\n" + "\n".join(details))
             time.sleep(0.3)
 
     def wait_phase(self, name: str, *phases: str, namespace: str = "team-a", seconds: float = 150) -> Document:

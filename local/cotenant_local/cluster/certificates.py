@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from cotenant_local.host.private_files import write_secret
+from cotenant_local.host.cluster_folder import write_secret
 
 LIFETIME = datetime.timedelta(days=3650)
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from cotenant_local.cluster.certificates import CertificateAuthority, signing_key
 from cotenant_local.host.addresses import Addresses
-from cotenant_local.host.cluster_folder import ClusterFolder
+from cotenant_local.host.cluster_folder import ClusterFolder, write_secret
 from cotenant_local.host.cluster_plan import ClusterPlan
-from cotenant_local.host.private_files import write_secret
 
 API_INSIDE = f"https://{Addresses.CONTROL_PLANE}:6443"
 COMPONENTS = {

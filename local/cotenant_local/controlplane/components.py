@@ -8,9 +8,8 @@ import json
 from typing import Final
 
 from cotenant_local.host.addresses import Addresses
-from cotenant_local.host.cluster_folder import ClusterFolder
+from cotenant_local.host.cluster_folder import ClusterFolder, write_secret
 from cotenant_local.host.cluster_plan import ClusterPlan
-from cotenant_local.host.private_files import write_secret
 
 API_PORT, FAULTY_PORT = 6443, 6444
 DOMAIN: Final = "cluster.local"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cotenant_local.controlplane import network
-from cotenant_local.host import procfs
+from cotenant_local.host import patience, procfs
 from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 from cotenant_local.host.json_lines import JsonLines
@@ -83,7 +83,11 @@ class NodeMachines:
         there.close()
         channel = await JsonLines.over(here)
         machine.power = "on"
-        hello = await asyncio.wait_for(channel.receive(), HELLO_DEADLINE_S)
+        try:
+            hello = await asyncio.wait_for(channel.receive(), patience.stretched(HELLO_DEADLINE_S))
+        except TimeoutError:
+            self._processes.kill(name)  # as a machine that hangs at its start: it is switched off and on again
+            hello = None
         pid = self._processes.pid(name)
         if hello is None or pid is None:
             return  # its death is on its way to `on_death`

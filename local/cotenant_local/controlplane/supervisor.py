@@ -25,9 +25,11 @@ from cotenant_local.host.api_client import Api, ApiError
 from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 from cotenant_local.host.json_lines import JsonLines
+from cotenant_local.host.patience import Patience
 from cotenant_local.host.processes import Death, Processes, Service
 
 API_DEADLINE_S, NODE_DEADLINE_S = 90.0, 120.0
+"""Seconds of an idle machine (`Patience`)."""
 POLL_S: Final = 0.1
 
 
@@ -139,7 +141,7 @@ class Supervisor:
 
     async def wait_until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
         """Waits for a condition; a component that dies meanwhile ends the wait with the end of its log."""
-        deadline = time.monotonic() + seconds
+        patience = Patience(seconds)
         answer = ""
         while True:
             try:
@@ -149,8 +151,8 @@ class Supervisor:
                 answer = f" (the last answer was {error})"
             if self.failure.done():
                 self.failure.result()
-            if time.monotonic() > deadline:
-                raise StartError(f"waited {seconds:.0f} s for {what}{answer}; the logs are in {self.state.logs}")
+            if patience.exhausted():
+                raise StartError(f"waited {patience} for {what}{answer}; the logs are in {self.state.logs}")
             await asyncio.sleep(POLL_S)
 
     async def node(self, action: str, name: str) -> None:

@@ -22,6 +22,7 @@ from cotenant_local.demo import view
 from cotenant_local.demo.cluster_reader import ClusterReader
 from cotenant_local.demo.scenes import Scene
 from cotenant_local.host.errors import LocalError
+from cotenant_local.host.patience import Patience
 
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster as LocalCluster
@@ -126,11 +127,12 @@ def kubeconfig(name: str) -> Path:
 
 def wait_for_gpus(cluster: ClusterReader, console: Console) -> None:
     """The agent has published what the node has; before that every job would wait for GPUs that are not known yet."""
-    deadline = time.monotonic() + 90
+    patience = Patience(90)
     while not cluster.scene().gpus:
-        if time.monotonic() > deadline:
+        if patience.exhausted():
             raise StepError(
-                "the agent did not publish a GPUNode within 90 s: kubectl -n cotenant-system logs ds/cotenant-agent"
+                f"the agent did not publish a GPUNode within {patience}: "
+                "kubectl -n cotenant-system logs ds/cotenant-agent"
             )
         time.sleep(0.5)
     console.print("[dim]the agent has published the GPUs of the node[/]")
@@ -138,7 +140,7 @@ def wait_for_gpus(cluster: ClusterReader, console: Console) -> None:
 
 def watch(cluster: ClusterReader, console: Console, still: Path | None) -> Scene:
     """Show the cluster until every job is over; explain the first wait as kubectl does, once."""
-    deadline = time.monotonic() + DEADLINE_S
+    patience = Patience(DEADLINE_S)
     before: Scene | None = None
     explained = pictured = False
     live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else nullcontext()
@@ -161,8 +163,8 @@ def watch(cluster: ClusterReader, console: Console, still: Path | None) -> Scene
                 console.print(cluster.describe(waiting.name), highlight=False, soft_wrap=True)
             if scene.over:
                 return scene
-            if time.monotonic() > deadline:
-                raise StepError(f"not all jobs ended within {DEADLINE_S} s: kubectl get tj -A, kubectl describe tj")
+            if patience.exhausted():
+                raise StepError(f"not all jobs ended within {patience}: kubectl get tj -A, kubectl describe tj")
             time.sleep(0.5)
 
 

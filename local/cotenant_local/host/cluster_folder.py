@@ -1,5 +1,9 @@
-"""The folder of one cluster, file by file: every reader and writer finds its paths here."""
+"""The folder of one cluster, file by file: every reader and writer finds its paths here.
 
+What is secret in it only its owner may read, and is written whole or not at all.
+"""
+
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,3 +68,12 @@ class ClusterFolder:
     def prepare(self) -> None:
         for folder in (self.path, self.pki, self.config, self.logs, self.etcd, self.volumes):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def write_secret(path: Path, content: bytes) -> None:
+    """Whole or not at all: an interrupted start must not leave half a key for the next one."""
+    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished.unlink(missing_ok=True)
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+    unfinished.rename(path)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cotenant_local.host.private_files import write_secret
+from cotenant_local.host.cluster_folder import write_secret
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,11 @@ class Processes:
             with contextlib.suppress(ProcessLookupError):
                 running.process.kill()
 
+    def kill(self, name: str) -> None:
+        """Ends a service as if it had died: that is reported, and it is restarted where it is to be."""
+        if (pid := self.pid(name)) is not None:
+            os.kill(pid, signal.SIGKILL)
+
     def pid(self, name: str) -> int | None:
         running = self._services.get(name)
         return running.process.pid if running and running.process else None

@@ -20,6 +20,7 @@ from cotenant_local.host.cluster_folder import VOLUMES, ClusterFolder
 from cotenant_local.host.cluster_plan import ClusterPlan, NodePlan
 from cotenant_local.host.json_lines import JsonLines
 from cotenant_local.host.mounts import bind, overlay_folder, share
+from cotenant_local.host.patience import Patience
 from cotenant_local.host.processes import Death, Processes, Service
 from cotenant_local.node import components, fake_chown, simulated_resources
 from cotenant_local.runtime.interface import config
@@ -127,8 +128,8 @@ class NodeInit:
 
 async def wait_for_socket(path: Path) -> None:
     """The kubelet gives up on a runtime that does not answer at once."""
-    deadline = asyncio.get_running_loop().time() + SOCKET_DEADLINE_S
-    while asyncio.get_running_loop().time() < deadline:
+    patience = Patience(SOCKET_DEADLINE_S)
+    while not patience.exhausted():
         try:
             _, writer = await asyncio.open_unix_connection(path)
         except OSError:

@@ -25,16 +25,22 @@ class PlayedProcesses:
     def __init__(self) -> None:
         self.started: list[Service] = []
         self.removed: list[str] = []
+        self.killed: list[str] = []
+        self.silent = False
         self.ends: list[socket.socket] = []
 
     def start(self, service: Service) -> None:
         self.started.append(service)
         end = socket.socket(fileno=socket.dup(service.pass_fds[0]))
-        end.sendall(b'{"hello": true}\n')
+        if not self.silent:
+            end.sendall(b'{"hello": true}\n')
         self.ends.append(end)
 
     def pid(self, name: str) -> int:
         return PID
+
+    def kill(self, name: str) -> None:
+        self.killed.append(name)
 
     def remove(self, name: str) -> None:
         self.removed.append(name)
@@ -78,6 +84,13 @@ async def test_a_node_is_plugged_in_once_its_init_is_there_and_then_goes_on(lan:
     assert (lan.done, lan.lines, lan.state("node-2")) == ([("plug", "port1")], ["node-2"], ("on", False))
     with lan.processes.ends[0] as init, init.makefile("rb") as file:
         assert json.loads(file.readline()) == {"go": True}
+
+
+@pytest.mark.looptime
+async def test_a_node_that_hangs_at_its_start_is_switched_off_as_a_death_that_is_told(lan: Lan) -> None:
+    lan.processes.silent = True
+    await lan.machines.start("node-1")
+    assert (lan.processes.killed, lan.done) == (["node-1"], [])
 
 
 async def test_reports_of_a_node_are_its_status_and_its_notes_go_to_the_log(lan: Lan) -> None:

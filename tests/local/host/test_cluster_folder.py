@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cotenant_local.host.cluster_folder import ClusterFolder
+from cotenant_local.host.cluster_folder import ClusterFolder, write_secret
 
 
 def test_no_two_things_share_a_place() -> None:
@@ -34,3 +34,13 @@ def test_folders_are_made_for_the_owner_alone_and_kept_ones_stay(tmp_path: Path)
     assert sorted(entry.name for entry in made) == ["c", "config", "etcd", "logs", "pki", "volumes"]
     assert {entry.stat().st_mode & 0o777 for entry in made} == {0o700}
     assert (folder.etcd / "db").exists()
+
+
+def test_a_secret_is_the_owners_alone_and_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "ca.key"
+    (tmp_path / "ca.key.unfinished").write_bytes(b"ha")  # of a start that was killed
+    write_secret(path, b"one")
+    path.chmod(0o644)
+    write_secret(path, b"two")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"two", 0o600)
+    assert list(tmp_path.iterdir()) == [path]

@@ -108,6 +108,13 @@ async def test_a_service_that_ignores_its_signal_is_killed(init: Init) -> None:
     assert init.deaths.empty()
 
 
+async def test_a_service_that_is_killed_has_died_for_everybody(init: Init) -> None:
+    init.start("sleep", "600")
+    init.processes.kill("one")
+    init.processes.kill("none")
+    assert (await init.deaths.get()).how == "signal 9 (SIGKILL)"
+
+
 async def test_the_status_of_a_service_is_its_process_and_its_last_death(init: Init) -> None:
     init.start("sleep", "1000")
     pid = init.processes.pid("one")

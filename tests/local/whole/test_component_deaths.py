@@ -16,6 +16,7 @@ from cotenant_local.cluster import lifecycle, reports
 from cotenant_local.controlplane import components, control_socket
 from cotenant_local.host.addresses import Addresses
 from cotenant_local.host.errors import LocalError
+from cotenant_local.host.patience import Patience
 from cotenant_local.host.procfs import descendants, is_stopped
 
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ OF_A_NODE = ("node-1/runtime", "node-1/kube-proxy", "node-1/kubelet")
 
 
 def wait_until(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
+    patience = Patience(DEADLINE)
     while not holds():
-        assert time.monotonic() < deadline, f"not within {DEADLINE:.0f} s: {what}"
+        assert not patience.exhausted(), f"not within {patience}: {what}"
         time.sleep(0.2)
 
 
@@ -128,7 +129,8 @@ def test_the_cluster_works_after_all_that(local_cluster: "Cluster") -> None:
 
 def test_a_node_whose_first_process_is_stopped_by_a_signal_is_told(local_cluster: "Cluster") -> None:
     everything = descendants(control_socket.peer(local_cluster.state.control))
-    *_, first = (pid for pid in everything if is_first_of(pid, "node-2"))  # before it comes its `unshare`
+    # Not its `unshare`, nor a child that has not become its own program yet: both have the same arguments.
+    (first,) = (pid for pid in everything if is_first_of(pid, "node-2") and numbers(pid)[-1:] == [1])
     os.kill(first, signal.SIGSTOP)
     wait_until(lambda: is_stopped(first), "the first process to stop")
     try:

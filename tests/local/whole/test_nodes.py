@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cotenant_local.host.patience import Patience
+
 if TYPE_CHECKING:
     from cotenant_local.cluster.lifecycle import Cluster
 
@@ -16,9 +18,9 @@ NODE = "node-2"
 
 
 def wait_until(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
+    patience = Patience(DEADLINE)
     while not holds():
-        assert time.monotonic() < deadline, f"not within {DEADLINE:.0f} s: {what}"
+        assert not patience.exhausted(), f"not within {patience}: {what}"
         time.sleep(0.2)
 
 

@@ -15,6 +15,7 @@ from cotenant_local.controlplane import components, control_socket
 from cotenant_local.host import cgroup_claims
 from cotenant_local.host.cluster_folder import ClusterFolder
 from cotenant_local.host.errors import LocalError
+from cotenant_local.host.patience import Patience
 from cotenant_local.host.procfs import descendants, is_stopped
 
 pytestmark = pytest.mark.cluster
@@ -42,9 +43,9 @@ def running(pids: list[int]) -> list[int]:
 
 
 def wait_until(holds: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
+    patience = Patience(SECONDS)
     while not holds():
-        assert time.monotonic() < deadline, f"not within {SECONDS:.0f} s: {what}"
+        assert not patience.exhausted(), f"not within {patience}: {what}"
         time.sleep(0.05)
 
 

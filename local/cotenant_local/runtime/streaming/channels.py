@@ -8,6 +8,7 @@ import contextlib
 import json
 from typing import Any, Final, Protocol
 
+from cotenant_local.host import patience
 from cotenant_local.runtime.streaming.spdy import SpdyConnection, SpdyStream
 
 Event = tuple[str, bytes]
@@ -79,7 +80,7 @@ class SpdyChannels:
         for stream in self.streams.values():
             await stream.close()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(HANGUP_DEADLINE_S):
+            async with asyncio.timeout(patience.stretched(HANGUP_DEADLINE_S)):
                 while await self.receive() is not None:
                     pass
         await self.stop()

@@ -4,18 +4,19 @@ import asyncio
 import contextlib
 import json
 import os
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from cotenant_local.runtime.containers import exec_sessions
 from cotenant_local.runtime.containers.container import Container
 from cotenant_local.runtime.containers.exec_sessions import ExecSession
 from cotenant_local.runtime.inside import io_loop
-from cotenant_local.runtime.shim import pipes, shim_client
+from cotenant_local.runtime.shim import shim_client
 from cotenant_local.runtime.shim.zygote_client import LaunchError, ZygoteClient
 from cotenant_local.runtime.streaming.channels import Channels
 
 SUCCESS: dict[str, Any] = {"metadata": {}, "status": "Success"}
-DRAIN_DEADLINE_S: Final = 2.0
+CHUNK_BYTES: Final = 1 << 15
 
 
 def failure(message: str) -> dict[str, Any]:
@@ -49,29 +50,60 @@ async def run_exec(
         await channels.finish(exited(127 if missing else 126))
         return
     assert session.code is not None
-    outputs = [asyncio.create_task(_copy(channels, stream, fd)) for stream, fd in session.outputs.items()]
+    outputs = [_copy(channels, stream, fd, session.code) for stream, fd in session.outputs.items()]
+    ending = asyncio.create_task(_ended(outputs, session.code))
     client = asyncio.create_task(_listen(channels, session))
     try:
-        done, _ = await asyncio.wait([client, session.code], return_when=asyncio.FIRST_COMPLETED)
-        if session.code not in done:
+        done, _ = await asyncio.wait([client, ending], return_when=asyncio.FIRST_COMPLETED)
+        if ending not in done:
             return  # the client is gone: closing kills the program
-        await asyncio.wait(outputs, timeout=DRAIN_DEADLINE_S)
+        code = await ending
         client.cancel()
-        await channels.finish(exited(await session.code))
+        await channels.finish(exited(code))
     except LaunchError as error:
         await channels.finish(failure(str(error)))
     finally:
         client.cancel()
-        for task in outputs:
-            task.cancel()
+        ending.cancel()
         session.close()
 
 
-async def _copy(channels: Channels, stream: str, fd: int) -> None:
-    async with pipes.reading(fd) as reader:
-        with contextlib.suppress(OSError):  # a terminal ends with EIO
-            while data := await reader.read(1 << 15):
-                await channels.send(stream, data)
+async def _ended(outputs: list[Coroutine[None, None, None]], code: asyncio.Task[int]) -> int:
+    """The program's exit code, when all of its output has been sent."""
+    await asyncio.gather(*outputs)
+    return await asyncio.shield(code)
+
+
+async def _copy(channels: Channels, stream: str, fd: int, ended: asyncio.Task[int]) -> None:
+    """Sends all that the program has written, however long that takes; owns `fd`.
+
+    The pipe's end is not waited for: what the program left in the background may hold it. Once the program has ended,
+    all that it wrote is in the pipe, so an empty one then is the end.
+    """
+    loop, something = asyncio.get_running_loop(), asyncio.Event()
+    os.set_blocking(fd, False)
+    ended.add_done_callback(lambda _: something.set())
+    try:
+        while True:
+            over = ended.done()
+            something.clear()
+            try:
+                data = os.read(fd, CHUNK_BYTES)
+            except BlockingIOError:
+                if over:
+                    return
+                loop.add_reader(fd, something.set)  # only now: what is not read yet would wake the loop all the time
+                await something.wait()
+                loop.remove_reader(fd)
+                continue
+            except OSError:  # a terminal ends with EIO
+                return
+            if not data:
+                return
+            await channels.send(stream, data)
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
 
 
 async def _listen(channels: Channels, session: ExecSession) -> None:

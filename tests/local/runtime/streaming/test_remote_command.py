@@ -250,6 +250,33 @@ async def test_a_session_ends_with_the_program_and_all_of_its_output(monkeypatch
     assert session.closed
 
 
+class Slow(Patient):
+    """A client, or a runtime on a busy machine, that takes ten seconds for each piece."""
+
+    async def send(self, stream: str, data: bytes) -> None:
+        await asyncio.sleep(10)
+        await super().send(stream, data)
+
+
+@pytest.mark.looptime
+async def test_output_is_whole_however_slowly_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, written = Slow(), b"x" * 60_000
+    await executed(client, PlayedSession(0, written), monkeypatch)
+    assert (b"".join(data for _, data in client.sent), client.status) == (written, remote_command.SUCCESS)
+
+
+async def test_what_a_program_leaves_in_the_background_does_not_keep_the_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client, session = Patient(), PlayedSession(0)
+    reader, held = os.pipe()
+    os.write(held, b"before the end")
+    session.outputs["stderr"] = reader
+    await executed(client, session, monkeypatch)
+    os.close(held)
+    assert (client.sent, client.status) == ([("stderr", b"before the end")], remote_command.SUCCESS)
+
+
 async def test_a_client_that_is_gone_ends_the_session_without_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
     client, session = PlayedClient(("resize", b'{"Width":91,"Height":37}'), ("resize", b"?")), PlayedSession(None)
     await executed(client, session, monkeypatch)
