@@ -11,9 +11,14 @@ from cotenant import names
 from cotenant.api.conversion.to_core import to_queue
 from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.trainingjob_status import PendingStatus, TrainingJobStatus, UsageStatus
-from cotenant.controller.client.kube import GPU_NODES, NODES, PODS, PRIORITY_CLASSES, QUEUES, TRAINING_JOBS
+from cotenant.controller.client.kube import GPU_NODES, NODES, PODS, PRIORITY_CLASSES, QUEUES, TRAINING_JOBS, Resource
 from cotenant.controller.cluster import cluster_view, core_jobs
+from cotenant.controller.cluster.budgets import Budgets
+from cotenant.controller.cluster.cluster_view import ClusterView
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import JobId
+from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
 from cotenant.core.model.objects import Job, NodePlacement, TenantQueue
 from cotenant.core.model.plan import Admit, Plan
@@ -26,6 +31,7 @@ from tests.controller.builders import (
     job_document,
     new_cluster,
     placement_on,
+    pod,
     pod_document,
     terminated,
 )
@@ -526,3 +532,61 @@ def test_a_gpu_that_such_a_pod_is_on_is_not_handed_out_as_long_as_its_agent_sees
         seen.append((node.gpus[0].healthy, dict(cluster.view.nodes.disputes)))
     why = {"n1": {"GPU-n1-0": "pod red/train-1-0 is on GPU GPU-n1-0 without a grant of it"}}
     assert seen == [(True, {}), (False, why), (True, {})]
+
+
+def test_what_a_queue_has_spent_is_seen_without_any_other_change_of_queues() -> None:
+    cache, budgets = ObjectCache(), Budgets()
+    view = ClusterView(cache, JobMemories(), Settings(), budgets)
+    spec = {"quotas": [{"guaranteed": 1}], "budget": {"gpuHours": "1", "period": "Day"}}
+    metadata = {"name": "red", "uid": "q", "resourceVersion": "1"}
+    cache.put(QUEUES, {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": metadata, "spec": spec})
+    left = []
+    for now in (T0, T0 + 10, T0 + 10):
+        budgets.charge(cache.queues, {"red": 500}, now)
+        view.sync(now)
+        left += [queue.budget_left for queue in view.snapshot(now).queues]
+    assert left == [3_600_000, 3_595_000, 3_595_000]
+
+
+@pytest.mark.parametrize(
+    ("spec", "queue"),
+    [({"queue": "blue"}, "blue"), ({"queue": "blue", "gpu": {"memoryFraction": "nonsense"}}, "red")],
+    ids=["that of its spec", "where that cannot be read, one that serves its namespace"],
+)
+def test_pods_that_a_job_left_behind_are_counted_in_its_queue(spec: dict[str, Any], queue: str) -> None:
+    cluster = new_cluster()
+    serve(cluster, "red")
+    put_job(cluster, TrainingJobStatus(phase=Phase.FAILED, attempts=1), **spec)
+    cluster.cache.put(PODS, pod_document(0, status={"phase": "Running"}))
+    cluster.sync(T0)
+    assert [job.queue for job in cluster.snapshot(T0).jobs] == [queue]
+
+
+def test_a_pod_that_was_asked_for_and_not_seen_holds_beside_the_placement_unless_that_is_of_its_attempt() -> None:
+    cache, memories = ObjectCache(), JobMemories()
+    cluster = ObservedCluster(cache, ClusterView(cache, memories, Settings(), Budgets()))
+    serve(cluster, "red")
+    memories[JOB_ID].unsettled = {"train-1-0": pod(0)}
+    put_job(cluster, admitted(Phase.STARTING, ("n1", 1)))
+    assert held_gpus(cluster) == {"red/train": ["GPU-n1-0"]}
+    put_job(cluster, admitted(Phase.STARTING, ("n2", 1), attempts=2), version=6)
+    assert held_gpus(cluster) == {"red/train": ["GPU-n2-0"], "red/train#uid-1": ["GPU-n1-0"]}
+
+
+@pytest.mark.parametrize(
+    ("resource", "document", "held"),
+    [(NODES, NODE, ["red/train#uid-1"]), (GPU_NODES, {"metadata": {"name": "n1", "uid": "g1"}}, [])],
+    ids=["the node, while its agent names the pod", "the agent's report, without GPUs"],
+)
+def test_what_an_agent_named_is_free_when_the_agent_goes(
+    resource: Resource, document: dict[str, Any], held: list[str]
+) -> None:
+    cluster = new_cluster()
+    serve(cluster, "red")
+    cluster.cache.put(NODES, NODE)
+    report(cluster, 1, "Processes")
+    cluster.view.restore(T0)
+    assert list(held_gpus(cluster)) == ["red/train#uid-1"]
+    cluster.cache.put(resource, document, deleted=True)
+    cluster.sync(T0)
+    assert list(held_gpus(cluster)) == held

@@ -13,9 +13,10 @@ from cotenant.controller.cluster.core_jobs import CoreJobs, unreadable_job
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.informers.job_record import read_job
+from cotenant.controller.informers.quarantine import Stage, quarantine_after
 from cotenant.controller.settings import Settings
 from cotenant.core.model.lifecycle import Phase
-from cotenant.core.model.objects import Job
+from cotenant.core.model.objects import GpuRequest, Job
 from tests.controller.builders import T0, UID, admitted, job_document, placement_on, pod_document
 
 RUNS = {"phase": "Running"}
@@ -128,3 +129,14 @@ def test_a_job_that_cannot_be_worked_with_keeps_its_placement_and_can_be_evicted
 def test_a_job_that_is_leaving_is_not_asked_to_leave_again_because_it_cannot_be_read() -> None:
     record = replace(read_job(job_document(gracePeriod="8760h")), status=admitted(Phase.EVICTING, ("n1", 2)))
     assert unreadable_job(record, placement_on(("n1", 2))).evicting is True
+
+
+@pytest.mark.parametrize(("stage", "moved"), [(Stage.SCHEDULING, False), (Stage.EXECUTION, True)])
+def test_a_job_with_which_no_decision_can_be_made_holds_and_is_not_moved(stage: Stage, moved: bool) -> None:
+    cache, memories = ObjectCache(), JobMemories()
+    cache.put(TRAINING_JOBS, job_document(status=admitted(Phase.RUNNING, ("n1", 2)).to_document()))
+    record = cache.jobs["red/train"]
+    memories[record.id].quarantine = quarantine_after(None, stage, "x", generation=1, holding=True, now=T0)
+    job = CoreJobs(cache, memories, Settings()).job(record, T0)
+    assert job is not None
+    assert (job.placement, job.preemptible, job.gpu == GpuRequest()) == (record.placement, moved, not moved)

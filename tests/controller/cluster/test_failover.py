@@ -82,3 +82,8 @@ def test_past_borrowing_is_taken_up_with_the_time_and_the_half_life_that_it_was_
     queues = {"red": queue("red", borrowed="2", pastBorrowing=past), "blue": queue("blue", borrowed="1")}
     (found,) = failover_state(queues, {}, read).borrowing
     assert found == BorrowingRecord(queue="red", milli_seconds=7_200_000, rate_milli=2000, at=T0, half_life_s=60)
+
+
+def test_an_eviction_before_the_last_arrival_is_over() -> None:
+    assert failover_state({}, {"a": evicted(T0 - 1)}, read).evicted == ()
+    assert failover_state({}, {"a": evicted(T0)}, read).evicted == ("a",)

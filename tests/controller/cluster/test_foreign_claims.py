@@ -55,10 +55,10 @@ class World:
         self.operator: ObservedCluster = new_cluster(clock=lambda: T0)
         self.versions = itertools.count(1)
         conditions = [{"type": "Ready", "status": "True"}]
-        allocatable = {"cpu": "64", "memory": "512Gi"}
+        self.node_status = {"conditions": conditions, "allocatable": {"cpu": "64", "memory": "512Gi"}}
         self.put(
             NODES,
-            {"metadata": {"name": "n1", "uid": "n1"}, "status": {"conditions": conditions, "allocatable": allocatable}},
+            {"metadata": {"name": "n1", "uid": "n1"}, "status": self.node_status},
         )
         self.put(GPU_NODES, gpu_node(0, 1))
         quota = {"namespaces": ["red"], "quotas": [{"guaranteed": 8}]}
@@ -144,6 +144,7 @@ def test_of_a_gpu_that_is_not_listed_a_claim_holds_nothing() -> None:
     assert holder is not None
     assert holder.placement is not None
     assert is_claim(holder.key)
+    assert holder.preemptible is False
     assert [gpu.uuid for node in holder.placement.nodes for rank in node.ranks for gpu in rank.gpus] == ["GPU-0"]
 
 
@@ -186,6 +187,14 @@ def test_no_order_of_claims_and_jobs_hands_out_more_than_a_gpu_has(steps: list[t
         assert all(memory <= MIB and compute <= 1000 for memory, compute in world.held().values())
 
 
+def unbind(pod: dict[str, Any], node: str) -> None:
+    """It is to run there, and the kube-scheduler has not bound it yet."""
+    del pod["spec"]["nodeName"]
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    pod["spec"]["affinity"] = {"nodeAffinity": required}
+
+
 @pytest.mark.parametrize("bound", [True, False])
 def test_a_gang_that_is_not_bound_yet_is_told_of_a_claim_that_was_faster(bound: bool) -> None:
     """What the kube-scheduler has bound it has let have its GPUs: nobody else holds them."""
@@ -197,10 +206,7 @@ def test_a_gang_that_is_not_bound_yet_is_told_of_a_claim_that_was_faster(bound: 
     world.put(TRAINING_JOBS, job_document(workers=1, status=admitted(Phase.STARTING, ("n1", 1)).to_document()))
     pod = pod_document(0, placement=placement)
     if not bound:
-        del pod["spec"]["nodeName"]
-        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
-        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-        pod["spec"]["affinity"] = {"nodeAffinity": required}
+        unbind(pod, "n1")
     world.put(PODS, pod)
     world.operator.sync(T0)
     world.put(RESOURCE_CLAIMS, claim_document("fast", ("n1", "gpu-n1-0", 60_000, 500)))
@@ -209,3 +215,41 @@ def test_a_gang_that_is_not_bound_yet_is_told_of_a_claim_that_was_faster(bound: 
     error = world.operator.view.placements.error(world.operator.cache.jobs["red/train"], T0)
     told = "GPU GPU-n1-0 of node n1 has 81920 MiB, and 92768 MiB of it would be held (beside it: guests/fast#claim)"
     assert error == (None if bound else told)
+
+
+def test_a_gang_may_lie_beside_a_claim_that_shares_its_gpu_by_no_rule_of_queues() -> None:
+    world = World()
+    document = gpu_node(0)
+    document["status"]["gpus"][0]["uuid"] = "GPU-n1-0"
+    world.put(GPU_NODES, document)
+    world.put(RESOURCE_CLAIMS, claim_document("small", ("n1", "gpu-n1-0", 1024, 10)))
+    world.put(TRAINING_JOBS, job_document(workers=1, status=admitted(Phase.STARTING, ("n1", 1)).to_document()))
+    world.operator.sync(T0)
+    assert world.operator.view.placements.error(world.operator.cache.jobs["red/train"], T0) is None
+
+
+def test_a_gang_of_which_one_pod_is_not_bound_is_told_of_a_claim_that_was_faster() -> None:
+    world = World()
+    document = gpu_node(0, 1)
+    for number, gpu in enumerate(document["status"]["gpus"]):
+        gpu["uuid"] = f"GPU-n1-{number}"
+    world.put(GPU_NODES, document)
+    bare = {"metadata": {"name": "n2", "uid": "n2"}, "status": world.node_status}
+    world.put(NODES, bare)
+    other = gpu_node(0)
+    other["metadata"] |= {"name": "n2", "uid": "gpu-node-2"}
+    other["status"]["gpus"][0]["uuid"] = "GPU-n2-0"
+    world.put(GPU_NODES, other)
+    placed = placement_on(("n1", 1), ("n2", 1))
+    status = admitted(Phase.STARTING, ("n1", 1), ("n2", 1)).to_document()
+    world.put(TRAINING_JOBS, job_document(workers=2, status=status))
+    for rank, part in enumerate(placed.nodes):
+        pod = pod_document(rank, node=part.node, placement=part)
+        if rank == 1:
+            unbind(pod, part.node)
+        world.put(PODS, pod)
+    world.put(RESOURCE_CLAIMS, claim_document("fast", ("n1", "gpu-n1-0", 60_000, 500)))
+    world.operator.sync(T0)
+    error = world.operator.view.placements.error(world.operator.cache.jobs["red/train"], T0)
+    assert error is not None
+    assert "guests/fast#claim" in error

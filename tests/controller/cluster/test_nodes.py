@@ -276,3 +276,20 @@ def test_a_node_says_why_it_is_not_ready_and_of_its_taint_where_nothing_else_is_
     cluster.observed.sync(T0)
     (node,) = cluster.observed.snapshot(T0).nodes
     assert (node.ready, node.unready_because) == (False, says)
+
+
+def test_a_dispute_is_in_the_log_once_and_again_when_it_is_another(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = running()
+    cluster.node("n2")
+    cluster.agent("n2", "b")
+    cluster.gpus(T0 + 1)
+    said = [record.message for record in caplog.records]
+    cluster.agent("n2", "b", "c", at=T0 + 2)
+    cluster.gpus(T0 + 2)
+    again = [record.message for record in caplog.records]
+    cluster.node("n3")
+    cluster.agent("n3", "b")
+    cluster.gpus(T0 + 3)
+    assert len(said) == 2
+    assert again == said
+    assert len(caplog.records) > len(said)

@@ -220,3 +220,24 @@ def test_a_server_and_a_pod_of_others_are_covered_by_nothing() -> None:
         replace(first, worker=None),
     ]
     assert [covers(placement, one) for one in others] == [False] * 3
+
+
+def test_the_pod_of_a_server_stands_for_none_of_the_ranks() -> None:
+    made = pod_document(1, node="cpu", status={"phase": "Running"}, server=True)
+    assert error_of(world_with(admitted(Phase.STARTING, ("n1", 2), servers=1), made)) is not None
+    spec = {"runtime": {"entrypoint": "a:b", "strategy": "ParameterServer"}}
+    seen = new_cluster()
+    status = admitted(Phase.STARTING, ("n1", 2), servers=1).to_document()
+    seen.cache.put(TRAINING_JOBS, job_document(status=status, **spec))
+    seen.cache.put(PODS, made)
+    seen.sync(T0 + 100)
+    assert error_of(seen) == "there is no node n1 with GPUs"
+
+
+def test_of_a_gpu_of_which_a_pod_holds_nothing_no_place_is_looked_for() -> None:
+    (rank,) = GIVEN.ranks
+    nothing = replace(rank.gpus[0], uuid="GPU-other", memory_mib=0, compute_milli=0)
+    worker = pod(0).worker
+    assert worker is not None
+    holding = replace(worker, placement=replace(GIVEN, ranks=(replace(rank, gpus=(*rank.gpus, nothing)),)))
+    assert covers(Placement(nodes=(GIVEN,)), replace(pod(0), worker=holding)) is True
