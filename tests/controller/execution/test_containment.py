@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -18,11 +19,12 @@ from cotenant.controller.execution.pod_creator import PodCreator
 from cotenant.controller.informers import cache
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
-from cotenant.controller.informers.quarantine import Stage
+from cotenant.controller.informers.quarantine import Quarantine, Stage
 from cotenant.controller.telemetry.metrics import Metrics
+from cotenant.core.model.lifecycle import Phase
 from cotenant.core.snapshot import accounting
 from cotenant.core.snapshot.snapshot import Snapshot
-from tests.controller.builders import T0, job_document
+from tests.controller.builders import T0, admitted, job_document, pod_document
 from tests.controller.execution.replica import (
     NODE_NAMES,
     Replica,
@@ -416,3 +418,46 @@ async def test_a_job_is_left_alone_then_tried_and_let_go_once_a_try_has_worked()
         (3.0, False, "Lifted", None),
         (3.5, False, None, None),
     ]
+
+
+@dataclass(frozen=True)
+class Held:
+    name: str
+    phase: Phase = Phase.RUNNING
+    again: bool = True
+    inherited: bool = False
+    runs: bool = False
+    before: int | None = None
+    given_back: int | None = None
+
+
+HELD = [
+    Held("nothing runs, and it failed again", given_back=1),
+    Held("it failed for the first time", again=False),
+    Held("an earlier leader failed", inherited=True),
+    Held("it leaves", phase=Phase.EVICTING, given_back=1),
+    Held("it waits", phase=Phase.PENDING),
+    Held("a pod runs", runs=True),
+    Held("an earlier attempt was given back", before=0, given_back=1),
+    Held("it was given back", before=1, given_back=1),
+]
+
+
+@pytest.mark.parametrize("case", HELD, ids=lambda case: case.name)
+async def test_what_a_job_holds_is_given_back_once_where_nothing_of_it_runs_and_it_fails_again(case: Held) -> None:
+    observed, memories = ObjectCache(), JobMemories()
+    held = admitted(Phase.EVICTING, ("n1", 1)).model_copy(update={"phase": case.phase})
+    observed.put(TRAINING_JOBS, job_document(status=held.to_document()))
+    if case.runs:
+        observed.put(PODS, pod_document(0, status={"phase": "Running"}))
+    (record,) = observed.jobs.values()
+    memory = memories[record.id]
+    memory.given_back = case.before
+    memory.quarantine = Quarantine(
+        stage=Stage.REFUSAL, message="", since=T0, failed_at=T0 + 10 if case.again else T0, retry_at=T0 + 100,
+        generation=record.generation, inherited=case.inherited,
+    )  # fmt: skip
+    observed.pop_changes()
+    Containment(cache=observed, memories=memories, metrics=Metrics()).restraint(record, T0 + 20)
+    assert memory.given_back == case.given_back
+    assert bool(observed.pop_changes().jobs) is (case.given_back is not None and case.before != case.given_back)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cotenant.controller.client.fence import Fence
 from cotenant.controller.client.kube import EVENTS, Document, Reply, Resource
+from cotenant.controller.execution import event_recorder
 from cotenant.controller.execution.event_recorder import EventRecorder
 from cotenant.controller.informers.job_record import read_job
 from cotenant.controller.lifecycle.observation import EventToRecord
@@ -121,3 +125,20 @@ async def test_an_event_that_cannot_be_written_at_all_is_dropped_and_the_next_on
 
     made, dropped = await written(Choosy(), EventToRecord(reason="Odd", message=""), event("Admitted"), seconds=1.0)
     assert ([one["reason"] for one in made], dropped) == (["Admitted"], 1)
+
+
+async def test_the_time_of_a_write_is_part_of_the_pause_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(FakeKube):
+        async def create(self, resource: Resource, body: Mapping[str, Any], namespace: str = "") -> Reply:
+            await asyncio.sleep(0.05)
+            return await super().create(resource, body, namespace)
+
+    monkeypatch.setattr(event_recorder, "time", SimpleNamespace(monotonic=asyncio.get_running_loop().time))
+    made, _ = await written(Slow(), *(event() for _ in range(100)), seconds=1.08, rate=10.0)
+    assert len(made) == 11
+
+
+def test_names_are_short_enough_for_the_api_server() -> None:
+    made = event_recorder.kubernetes_event(RECORD, event(), "i" * 200, datetime(2026, 1, 1, tzinfo=UTC))
+    assert re.fullmatch(r"train\.[0-9a-f]{16}", made["metadata"]["name"])
+    assert made["reportingInstance"] == "i" * 128

@@ -24,7 +24,7 @@ from cotenant.controller.execution.executor import REFUSED_PAUSE_S, RETRY_S, Exe
 from cotenant.controller.informers.job_record import JobRecord
 from cotenant.controller.lifecycle import status_transitions
 from cotenant.controller.lifecycle.observation import EventToRecord, ForcedDeletion, ReconcileResult
-from cotenant.core.model.lifecycle import LifecycleEvent
+from cotenant.core.model.lifecycle import LifecycleEvent, Phase
 from cotenant.core.model.plan import Action, Admit, Evict, EvictionKind, Reason, Verdict
 from tests.controller.builders import placement_on
 from tests.controller.execution.replica import (
@@ -372,3 +372,62 @@ async def test_of_a_job_that_is_gone_after_its_commit_no_pod_is_made() -> None:
     replica.kube.faults.add(gone)
     assert await replica.operator.loop.executor.admit(record, action) == AT_ONCE
     assert writes(replica.kube) == [COMMIT]
+
+
+async def test_only_a_step_that_has_an_event_records_one() -> None:
+    replica, *_ = await decided()
+    executor = replica.operator.loop.executor
+    for reason, event in (("First", None), ("Second", EventToRecord(reason="Second", message="something new"))):
+        written = record_of(replica)
+        status = status_transitions.explained(written.status, reason=reason, message=reason, now=time.time())
+        await executor.apply(written, ReconcileResult(status=status, event=event))
+    assert await events(replica) == ["something new"]
+
+
+async def test_only_pods_that_run_and_were_not_asked_yet_are_ended() -> None:
+    replica, record = await running()
+    pods = replica.operator.cache.pods_of(record.id)
+    await replica.operator.loop.executor.pod_deleter.delete([pods["train-1-0"]])
+    del replica.kube.calls[:]
+    assert await replica.operator.loop.executor.end_pods(record) == AT_ONCE
+    assert writes(replica.kube) == ["DELETE pods/train-1-1"]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+async def test_orphans_are_looked_at_again_when_they_are_due_or_after_a_pause_where_they_may_not_be_ended(
+    refused: bool,
+) -> None:
+    replica, record = await running()
+    pods = tuple(replica.operator.cache.pods_of(record.id).values())
+    replica.kube.remove(TRAINING_JOBS, "train", "red")
+    if refused:
+        refusal = Reply(Outcome.REFUSED, message="denied by a policy", code=403)
+        replica.kube.faults.add(Fault(call="DELETE pods/train-1-0", answer=refusal))
+    result = await replica.operator.loop.executor.delete_orphans(
+        record.id, ReconcileResult(delete_pods=pods, requeue_at=9.0)
+    )
+    assert result == ExecutionResult(time.time() + REFUSED_PAUSE_S if refused else 9.0)
+
+
+async def test_what_an_uncertain_commit_has_written_is_known_before_the_watch_says_so() -> None:
+    replica, record, action = await decided(Fault(call=COMMIT, lost="answer"))
+    with pytest.raises(UnreachableError):
+        await replica.operator.loop.executor.admit(record, action)
+    await replica.operator.loop.executor.resolve_uncertain(record, action)
+    assert (record_of(replica).version > record.version, record_of(replica).phase) == (True, Phase.STARTING)
+
+
+async def test_a_write_counts_as_a_transition_where_the_phase_changes() -> None:
+    replica, record, action = await decided()
+    executor, registry = replica.operator.loop.executor, replica.operator.metrics.registry
+
+    def counted() -> list[tuple[dict[str, str], float]]:
+        samples = [one for family in registry.collect() for one in family.samples]
+        return [(one.labels, one.value) for one in samples if one.name.endswith("transitions_total")]
+
+    await executor.admit(record, action)
+    assert counted() == [({"phase": "Starting"}, 1.0)]
+    written = record_of(replica)
+    same = status_transitions.explained(written.status, reason="Slow", message="an image is pulled", now=time.time())
+    await executor.apply(written, ReconcileResult(status=same))
+    assert counted() == [({"phase": "Starting"}, 1.0)]

@@ -188,6 +188,15 @@ async def test_a_pod_of_an_earlier_job_of_this_name_is_waited_for() -> None:
     assert await create(replica, record) == (Creation.CREATED, ObjectCreation(1, side_objects_made=True))
 
 
+async def test_a_pod_of_an_earlier_job_is_waited_for_whoever_else_owns_it() -> None:
+    replica, record = await committed(workers=1)
+    document, earlier = owned("Job", "other"), owned("TrainingJob", "earlier", names.API_VERSION)
+    document["metadata"]["ownerReferences"] += earlier["metadata"]["ownerReferences"]
+    replica.kube.put(PODS, document)
+    created, _ = await create(replica, record)
+    assert created is Creation.RETRY
+
+
 @pytest.mark.parametrize("kind", ["Job", "TrainingJob"])
 async def test_a_pod_of_another_owner_ends_the_attempt(kind: str) -> None:
     """Also where it is called like ours: anybody may name an owner of a group of their own."""
@@ -244,3 +253,29 @@ async def test_the_next_attempt_starts_without_the_troubles_of_the_last() -> Non
     memory = replica.operator.memories[record.id]
     assert (memory.creation_of(1) is None, memory.creation_of(2)) == (False, None)
     await start_pods(replica.kube)
+
+
+async def test_what_was_made_is_settled_and_its_attempt_known() -> None:
+    replica, record = await committed()
+    memory = replica.operator.memories[record.id]
+    memory.attempts, memory.unsettled = 0, {}
+    await create(replica, record)
+    assert (memory.attempts, memory.unsettled) == (1, {})
+
+
+async def test_what_stands_beside_the_pods_is_not_taken_for_one_of_them() -> None:
+    replica, record = await committed()
+    await create(replica, record)
+    replica.operator.memories[record.id].creation = None
+    assert (await create(replica, record))[0] is Creation.CREATED
+    cache = replica.operator.cache
+    assert (cache.pods.get("red/train"), cache.unreadable) == (None, {})
+
+
+async def test_nothing_is_made_of_a_job_without_a_placement() -> None:
+    replica = Replica()
+    submit(replica.kube)
+    replica.observe()
+    record = replica.operator.cache.jobs["red/train"]
+    assert await create(replica, record) == (Creation.CREATED, None)
+    assert writes(replica.kube) == []

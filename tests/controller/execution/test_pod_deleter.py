@@ -116,3 +116,11 @@ async def test_a_pod_that_was_promised_more_than_is_allowed_now_has_what_is_allo
     await deleter.delete(cache.pods.of_job(JOB).values())
     given = {name: one.deletion.grace_s for name, one in cache.pods.of_job(JOB).items() if one.deletion}
     assert given == {"train-1-0": 600, "train-1-1": 30}
+
+
+async def test_an_answer_without_the_pod_is_left_to_the_watch() -> None:
+    kube, cache, deleter = two_pods()
+    done = Reply(Outcome.DONE, {"kind": "Status", "status": "Success"}, code=200)
+    kube.faults.add(Fault(call="DELETE pods/train-1-0", answer=done))
+    assert await deleter.delete(cache.pods.of_job(JOB).values()) == ""
+    assert deleting(cache) == {"train-1-0": False, "train-1-1": True}
