@@ -225,10 +225,10 @@ def test_a_server_and_a_pod_of_others_are_covered_by_nothing() -> None:
 def test_the_pod_of_a_server_stands_for_none_of_the_ranks() -> None:
     made = pod_document(1, node="cpu", status={"phase": "Running"}, server=True)
     assert error_of(world_with(admitted(Phase.STARTING, ("n1", 2), servers=1), made)) is not None
-    spec = {"runtime": {"entrypoint": "a:b", "strategy": "ParameterServer"}}
+    runtime = {"entrypoint": "a:b", "strategy": "ParameterServer"}
     seen = new_cluster()
     status = admitted(Phase.STARTING, ("n1", 2), servers=1).to_document()
-    seen.cache.put(TRAINING_JOBS, job_document(status=status, **spec))
+    seen.cache.put(TRAINING_JOBS, job_document(status=status, runtime=runtime))
     seen.cache.put(PODS, made)
     seen.sync(T0 + 100)
     assert error_of(seen) == "there is no node n1 with GPUs"

@@ -62,3 +62,8 @@ def test_compute_counts_a_million_times_what_ten_milli_of_cpu_count_and_the_tigh
 def test_a_node_is_as_tight_as_the_tightest_gpu_that_the_share_fits() -> None:
     """The first GPU has 100 left, which is too little; the other is empty."""
     assert scores(SHARE, replace(HELD, compute_milli=(900,))).node.tolist()[0] == -1_100_006_400 - 100_000_000_000
+
+
+def test_idle_cpu_counts_up_to_all_but_one_of_its_steps() -> None:
+    found = scores(Shape(), cpu_milli=(10**9, 9_999_980))
+    assert found.node.tolist() == [-2_000 * 1_000_000 - 999_999, -2_000 * 1_000_000 - 999_998]

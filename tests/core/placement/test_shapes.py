@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.core.gpus.inventory import GpuKind, Inventory
 from cotenant.core.model.objects import GpuRequest
-from cotenant.core.placement.shapes import Shape, shape_of, worker_shape
+from cotenant.core.placement.shapes import Shape, one_gpu_of, shape_of, worker_shape
 from cotenant.testing import make_job, make_node
 
 H100, A100 = GpuKind("H100", 81_920), GpuKind("A100", 40_960)
@@ -126,3 +126,8 @@ def test_the_shape_of_one_worker_is(request_: GpuRequest, want: Shape) -> None:
 
 def test_a_shape_asks_for_no_cpu_and_no_memory_unless_it_is_told_to() -> None:
     assert shape_of(GpuRequest()) == Shape()
+
+
+def test_one_gpu_of_a_shape_takes_nothing_else_of_the_node() -> None:
+    shape = Shape(count=4, cpu_milli=8_000, host_mib=64_000)
+    assert one_gpu_of(shape) == Shape()

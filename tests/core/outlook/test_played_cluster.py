@@ -1,0 +1,175 @@
+"""A cluster in a play: who holds what until when, who waits, on a clock of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cotenant.core import Policy
+from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.cycle.search import find
+from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.outlook.played_cluster import PlayedCluster
+from cotenant.core.placement import BestFit
+from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+
+NOW = 1_000.0
+POLICY = Policy(placer=BestFit(), reserve_within_s=100)
+
+
+def running(name: str, column: int, *, at: float = 900.0, **changes: object) -> Job:
+    job = make_job(name, placement=make_placement(("n1", [[column]])))
+    return replace(job, admitted_at=at, **changes)  # type: ignore[arg-type]
+
+
+def played(*jobs: Job, runs_on_s: dict[JobKey, float | None] | None = None) -> PlayedCluster:
+    """A node of four GPUs. `runs_on_s`: how long jobs run on; others do so for 500 s."""
+    queues = [make_queue("red", guaranteed=4), make_queue("blue", guaranteed=0)]
+    cycle = Cycle.open(make_snapshot(nodes=[make_node("n1", gpus=4)], queues=queues, jobs=list(jobs)), POLICY)
+    cluster = PlayedCluster(
+        cycle,
+        lambda job, _: (runs_on_s or {}).get(job.key, 500.0),
+        RequestResolver(cycle.inventory, cycle.tree).resolve,
+    )
+    for key, job in cycle.running.by_key.items():
+        cluster.hold(job, cycle.running.allocations[key], job.admitted_at or NOW)
+    return cluster
+
+
+def waiting(cluster: PlayedCluster) -> list[Job]:
+    return [job for jobs in cluster.waiting.values() for job in jobs]
+
+
+def free(cluster: PlayedCluster) -> int:
+    return int(cluster.occupancy.ledger.free_compute.sum()) // 1000
+
+
+def start(cluster: PlayedCluster, job: Job, until: float | None = None) -> None:
+    request = cluster.wait(job)
+    assert request is not None
+    result = find(cluster.occupancy, request, request.workers)
+    assert result is not None
+    cluster.start(job, request, result, until)
+
+
+def test_jobs_end_one_after_the_other_and_give_back_what_they_held() -> None:
+    cluster = played(
+        running("long", 0), running("short", 1), running("endless", 2),
+        runs_on_s={"red/short": 50.0, "red/long": 70.0, "red/endless": None},
+    )  # fmt: skip
+    seen = []
+    while (at := cluster.next_ending) is not None:
+        before = free(cluster)
+        cluster.end_next()
+        seen.append((at, cluster.now, before, free(cluster), sorted(cluster.running.by_key)))
+    assert seen == [
+        (1_050.0, 1_050.0, 1, 2, ["red/endless", "red/long"]),
+        (1_070.0, 1_070.0, 2, 3, ["red/endless"]),
+    ]
+    assert waiting(cluster) == []
+
+
+def test_a_job_that_was_asked_to_leave_waits_again_with_what_it_has_done() -> None:
+    leaving = running("a", 0, at=900.0, evicting=True, ran_s=7, backfilled_until=950.0)
+    cluster = played(leaving)
+    leaves_at = cluster.next_ending
+    cluster.end_next()
+    bare = replace(leaving, placement=None, admitted_at=None, backfilled_until=None, evicting=False, ran_s=7 + 130)
+    assert (leaves_at, waiting(cluster), free(cluster), cluster.next_ending) == (NOW + 30, [bare], 4, None)
+
+
+def test_a_job_that_is_evicted_leaves_at_once_and_its_ending_is_void() -> None:
+    job = running("a", 0, at=900.0)
+    cluster = played(job, running("b", 1), runs_on_s={"red/a": 10.0})
+    cluster.go_to(1_005.0)
+    cluster.evict(["red/a"])
+    assert waiting(cluster) == [replace(job, placement=None, admitted_at=None, ran_s=105)]
+    assert (cluster.evicted, sorted(cluster.running.by_key), cluster.next_ending) == ({"red/a"}, ["red/b"], 1_500.0)
+
+
+@pytest.mark.parametrize(
+    ("until", "overrun"),
+    [((), False), ((1_100.0,), False), ((1_000.0,), True), ((1_100.0, 999.0), True), ((1_100.0, 1_001.0), False)],
+    ids=str,
+)
+def test_one_backfilled_job_that_has_outlived_its_word_is_an_overrun(until: tuple[float, ...], overrun: bool) -> None:
+    kept = [running(f"j{number}", number, backfilled_until=at) for number, at in enumerate(until)]
+    cluster = played(running("other", 3), *kept)
+    assert cluster.has_overrun() is overrun
+    cluster.evict([job.key for job in kept])
+    assert cluster.has_overrun() is False
+
+
+def test_of_a_job_that_outlives_what_it_expected_its_maximum_counts() -> None:
+    job = running("a", 0, at=950.0, expected_runtime_s=60, max_runtime_s=120)
+    cluster = played(job)
+    cluster.go_to(1_009.0)
+    assert (cluster.has_outlived(), [at for at, *_ in cluster.declared_endings()]) == (False, [1_010.0])
+    cluster.go_to(1_010.0)
+    assert cluster.has_outlived()
+    cluster.settle_declared()
+    assert (cluster.has_outlived(), [at for at, *_ in cluster.declared_endings()]) == (False, [1_070.0])
+    cluster.go_to(1_070.0)
+    cluster.settle_declared()
+    assert (cluster.has_outlived(), cluster.declared_endings()) == (False, [])
+
+
+def test_endings_are_declared_within_the_time_for_which_places_are_kept() -> None:
+    within, beyond = (running(f"j{s}", s % 2, expected_runtime_s=s) for s in (200, 201))
+    cluster = played(beyond, within)
+    assert [(at, key) for at, key, _ in cluster.declared_endings()] == [(1_100.0, "red/j200")]
+    cluster.evict(["red/j200"])
+    cluster.go_to(1_001.0)
+    assert [(at, key) for at, key, _ in cluster.declared_endings()] == [(1_101.0, "red/j201")]
+
+
+def test_only_a_job_of_its_queue_with_lower_priority_that_runs_is_lower() -> None:
+    cluster = played(running("low", 0, priority=1), running("leaving", 1, priority=0, evicting=True))
+    assert [cluster.has_lower(make_job("x", priority=priority)) for priority in (0, 1, 2)] == [False, False, True]
+    assert cluster.has_lower(make_job("x", queue="blue", priority=2)) is False
+    cluster.evict(["red/low"])
+    assert cluster.has_lower(make_job("x", priority=2)) is False
+
+
+def test_jobs_wait_among_their_equals_by_age_and_one_that_can_never_start_does_not() -> None:
+    cluster = played()
+    old, new, urgent = (make_job(name, at=at, priority=p) for name, at, p in (("o", 1, 0), ("n", 2, 0), ("u", 3, 5)))
+    for job in (new, urgent, old):
+        assert cluster.wait(job) is not None
+    assert cluster.wait(make_job("huge", gpus=5)) is None
+    assert [[job.key for job in jobs] for jobs in cluster.waiting.values()] == [["red/o", "red/n"], ["red/u"]]
+
+
+def test_a_start_is_noted_once_and_only_of_jobs_of_the_snapshot() -> None:
+    cluster = played(runs_on_s={"red/a": 50.0})
+    cluster.unstarted.add("red/a")
+    job, other = make_job("a", at=1), make_job("b", at=2)
+    cluster.go_to(1_010.0)
+    start(cluster, job, until=1_050.0)
+    start(cluster, other)
+    assert (cluster.starts, cluster.unstarted, waiting(cluster), free(cluster)) == ({"red/a": 1_010.0}, set(), [], 2)
+    held = cluster.running.by_key["red/a"]
+    assert (held.admitted_at, held.backfilled_until, cluster.next_ending) == (1_010.0, 1_050.0, 1_060.0)
+    cluster.evict(["red/a"])
+    start(cluster, replace(job, ran_s=0))
+    assert cluster.starts == {"red/a": 1_010.0}
+
+
+def test_a_nominated_job_starts_when_those_who_leave_its_place_have_left() -> None:
+    job = make_job("a", at=1)
+    cluster = played(runs_on_s={"red/a": 50.0})
+    cluster.start_nominated(job, make_placement(("n1", [[0]])))
+    assert (cluster.starts, free(cluster)) == ({}, 4)
+    cluster.unstarted.add("red/a")
+    cluster.wait(job)
+    cluster.start_nominated(job, make_placement(("n1", [[0]])))
+    assert (cluster.starts, free(cluster), waiting(cluster)) == ({"red/a": NOW + 30}, 3, [])
+
+
+def test_the_clock_does_not_go_back() -> None:
+    cluster = played()
+    cluster.go_to(1_010.0)
+    cluster.go_to(1_005.0)
+    assert cluster.now == 1_010.0

@@ -1,0 +1,30 @@
+"""Scores are computed once for each state of a node and each shape, and kept within bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.core.placement import BestFit, score_book
+from cotenant.core.placement.score_book import ScoreBook, StateScores
+from cotenant.core.placement.shapes import Shape
+
+ONE, TWO, SHARE = Shape(), Shape(count=2), Shape(whole=False, memory_milli=200)
+
+
+def test_what_is_known_of_a_shape_is_kept_while_others_are_asked_for() -> None:
+    book = ScoreBook(BestFit())
+    first = book.answers(ONE)
+    assert book.answers(TWO) is not first
+    assert book.answers(SHARE) is not first
+    assert book.answers(ONE) is first
+
+
+def test_the_shape_that_was_not_asked_for_longest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(score_book, "_ANSWERS", 1)
+    monkeypatch.setattr(StateScores, "size", 1)
+    book = ScoreBook(BestFit())
+    first, second = book.answers(ONE), book.answers(TWO)
+    assert book.answers(ONE) is first
+    book.answers(SHARE)
+    assert book.answers(ONE) is first
+    assert book.answers(TWO) is not second
