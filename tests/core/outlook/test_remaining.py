@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import e
+
 import pytest
 
 from cotenant.core.outlook.remaining import RemainingTimes
@@ -27,3 +29,44 @@ def test_of_declared_and_earlier_run_times_the_one_that_varied_less_is_believed(
     known = RemainingTimes(history.learned())
 
     assert known.draw(make_job("train-9", expected_runtime_s=1_000), 0.0, 0.0, 0.5) == left
+
+
+@pytest.mark.parametrize(
+    ("job", "ran_s", "left"),
+    [
+        pytest.param({}, 0.0, None, id="nothing is known"),
+        pytest.param({"max_runtime_s": 600}, 100.0, 500.0, id="a maximum alone"),
+        pytest.param({"max_runtime_s": 600, "ran_s": 200}, 100.0, 300.0, id="of which earlier attempts used a part"),
+        pytest.param({"max_runtime_s": 600}, 700.0, 1.0, id="over its maximum"),
+        pytest.param({"max_runtime_s": 600, "expected_runtime_s": 400}, 100.0, 300.0, id="declared below the maximum"),
+        pytest.param({"max_runtime_s": 300, "expected_runtime_s": 400}, 100.0, 200.0, id="declared above it"),
+        pytest.param({"expected_runtime_s": 400, "ran_s": 50}, 100.0, 250.0, id="declared, with an earlier attempt"),
+        pytest.param({"expected_runtime_s": 400}, 399.5, 1.0, id="about to end"),
+        pytest.param({"expected_runtime_s": 400}, 400.0, 100.0, id="over what it declared: a part of that again"),
+    ],
+)
+def test_without_a_past_what_a_job_declares_is_what_is_left(
+    job: dict[str, int], ran_s: float, left: float | None
+) -> None:
+    assert RemainingTimes().draw(make_job("a", **job), ran_s, 0.0, 0.5) == left  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("ran_s", "chance", "left"),
+    [
+        pytest.param(0.5, 0.5, 60.0, id="as its progress has it"),
+        pytest.param(0.0, 0.5, 900.0, id="before it runs: as it declares"),
+        pytest.param(0.5, 0.9, 60.0 * e ** (0.1 * 1.2815515655446008), id="a tenth more, one time in ten"),
+        pytest.param(0.5, 0.0, 60.0 * e ** (0.1 * -3.090232306167813), id="at the least"),
+        pytest.param(0.5, 0.9999, 60.0 * e ** (0.1 * 3.090232306167813), id="at the most"),
+    ],
+)
+def test_a_job_that_runs_ends_about_when_its_progress_says(ran_s: float, chance: float, left: float) -> None:
+    known = RemainingTimes(ends={"red/a": 1_060.0})
+    drawn = known.draw(make_job("a", expected_runtime_s=900), ran_s, 1_000.0, chance)
+    assert drawn == pytest.approx(left)
+    assert known.draw(make_job("b", expected_runtime_s=900), 400.0, 1_000.0, chance) == 500.0
+
+
+def test_a_job_that_should_have_ended_by_its_progress_runs_on_for_a_second() -> None:
+    assert RemainingTimes(ends={"red/a": 990.0}).draw(make_job("a"), 5.0, 1_000.0, 0.5) == 1.0

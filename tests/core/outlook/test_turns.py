@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from cotenant.core import Policy
 from cotenant.core.cycle.cycle import Cycle
 from cotenant.core.explain.inadmissible import RequestResolver
-from cotenant.core.model.objects import Job, TenantQueue
+from cotenant.core.model.objects import Job, TenantQueue, TimeOrder
 from cotenant.core.outlook.played_cluster import PlayedCluster
 from cotenant.core.outlook.turns import Turns
 from cotenant.core.placement import BestFit
@@ -108,3 +110,29 @@ def test_a_place_is_kept_for_the_first_and_a_short_job_is_backfilled_before_it()
     assert starts(cluster)[0] == ["red/s100"]
     assert cluster.running.by_key["red/s100"].backfilled_until == 1_100.0
     assert sum(cluster.occupancy.ledger.free_compute.flatten().tolist()) == 0
+
+
+def test_a_job_that_has_done_less_goes_before_who_came_first_where_its_queue_orders_by_service() -> None:
+    served = make_queue("red", guaranteed=8, order=TimeOrder.LEAST_SERVICE)
+    done = make_job("done", at=1, ran_s=40 * 3_600)
+    fresh = make_job("fresh", at=2)
+    assert starts(played(done, fresh, gpus=1, queues=(served,)))[0] == ["red/fresh"]
+    assert starts(played(done, fresh, gpus=1))[0] == ["red/done"]
+
+
+@pytest.mark.parametrize(
+    ("runtimes", "backfilled"),
+    [
+        pytest.param((500, 300), ["red/j1"], id="the second ends in time"),
+        pytest.param((500, 400), ["red/j1"], id="just in time"),
+        pytest.param((500, 401), [], id="a second too late"),
+        pytest.param((None, 300), ["red/j1"], id="the first says nothing"),
+        pytest.param((300, 300), ["red/j0"], id="both would, and there is room for one"),
+    ],
+)
+def test_of_equal_jobs_the_first_that_ends_before_a_kept_place_is_needed_is_backfilled(
+    runtimes: tuple[int | None, ...], backfilled: list[str]
+) -> None:
+    held = running("held", 0, expected_runtime_s=500)
+    equal = [make_job(f"j{n}", at=2.0 + n, expected_runtime_s=s) for n, s in enumerate(runtimes)]
+    assert starts(played(held, make_job("big", gpus=2, at=1), *equal, gpus=2))[0] == backfilled
