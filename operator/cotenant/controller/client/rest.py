@@ -24,7 +24,6 @@ from cotenant.controller.client.kube import (
     Document,
     FencedError,
     Listing,
-    Outcome,
     Reply,
     Resource,
     UnreachableError,
@@ -32,6 +31,7 @@ from cotenant.controller.client.kube import (
     WatchEvent,
 )
 from cotenant.controller.client.priority_semaphore import PrioritySemaphore
+from cotenant.controller.client.replies import is_final, read_reply
 from cotenant.controller.client.watch_stream import GONE, WatchStream
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class RestKube:
         *,
         retry: RetryPolicy = RetryPolicy(),
         in_flight: int = 50,
-        on_call: Callable[[str, str, int], None] | None = None,
+        on_call: Callable[[str, str, int], None] = lambda method, path, code: None,
         before_write: BeforeWrite = lambda write: None,
     ) -> None:
         """`on_call` gets method, path and code (0: no answer) of each attempt; `before_write` may hold a write back."""
@@ -124,9 +124,9 @@ class RestKube:
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=QUIET_S),
                 read_bufsize=WATCH_BUFFER,
             ) as response:
-                self._count("WATCH", path, response.status)
+                self._on_call("WATCH", path, response.status)
                 if response.status != 200:
-                    await self._refuse_watch(session, resource, _reply(response.status, await response.read()))
+                    await self._refuse_watch(session, resource, read_reply(response.status, await response.read()))
                 async for chunk in response.content.iter_any():
                     if events := stream.feed(chunk):
                         yield events
@@ -180,19 +180,19 @@ class RestKube:
                 raise
             except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
                 last = f"{type(error).__name__}: {error}"
-                self._count(method, path, 0)
+                self._on_call(method, path, 0)
                 await asyncio.sleep(self._backoff_s(attempt, None))
                 continue
-            self._count(method, path, code)
+            self._on_call(method, path, code)
             if code == 401 and attempt < 2:
                 await self._reopen(session)
                 last = "401 Unauthorized"
                 continue
             if code == 429 or (code >= 500 and not is_final(raw)):
-                last = f"{code} {_reply(code, raw).message}".rstrip()
+                last = f"{code} {read_reply(code, raw).message}".rstrip()
                 await asyncio.sleep(self._backoff_s(attempt, headers.get("Retry-After")))
                 continue
-            return _reply(code, raw)
+            return read_reply(code, raw)
         raise UnreachableError(f"{method} {path} failed {self._retry.attempts} times; last: {last}")
 
     async def _send(
@@ -238,10 +238,6 @@ class RestKube:
         grown = self._retry.first_backoff_s * 2.0**attempt
         return min(grown, self._retry.max_backoff_s) * random.uniform(0.5, 1.0)
 
-    def _count(self, method: str, path: str, code: int) -> None:
-        if self._on_call is not None:
-            self._on_call(method, path, code)
-
 
 def _only(name: str) -> dict[str, str]:
     return {"fieldSelector": f"metadata.name={name}"} if name else {}
@@ -252,25 +248,3 @@ def priority_of(method: str, path: str) -> int:
     if method in {"PATCH", "DELETE"}:
         return 0
     return 2 if method == "POST" and path.endswith("/events") else 1
-
-
-def is_final(raw: bytes) -> bool:
-    """An error of the server that no repetition changes: the object would be larger than etcd takes, or than may be
-    sent to it, of which the API server says 500."""
-    return any(text in raw for text in (b"etcdserver: request is too large", b"trying to send message larger than max"))
-
-
-def _reply(code: int, raw: bytes) -> Reply:
-    try:
-        document: Document = orjson.loads(raw) if raw else {}
-    except orjson.JSONDecodeError:  # what is not an API object: the 404 of a resource that is not installed
-        document = {"message": raw[:200].decode(errors="replace").strip()}
-    if code < 300:
-        return Reply(Outcome.DONE, document, code=code)
-    message = str(document.get("message", ""))
-    if code == 404:
-        return Reply(Outcome.MISSING, message=message, code=code)
-    if code == 409:
-        exists = document.get("reason") == "AlreadyExists"
-        return Reply(Outcome.EXISTS if exists else Outcome.CONFLICT, message=message, code=code)
-    return Reply(Outcome.REFUSED, message=message, code=code)

@@ -1,0 +1,30 @@
+"""Meaning of what the API server answers: its HTTP status code and its body, as one `Reply`."""
+
+from __future__ import annotations
+
+import orjson
+
+from cotenant.controller.client.kube import Document, Outcome, Reply
+
+
+def is_final(raw: bytes) -> bool:
+    """An error of the server that no repetition changes: the object would be larger than etcd takes, or than may be
+    sent to it, of which the API server says 500."""
+    return any(text in raw for text in (b"etcdserver: request is too large", b"trying to send message larger than max"))
+
+
+def read_reply(code: int, raw: bytes) -> Reply:
+    """The reply of an answer with this HTTP status code."""
+    try:
+        document: Document = orjson.loads(raw) if raw else {}
+    except orjson.JSONDecodeError:  # what is not an API object: the 404 of a resource that is not installed
+        document = {"message": raw[:200].decode(errors="replace").strip()}
+    if code < 300:
+        return Reply(Outcome.DONE, document, code=code)
+    message = str(document.get("message", ""))
+    if code == 404:
+        return Reply(Outcome.MISSING, message=message, code=code)
+    if code == 409:
+        exists = document.get("reason") == "AlreadyExists"
+        return Reply(Outcome.EXISTS if exists else Outcome.CONFLICT, message=message, code=code)
+    return Reply(Outcome.REFUSED, message=message, code=code)
