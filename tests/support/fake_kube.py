@@ -30,7 +30,7 @@ from cotenant.controller.client.kube import (
 from tests.support.api_faults import Fault, Faults
 
 CREATED_AT: Final = "2026-01-01T00:00:00Z"
-WITH_STATUS: Final = (kube.PODS, kube.NODES, kube.TRAINING_JOBS, kube.QUEUES, kube.GPU_NODES)
+WITH_STATUS: Final = (kube.PODS, kube.NODES, kube.TRAINING_JOBS, kube.QUEUES, kube.LOCAL_QUEUES, kube.GPU_NODES)
 T = TypeVar("T")
 
 

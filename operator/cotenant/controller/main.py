@@ -39,6 +39,7 @@ from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.lease_thread import LeaseThread
 from cotenant.controller.reports.gpu_disputes import GpuDisputeReporter
 from cotenant.controller.reports.gpu_node_conditions import GpuNodeConditionReporter
+from cotenant.controller.reports.local_queue_writer import LocalQueueWriter
 from cotenant.controller.reports.metrics_access import MetricsAccess
 from cotenant.controller.reports.progress_poller import ProgressPoller
 from cotenant.controller.reports.queue_status_writer import QueueStatusWriter
@@ -107,6 +108,7 @@ class Operator:
         self.queue_status_writer = QueueStatusWriter(
             kube=self.kube, cache=self.cache, budgets=budgets, metrics=metrics, every_s=settings.queue_s, clock=clock
         )
+        self.local_queue_writer = LocalQueueWriter(self.kube, self.cache, every_s=settings.queue_s, clock=clock)
         self.base_network_policies = BaseNetworkPolicies(
             self.kube, self.cache, settings, is_leader=is_leader, clock=clock
         )
@@ -154,6 +156,7 @@ class Operator:
 
     def _on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
         self.queue_status_writer.on_plan(snapshot, plan)
+        self.local_queue_writer.on_plan(snapshot)
         self.start_estimates.on_plan(snapshot, plan)
 
     async def resync(self) -> None:
@@ -217,6 +220,7 @@ class Operator:
             "resync": self.keep_in_sync(),
             "events": self.event_recorder.run(),
             "queues": self.queue_status_writer.run(),
+            "local queues": self.local_queue_writer.run(),
             "estimates": self.start_estimates.run(),
             "progress": self.progress_poller.run(),
             "disputes": self.gpu_disputes.run(),
@@ -228,6 +232,7 @@ class Operator:
         if not leads:
             self.loop.lose_leadership()
             self.queue_status_writer.forget_plan()
+            self.local_queue_writer.forget()
             self.start_estimates.forget()
         self._wake_up.set()
 

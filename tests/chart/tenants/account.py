@@ -15,6 +15,7 @@ import kubernetes
 Document = dict[str, Any]
 APIS = {
     "networkpolicies": "/apis/networking.k8s.io/v1",
+    "localqueues": "/apis/cotenant.dev/v1alpha1",
     "poddisruptionbudgets": "/apis/policy/v1",
     "trainingjobs": "/apis/cotenant.dev/v1alpha1",
 }

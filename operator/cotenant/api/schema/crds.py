@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of the three kinds, generated from the models; `cotenant crds` writes and checks them."""
+"""CustomResourceDefinitions of all kinds, generated from the models; `cotenant crds` writes and checks them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 from cotenant import names
 from cotenant.api.resources.gpunodes import GPUNode, GPUNodeStatus
-from cotenant.api.resources.queue_status import QueueStatus
+from cotenant.api.resources.queue_status import LocalQueue, LocalQueueStatus, QueueStatus
 from cotenant.api.resources.queues import Queue
 from cotenant.api.resources.trainingjob_status import TrainingJobStatus
 from cotenant.api.resources.trainingjobs import TrainingJob
@@ -91,6 +91,23 @@ RESOURCES = (
             Column("Lent", ".status.lent", wide=True),
             Column("Share", ".status.share", wide=True),
             Column("Budget left", ".status.budget.left", wide=True),
+        ),
+    ),
+    CustomResource(
+        model=LocalQueue,
+        status=LocalQueueStatus,
+        plural="localqueues",
+        short=("lq",),
+        namespaced=True,
+        columns=(
+            Column("Guaranteed", ".status.guaranteed"),
+            Column("Used", ".status.used"),
+            Column("Borrowed", ".status.borrowed"),
+            Column("Free", ".status.free"),
+            Column("Used here", ".status.usedHere"),
+            Column("Running", ".status.running", "integer"),
+            Column("Pending", ".status.pending", "integer"),
+            AGE,
         ),
     ),
     CustomResource(

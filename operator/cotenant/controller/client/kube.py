@@ -36,6 +36,7 @@ class Resource:
 
 TRAINING_JOBS: Final = Resource(names.GROUP, names.VERSION, "trainingjobs")
 QUEUES: Final = Resource(names.GROUP, names.VERSION, "queues", namespaced=False)
+LOCAL_QUEUES: Final = Resource(names.GROUP, names.VERSION, "localqueues")
 GPU_NODES: Final = Resource(names.GROUP, names.VERSION, "gpunodes", namespaced=False)
 NODES: Final = Resource("", "v1", "nodes", namespaced=False)
 NAMESPACES: Final = Resource("", "v1", "namespaces", namespaced=False)
