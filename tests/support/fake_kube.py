@@ -24,10 +24,10 @@ from cotenant.controller.client.kube import (
     Reply,
     Resource,
     UnreachableError,
-    VersionGoneError,
     WatchEvent,
 )
 from tests.support.api_faults import Fault, Faults
+from tests.support.watch_history import WatchHistory
 
 CREATED_AT: Final = "2026-01-01T00:00:00Z"
 WITH_STATUS: Final = (kube.PODS, kube.NODES, kube.TRAINING_JOBS, kube.QUEUES, kube.LOCAL_QUEUES, kube.GPU_NODES)
@@ -44,10 +44,7 @@ class FakeKube:
         self._objects: dict[tuple[Resource, str], Document] = {}
         self._events: list[tuple[Resource, Document, bool]] = []
         self._version = 0
-        self._history: list[tuple[Resource, WatchEvent]] = []
-        self._forgotten = 0
-        self._changed = asyncio.Event()
-        self._watches_ended = 0
+        self._history = WatchHistory()
 
     async def list(self, resource: Resource, namespace: str = "", labels: str = "", *, name: str = "") -> Listing:
         wanted = dict(label.split("=") for label in labels.split(",") if label)
@@ -65,27 +62,12 @@ class FakeKube:
         self, resource: Resource, version: int, *, name: str = ""
     ) -> AsyncGenerator[Sequence[WatchEvent], None]:
         await self._call(f"WATCH {resource.plural}", lambda: None)
-        if version < self._forgotten:
-            raise VersionGoneError(f"too old resource version: {version}")
-        position, ended = 0, self._watches_ended
-        while ended == self._watches_ended:
-            found, position = self._history[position:], len(self._history)
-            events = [one for kind, one in found if kind == resource and one.version > version]
-            events = [one for one in events if name in ("", one.document["metadata"]["name"])]
-            if events:
-                yield [replace(one, document=_copy(one.document)) for one in events]
-            else:
-                await self._changed.wait()
+        async for events in self._history.watch(resource, version, name):
+            yield [replace(one, document=_copy(one.document)) for one in events]
 
     def end_watches(self, *, forget: bool = False) -> None:
         """As the server does from time to time; `forget`: and none can go on from a version of before."""
-        self._watches_ended += 1
-        self._forgotten = self._version if forget else self._forgotten
-        self._wake_watches()
-
-    def _wake_watches(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._history.end_watches(self._version if forget else None)
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Reply:
         return await self._on("GET", (resource, name, namespace), lambda found: Reply(Outcome.DONE, found))
@@ -144,7 +126,7 @@ class FakeKube:
         """Remove an object at once, as the kubelet does with a pod that has ended."""
         document = self._store(resource, self._objects[resource, f"{namespace}/{name}" if namespace else name]).document
         self._events[-1] = (resource, self._objects.pop((resource, kube.key_of(document["metadata"]))), True)
-        self._history[-1] = (resource, WatchEvent("DELETED", document, self._version))
+        self._history.note(resource, WatchEvent("DELETED", document, self._version))
         return Reply(Outcome.DONE, document if resource == kube.PODS else {"kind": "Status", "status": "Success"})
 
     def deliver(self, put: Callable[[Resource, Document, bool], None]) -> None:
@@ -160,9 +142,7 @@ class FakeKube:
         known = (resource, kube.key_of(metadata)) in self._objects
         stored = self._objects[resource, kube.key_of(metadata)] = document | {"metadata": metadata}
         self._events.append((resource, stored, False))
-        kind = "MODIFIED" if known else "ADDED"
-        self._history.append((resource, WatchEvent(kind, stored, self._version)))
-        self._wake_watches()
+        self._history.note(resource, WatchEvent("MODIFIED" if known else "ADDED", stored, self._version))
         return Reply(Outcome.DONE, stored)
 
     async def _on(

@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from cotenant.core import Policy, schedule
+from cotenant.core.actions.backfill import Reservations
+from cotenant.core.allocation.request import Request
+from cotenant.core.cycle.cycle import Cycle
+from cotenant.core.explain.inadmissible import RequestResolver
 from cotenant.core.model.objects import Job, TenantQueue
-from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan
+from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan, Reason, Refusal
 from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 
@@ -148,3 +152,19 @@ def test_a_backfilled_job_that_grows_has_promised_no_less() -> None:
 
     assert isinstance(start, Admit)
     assert (start.placement.workers, start.backfilled_until) == (2, 1_101.0)
+
+
+def test_the_first_that_waits_for_space_has_all_its_classes_and_who_is_refused_otherwise_none() -> None:
+    nodes = [make_node(f"n-{name}", gpu_class=name) for name in ("A100", "H100", "L4")]
+    cycle = Cycle.open(make_snapshot(nodes=nodes, queues=[make_queue("red", guaranteed=8)], jobs=[]), Policy())
+    resolver = RequestResolver(cycle.inventory, cycle.tree)
+    reservations = Reservations(cycle.moment, 3_600)
+
+    def claims(*classes: str, reason: Reason = Reason.WAITING_FOR_GPUS) -> bool:
+        request = resolver.resolve(make_job("a", classes=classes))
+        assert isinstance(request, Request)
+        return reservations.claims_classes(request, Refusal(reason=reason, message=""))
+
+    asked = [("A100",), ("H100", "A100"), ("H100", "L4"), ("L4",)]
+    assert claims("A100", reason=Reason.WAITING_FOR_QUOTA) is False
+    assert [claims(*classes) for classes in asked] == [True, False, True, False]
