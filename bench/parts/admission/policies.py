@@ -105,8 +105,9 @@ def measure(cluster: Cluster, count: int) -> dict[str, float]:
         asyncio.run(create_copies(str(cluster.kubeconfig), resource, copied, "copy-", count))
         spent, took = cpu_s(cluster) - before, time.monotonic() - at
         found[label] = 1000 * (spent - took * (before - idle) / (at - since)) / count
-        where = ("-n", copied["metadata"]["namespace"])
-        cluster.kubectl("delete", resource.plural, "--all", *where, "--grace-period=0", "--force")
+        print(f"{label}: {found[label]:.2f} ms", flush=True)
+        collection = resource.path(copied["metadata"]["namespace"])
+        cluster.kubectl("delete", "--raw", f"{collection}?gracePeriodSeconds=0")
     return found
 
 
@@ -128,9 +129,11 @@ def main() -> None:
             one["metadata"] = {key: one["metadata"][key] for key in ("name", "labels") if key in one["metadata"]}
         for _ in range(args.rounds):
             time.sleep(SETTLE_S)
+            print("with the policies:", flush=True)
             rounds["with"].append(measure(cluster, args.count))
             cluster.kubectl("delete", BINDINGS, "--all")
             time.sleep(SETTLE_S)
+            print("without:", flush=True)
             rounds["without"].append(measure(cluster, args.count))
             cluster.kubectl("apply", "-f", "-", stdin=json.dumps(bound))
     finally:

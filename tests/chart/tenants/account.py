@@ -17,6 +17,7 @@ APIS = {
     "networkpolicies": "/apis/networking.k8s.io/v1",
     "localqueues": "/apis/cotenant.dev/v1alpha1",
     "poddisruptionbudgets": "/apis/policy/v1",
+    "resourceclaims": "/apis/resource.k8s.io/v1",
     "trainingjobs": "/apis/cotenant.dev/v1alpha1",
 }
 """Where a resource lives; others are of the core group."""

@@ -71,6 +71,20 @@ def test_objects_with_labels_of_the_operator_are_made_by_the_operator_only(
     assert (says in answer) if says else answer == ""
 
 
+def test_a_claim_does_not_look_like_the_operators_before_there_are_any(policies: Cluster, colleague: Account) -> None:
+    """The agents offer none here; one that is made now would not be counted as somebody else's when they do."""
+    if "resource.k8s.io/v1\n" not in policies.kubectl("api-versions"):
+        pytest.skip("this Kubernetes has no ResourceClaims")
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
+    claim = smallest("resourceclaims", labels={names.LABEL_MANAGED_BY: names.MANAGED_BY})
+    claim["spec"] = {"devices": {"requests": [request]}}
+    assert f"you may not set, change or remove the label {names.LABEL_MANAGED_BY}" in colleague.create(
+        "resourceclaims", claim
+    )
+    del claim["metadata"]["labels"]
+    assert colleague.create("resourceclaims", claim) == ""
+
+
 def test_a_pod_elsewhere_with_everything_of_a_worker_pod_is_refused(colleague: Account, tenant: Account) -> None:
     real = tenant.read(POD)
     copied = {key: real["metadata"][key] for key in ("labels", "annotations", "ownerReferences")}
