@@ -8,6 +8,8 @@ from typing import Final
 GROUP: Final = "cotenant.dev"
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
+QUERY_GROUP: Final = f"query.{GROUP}"
+"""Group of the questions that the operator answers behind the API server's aggregator."""
 
 # Labels on every pod, Service, Secret and NetworkPolicy that the operator makes.
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
@@ -80,6 +82,8 @@ AGENT_PORT: Final = 8098
 """The agent's pod answers `GET /healthz` and `/readyz` here."""
 METRICS_PORT: Final = 8443
 """Operator and agent answer `GET /metrics` here, to whom they may."""
+QUERY_PORT: Final = 8444
+"""The operator answers questions here, to the API server's aggregator."""
 CONTAINER: Final = "worker"
 CODE_PATH: Final = "/workspace"
 """Where the job's code (ConfigMap or volume) is mounted; first on PYTHONPATH."""

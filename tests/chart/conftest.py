@@ -105,6 +105,7 @@ def policies(api_server: "Cluster") -> Iterator["Cluster"]:
     values = {
         "operator": {"replicas": 1} | nowhere,
         "agent": {"simulate": True} | nowhere,
+        "query": {"enabled": False},  # without an operator its API keeps namespaces from ending
         "admission": {"exemptUsers": [EXEMPT_USER, "system:serviceaccount:ops:submitter"]},
     }
     with Installed(api_server, values, wait=False):

@@ -87,12 +87,22 @@ NEVER_READ = {Right("", "secrets", "get")}
 """What is created and not looked at, by a test of the one function that the other side objects are looked at by."""
 
 
+OF_KUBERNETES = {Right("", "configmaps", "get")}
+"""By Kubernetes' own Role `extension-apiserver-authentication-reader`: of one ConfigMap."""
+
+
+def test_the_operator_reads_one_config_map_by_the_role_that_is_for_it(render: Render) -> None:
+    binding = render()["RoleBinding", "cotenant-operator-authentication"]
+    assert binding["metadata"]["namespace"] == "kube-system"
+    assert binding["roleRef"]["name"] == "extension-apiserver-authentication-reader"
+
+
 def test_the_operator_may_do_what_it_does_and_nothing_else(render: Render) -> None:
     objects = render()
     everywhere = granted(objects["ClusterRole", "cotenant-operator"])
     at_home = granted(objects["Role", "cotenant-operator"])
-    assert {right.resource for right in at_home} == {"leases"}
-    assert sorted(everywhere | at_home) == sorted(set(operator_uses()) - NEVER_READ)
+    assert {right.resource for right in at_home} == {"leases", "endpointslices"}
+    assert sorted(everywhere | at_home) == sorted(set(operator_uses()) - NEVER_READ - OF_KUBERNETES)
 
 
 METHODS = {
@@ -135,6 +145,18 @@ def test_claims_and_slices_are_touched_only_where_gpus_are_offered_by_them(rende
     }
     assert more("cotenant-operator") == claims
     assert more("cotenant-agent") == slices | {Right("resource.k8s.io", "resourceclaims", "get")}
+
+
+def test_without_questions_the_operator_asks_less(render: Render) -> None:
+    def role(kind: str, values: dict[str, Any]) -> set[Right]:
+        return granted(render(values)[kind, "cotenant-operator"])
+
+    off = {"query": {"enabled": False}}
+    slices = {Right("discovery.k8s.io", "endpointslices", verb) for verb in ("get", "patch")}
+    assert role("Role", {}) - role("Role", off) == slices
+    bare = off | {"metrics": {"secure": False}}
+    asked = {right.resource for right in role("ClusterRole", {}) - role("ClusterRole", bare)}
+    assert asked == {"tokenreviews", "subjectaccessreviews"}
 
 
 def test_the_agent_reads_one_runtime_class_only(render: Render) -> None:

@@ -13,6 +13,7 @@ import yaml
 from cotenant import names
 from cotenant.api.resources.reserved_env import DENIED
 from cotenant.cli import installation
+from cotenant.controller.query_api.endpoint import SERVICE
 from cotenant.controller.settings import Settings
 from cotenant.controller.telemetry.metrics import Metrics
 
@@ -31,10 +32,12 @@ SET_BY_THE_CHART = {
     "metrics_readers": "COTENANT_METRICS_READERS",
     "metrics_certificate": "COTENANT_METRICS_CERTIFICATE",
     "device_claims": "COTENANT_DEVICE_CLAIMS",
+    "query_certificate": "COTENANT_QUERY_CERTIFICATE",
+    "query_address": "COTENANT_QUERY_ADDRESS",
 }
 DEFAULTED = {"COTENANT_POD_PRIORITY_CLASS"}
 """Variables that the chart sets unless `operator.settings` does."""
-FIXED = {"identity", "lease_name", "port", "host", "metrics_port"}
+FIXED = {"identity", "lease_name", "port", "host", "metrics_port", "query_port"}
 """Settings that the chart leaves at their defaults, because RBAC, probes, Services and the Lease rely on them."""
 
 MANAGED = ("bindings", "contracts", "evictions", "job-deletion", "managed-metadata", "managed-objects", "managed-pods")
@@ -44,6 +47,7 @@ TENANT_POLICIES = {f"cotenant-{what}" for what in (*MANAGED, "job-sizes", "job-u
 OPERATED = (
     "base-networkpolicies",
     "deletes",
+    "endpointslices",
     "events",
     "gpunodes",
     "jobs",
@@ -56,6 +60,14 @@ OPERATED = (
     "services",
 )
 OPERATOR_POLICIES = {"cotenant-reserved-names", *(f"cotenant-operator-{what}" for what in OPERATED)}
+QUESTIONS: set[str | tuple[str, str]] = {
+    "v1alpha1.query.cotenant.dev",
+    "cotenant-query",
+    "cotenant-query-ipv4",
+    "cotenant-query-ipv6",
+    "cotenant-operator-authentication",
+    "cotenant-operator-endpointslices",
+}
 
 
 def pod_of(workload: Mapping[str, Any]) -> Any:
@@ -73,6 +85,7 @@ def env_of(workload: Mapping[str, Any]) -> dict[str, Any]:
 
 def test_by_default_these_objects_and_no_others(render: Render) -> None:
     assert sorted(render()) == [
+        ("APIService", "v1alpha1.query.cotenant.dev"),
         ("ClusterRole", "cotenant-agent"),
         ("ClusterRole", "cotenant-metrics-reader"),
         ("ClusterRole", "cotenant-operator"),
@@ -83,6 +96,8 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ClusterRoleBinding", "cotenant-operator"),
         ("DaemonSet", "cotenant-agent"),
         ("Deployment", "cotenant-operator"),
+        ("EndpointSlice", "cotenant-query-ipv4"),
+        ("EndpointSlice", "cotenant-query-ipv6"),
         ("Lease", "cotenant-operator"),
         ("NetworkPolicy", "cotenant-agent"),
         ("NetworkPolicy", "cotenant-operator"),
@@ -90,8 +105,11 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("PriorityClass", "cotenant-workers"),
         ("Role", "cotenant-operator"),
         ("RoleBinding", "cotenant-operator"),
+        ("RoleBinding", "cotenant-operator-authentication"),
         ("Secret", "cotenant-metrics"),
+        ("Secret", "cotenant-query"),
         ("Service", "cotenant-operator"),
+        ("Service", "cotenant-query"),
         ("ServiceAccount", "cotenant-agent"),
         ("ServiceAccount", "cotenant-operator"),
         ("ValidatingAdmissionPolicy", "cotenant-agent-own-node"),
@@ -107,6 +125,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicy", "cotenant-managed-pods"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-base-networkpolicies"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-deletes"),
+        ("ValidatingAdmissionPolicy", "cotenant-operator-endpointslices"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-events"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-gpunodes"),
         ("ValidatingAdmissionPolicy", "cotenant-operator-jobs"),
@@ -135,6 +154,7 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
         ("ValidatingAdmissionPolicyBinding", "cotenant-managed-pods"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-base-networkpolicies"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-deletes"),
+        ("ValidatingAdmissionPolicyBinding", "cotenant-operator-endpointslices"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-events"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-gpunodes"),
         ("ValidatingAdmissionPolicyBinding", "cotenant-operator-jobs"),
@@ -206,6 +226,13 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
             {("ClusterRoleBinding", "cotenant-metrics-reader")},
             id="a reader",
         ),
+        pytest.param({"query": {"enabled": False}}, QUESTIONS, set(), id="no questions"),
+        pytest.param(
+            {"query": {"certificateSecret": "own", "caBundle": "UEVN"}},
+            {("Secret", "cotenant-query")},
+            set(),
+            id="a certificate of the questions' own",
+        ),
         pytest.param({"networkPolicies": {"enabled": False}}, {"NetworkPolicy"}, set(), id="no network policies"),
         pytest.param(
             {"agent": {"namespace": "gpu", "createNamespace": True}}, set(), {("Namespace", "gpu")}, id="a namespace"
@@ -223,10 +250,10 @@ def test_by_default_these_objects_and_no_others(render: Render) -> None:
     ],
 )
 def test_a_switch_changes_its_objects_and_no_others(
-    render: Render, values: dict[str, Any], gone: set[str], new: set[tuple[str, str]]
+    render: Render, values: dict[str, Any], gone: set[str | tuple[str, str]], new: set[tuple[str, str]]
 ) -> None:
     usual = render().keys()
-    kept = {key for key in usual if key[1] not in gone and key[0] not in gone}
+    kept = {key for key in usual if key[1] not in gone and key[0] not in gone and key not in gone}
     assert render(values).keys() == kept | new
 
 
@@ -445,6 +472,7 @@ def test_the_schema_and_the_values_name_the_same_things() -> None:
         ({"admission": {"actions": []}}, "/admission/actions"),
         ({"admission": {"actions": ["Deny", "Warn"]}}, "/admission/actions"),
         ({"metrics": {"interval": 30}}, "/metrics/interval"),
+        ({"query": {"certificateSecret": "own"}}, "/query/caBundle"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused_by_its_path(render: Render, values: dict[str, Any], where: str) -> None:
@@ -478,7 +506,10 @@ def test_names_and_ports_are_those_of_the_code(render: Render) -> None:
     agent, operator = objects["DaemonSet", "cotenant-agent"], objects["Deployment", "cotenant-operator"]
     scraped = {"name": "metrics", "containerPort": names.METRICS_PORT}
     assert container_of(agent)["ports"] == [{"name": "http", "containerPort": names.AGENT_PORT}, scraped]
-    assert container_of(operator)["ports"] == [{"name": "http", "containerPort": Settings().port}, scraped]
+    asked = {"name": "query", "containerPort": names.QUERY_PORT}
+    assert container_of(operator)["ports"] == [{"name": "http", "containerPort": Settings().port}, scraped, asked]
+    assert objects["EndpointSlice", "cotenant-query-ipv4"]["ports"][0]["port"] == names.QUERY_PORT
+    assert objects["APIService", f"{names.VERSION}.{names.QUERY_GROUP}"]["spec"]["service"]["name"] == SERVICE
     progress = objects["NetworkPolicy", "cotenant-operator"]["spec"]["egress"][-1]["ports"]
     assert progress == [{"protocol": "TCP", "port": names.PROGRESS_PORT}]
     assert objects["Lease", Settings().lease_name]["metadata"]["namespace"] == NAMESPACE

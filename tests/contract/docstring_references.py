@@ -192,7 +192,7 @@ def vocabulary(root: Path) -> frozenset[str]:
     words |= set(project["optional-dependencies"]) | OTHERS
     for group in project.get("entry-points", {}).values():
         words |= set(group)
-    for source in root.glob("*/*/cli/*.py"):
+    for source in root.glob("*/*/cli/**/*.py"):
         words |= set(re.findall(r"add_parser\(\s*\"([a-z-]+)\"", source.read_text()))
     for group in tomllib.loads(VOCABULARY.read_text())["words"]:
         words |= set(group["names"])

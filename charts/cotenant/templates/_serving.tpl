@@ -1,3 +1,8 @@
+{{/* "true" where the API of questions is served: before Kubernetes 1.33 the aggregator knows no endpoints but those of Endpoints. */}}
+{{- define "cotenant.query" -}}
+{{- if and .Values.query.enabled (semverCompare ">=1.33.0-0" .Capabilities.KubeVersion.Version) }}true{{ end }}
+{{- end }}
+
 {{/* The Secret with the certificate of /metrics. */}}
 {{- define "cotenant.certificateSecret" -}}
 {{ .Values.metrics.certificateSecret | default "cotenant-metrics" }}

@@ -10,9 +10,10 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp import web
@@ -37,6 +38,11 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.informers.job_memory import JobMemories
 from cotenant.controller.leader.election import LeaderElector
 from cotenant.controller.leader.lease_thread import LeaseThread
+from cotenant.controller.query_api.access import CallerAccess
+from cotenant.controller.query_api.answers import Answers
+from cotenant.controller.query_api.endpoint import LeaderEndpoint
+from cotenant.controller.query_api.questions import Questions
+from cotenant.controller.query_api.server import QueryServer
 from cotenant.controller.reports.gpu_disputes import GpuDisputeReporter
 from cotenant.controller.reports.gpu_node_conditions import GpuNodeConditionReporter
 from cotenant.controller.reports.local_queue_writer import LocalQueueWriter
@@ -113,6 +119,7 @@ class Operator:
             self.kube, self.cache, settings, is_leader=is_leader, clock=clock
         )
         self.start_estimates = StartEstimates(self.cache, metrics, settings.policy)
+        self.questions = Questions(settings.policy)
         self.loop = self._build_loop()
 
     def _build_loop(self) -> SchedulingLoop:
@@ -158,6 +165,7 @@ class Operator:
         self.queue_status_writer.on_plan(snapshot, plan)
         self.local_queue_writer.on_plan(snapshot)
         self.start_estimates.on_plan(snapshot, plan)
+        self.questions.on_plan(snapshot, plan)
 
     async def resync(self) -> None:
         """List everything: what the watches missed is found, what is gone is dropped."""
@@ -234,6 +242,7 @@ class Operator:
             self.queue_status_writer.forget_plan()
             self.local_queue_writer.forget()
             self.start_estimates.forget()
+            self.questions.forget()
         self._wake_up.set()
 
 
@@ -252,6 +261,7 @@ async def run(settings: Settings) -> int:
     ):
         operator = Operator(kube, fence.is_leader, settings, metrics)
         operator.loop.last_alive = time.monotonic()
+        questions = _serve_questions(operator, review_kube) if settings.query_certificate else {}
         servers = [
             await probes.serve(settings.host, settings.port, alive=operator.alive, ready=operator.ready),
             await _serve_metrics(settings, metrics, review_kube),
@@ -260,7 +270,7 @@ async def run(settings: Settings) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         try:
-            return await _supervise(operator, LeaseThread(lease_kube, elector), stopped)
+            return await _supervise(operator, LeaseThread(lease_kube, elector), stopped, questions)
         finally:
             for server in servers:
                 await server.cleanup()
@@ -276,8 +286,39 @@ async def _serve_metrics(settings: Settings, metrics: Metrics, kube: Kube) -> we
     )
 
 
-async def _supervise(operator: Operator, lease: LeaseThread, stopped: asyncio.Event) -> int:
-    coroutines = operator.tasks() | {"lease": lease.run(operator.on_leadership)}
+def _serve_questions(operator: Operator, review_kube: Kube) -> dict[str, Coroutine[Any, Any, None]]:
+    """The parts that answer questions, by name."""
+    settings, access = operator.settings, CallerAccess(review_kube)
+    answers = Answers(
+        cache=operator.cache,
+        questions=operator.questions,
+        access=access,
+        is_leader=operator.is_leader,
+        reserve_mib=settings.reserve_head_mib,
+    )
+    server = QueryServer(
+        kube=review_kube,
+        answers=answers,
+        access=access,
+        address=(settings.host, settings.query_port),
+        certificate=Path(settings.query_certificate),
+    )
+    endpoint = LeaderEndpoint(
+        kube=operator.kube,
+        namespace=settings.namespace,
+        address=settings.query_address,
+        is_leader=operator.is_leader,
+    )
+    return {"questions": server.run(), "endpoint": endpoint.run()}
+
+
+async def _supervise(
+    operator: Operator,
+    lease: LeaseThread,
+    stopped: asyncio.Event,
+    more: Mapping[str, Coroutine[Any, Any, None]] = MappingProxyType({}),
+) -> int:
+    coroutines = {**operator.tasks(), **more, "lease": lease.run(operator.on_leadership)}
     parts = {asyncio.create_task(part, name=name): name for name, part in coroutines.items()}
     signalled = asyncio.create_task(stopped.wait(), name="signal")
     done, _ = await asyncio.wait({signalled, *parts}, return_when=asyncio.FIRST_COMPLETED)

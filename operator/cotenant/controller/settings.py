@@ -90,6 +90,11 @@ class Settings(BaseModel):
         "authorized", "who may read /metrics: accounts that may get that URL, or everybody"
     )
     metrics_certificate: str = setting("", "folder of tls.crt and tls.key for /metrics; if empty, without TLS")
+    query_port: Whole = setting(names.QUERY_PORT, "port of the API of questions; 0 takes any free one")
+    query_certificate: str = setting(
+        "", "folder of tls.crt and tls.key for the API of questions; if empty, it is not served"
+    )
+    query_address: str = setting("", "address under which the API server reaches this replica's questions")
     log_level: LogLevel = setting("info", "what is logged: debug, info, warning or error, and what is worse")
 
     batch_window_s: Number = setting(0.1, "how long news may gather before a scheduling cycle starts")

@@ -50,6 +50,8 @@ TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", n
 SUBJECT_ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
 RESOURCE_CLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims")
 EVENTS: Final = Resource("", "v1", "events")
+CONFIG_MAPS: Final = Resource("", "v1", "configmaps")
+ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices")
 
 
 class Outcome(StrEnum):

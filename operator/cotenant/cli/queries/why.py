@@ -1,0 +1,91 @@
+"""`cotenant why JOB`: why it waits, who is before it, when it starts, what would start it now."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from cotenant.cli.errors import UserError
+from cotenant.cli.queries.connection import add_arguments, connect
+from cotenant.cli.queries.output import Colour, about_when, add_format, painted, print_document
+
+SHOWN = 5
+"""Jobs ahead that are listed; `-o wide` lists all that the answer has."""
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser("why", help="why a job waits, when it starts, what would start it now")
+    parser.add_argument("job", metavar="JOB", help="NAME, or NAMESPACE/NAME")
+    add_arguments(parser)
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    namespace, _, name = args.job.removeprefix("trainingjob/").removeprefix("tj/").rpartition("/")
+    if not name or "/" in namespace:
+        raise UserError(f"{args.job!r} is not the name of a job: give NAME, or NAMESPACE/NAME", 2)
+    connection = connect(args)
+    answer = connection.get(f"/namespaces/{namespace or connection.namespace}/explanations/{quote(name, safe='')}")
+    if args.output == "name":
+        print(f"trainingjob.cotenant.dev/{name}")
+    elif not print_document(answer, args.output):
+        print("\n".join(sentences(answer, wide=args.output == "wide")))
+    return 0
+
+
+def sentences(answer: Mapping[str, Any], *, wide: bool = False) -> Iterator[str]:
+    """The answer in words, a line each."""
+    metadata, status = answer["metadata"], answer.get("status") or {}
+    job, standing = f"{metadata['namespace']}/{metadata['name']}", status.get("standing", "")
+    if standing != "Waiting":
+        yield f"{painted(job, Colour.BOLD)} does not wait: {_of_standing(standing)}"
+        if status.get("message"):
+            yield status["message"]
+        return
+    reason = painted(status.get("reason") or "Pending", Colour.RED if status.get("needsChange") else Colour.YELLOW)
+    yield f"{painted(job, Colour.BOLD)} waits in queue {status['queue']} for {status['asks']}: {reason}"
+    yield status.get("message", "")
+    yield from _line(status, wide=wide)
+    yield from _start(status)
+    yield from _change(status)
+
+
+def _of_standing(standing: str) -> str:
+    known = {"Admitted": "it has GPUs, and starts or runs.", "Leaving": "it was asked to give its GPUs back."}
+    return known.get(standing, f"it is {standing or 'unknown to the operator'}.")
+
+
+def _line(status: Mapping[str, Any], *, wide: bool) -> Iterator[str]:
+    for one in status.get("leaving") or []:
+        yield f"  leaving for it: {one['job']}, {one['asks']}"
+    ahead = status.get("ahead") or []
+    if not ahead:
+        if status.get("position") == 1:
+            yield "It is the next to start."
+        return
+    yield f"Place {status['position']} in line. Before it:"
+    shown = ahead if wide else ahead[:SHOWN]
+    for one in shown:
+        yield f"  {one['job']}, {one['asks']}: {one['why']}"
+    if more := len(ahead) - len(shown) + status.get("aheadMore", 0):
+        yield f"  and {more} more"
+
+
+def _start(status: Mapping[str, Any]) -> Iterator[str]:
+    if status.get("needsChange"):
+        yield "Waiting alone does not help."
+    elif start := status.get("estimatedStart"):
+        by = f", nine times out of ten by {about_when(status['latestStart'])}" if status.get("latestStart") else ""
+        yield f"Starts at about {about_when(start)}{by}."
+
+
+def _change(status: Mapping[str, Any]) -> Iterator[str]:
+    if not status.get("wouldStartIf"):
+        return
+    yield painted(f"Would start now if {status['wouldStartIf']}.", Colour.GREEN)
+    for path, value in (status.get("change") or {}).items():
+        yield f"  {path}: {'(left out)' if value is None else json.dumps(value)}"

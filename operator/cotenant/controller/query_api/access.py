@@ -1,0 +1,82 @@
+"""What a caller may ask, and of which namespaces they may read the jobs: by the API server's own authorisation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Collection
+from typing import Any, Final, TypeAlias
+
+from cotenant import names
+from cotenant.controller.client.kube import SUBJECT_ACCESS_REVIEWS, Kube, UnreachableError
+from cotenant.controller.query_api.front_proxy import Caller
+from cotenant.query.redaction import Sees
+
+REMEMBER_S: Final = 10.0
+REMEMBERED_MAX: Final = 4_096
+NAMESPACES_MAX: Final = 40
+"""Namespaces that are asked about for one answer; jobs of more are shown without a name."""
+REVIEWS_MAX: Final = 8
+"""Reviews at one time."""
+
+_Key: TypeAlias = tuple[object, ...]
+
+
+class UnknownAccessError(RuntimeError):
+    """The API server does not say what the caller may."""
+
+
+class CallerAccess:
+    """Remembers answers for some seconds. `kube` writes without a fence: a review changes nothing."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._known: OrderedDict[_Key, tuple[bool, float]] = OrderedDict()
+        self._reviews = asyncio.Semaphore(REVIEWS_MAX)
+
+    async def may(self, caller: Caller, verb: str, resource: str, namespace: str = "") -> bool:
+        """May they do this in the API of questions? Raises UnknownAccessError."""
+        return await self._allowed(caller, names.QUERY_GROUP, verb, resource, namespace)
+
+    async def sees(self, caller: Caller, namespaces: Collection[str]) -> Sees:
+        """Which of these they may read TrainingJobs of. Raises UnknownAccessError."""
+        if await self._reads(caller, ""):
+            return lambda _: True
+        asked = sorted(namespaces)[:NAMESPACES_MAX]
+        answers = await asyncio.gather(*(self._reads(caller, one) for one in asked))
+        seen = {namespace for namespace, answer in zip(asked, answers, strict=True) if answer}
+        return seen.__contains__
+
+    async def _reads(self, caller: Caller, namespace: str) -> bool:
+        return await self._allowed(caller, names.GROUP, "get", "trainingjobs", namespace)
+
+    async def _allowed(self, caller: Caller, group: str, verb: str, resource: str, namespace: str) -> bool:
+        key, now = (caller.key, group, verb, resource, namespace), asyncio.get_running_loop().time()
+        known, until = self._known.get(key, (False, now))
+        if now < until:
+            return known
+        asked = {"group": group, "verb": verb, "resource": resource, "namespace": namespace}
+        async with self._reviews:
+            answer = await self._review(caller, asked)
+        self._known[key] = answer, now + REMEMBER_S
+        self._known.move_to_end(key)
+        while len(self._known) > REMEMBERED_MAX:
+            self._known.popitem(last=False)
+        return answer
+
+    async def _review(self, caller: Caller, attributes: dict[str, str]) -> bool:
+        spec: dict[str, Any] = {
+            "user": caller.user,
+            "uid": caller.uid,
+            "groups": list(caller.groups),
+            "extra": {name: list(values) for name, values in caller.extra.items()},
+            "resourceAttributes": attributes,
+        }
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        try:
+            reply = await self._kube.create(SUBJECT_ACCESS_REVIEWS, body)
+        except UnreachableError as error:
+            raise UnknownAccessError(str(error)) from error
+        if not reply.done:
+            raise UnknownAccessError(reply.message)
+        return (reply.document.get("status") or {}).get("allowed") is True

@@ -1,0 +1,168 @@
+"""Answers as documents of the group `query.cotenant.dev`, failures as the Status that every Kubernetes client reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+from cotenant import names
+from cotenant.core.model.formatting import format_gpus, shown_evidence
+from cotenant.query.explanation import Explanation
+from cotenant.query.offer import Offer
+from cotenant.query.queue_tree import QueueLine
+from cotenant.query.redaction import ANONYMOUS, JobMention
+from cotenant.query.what_if import WhatIf
+
+Document: TypeAlias = dict[str, Any]
+API_VERSION: Final = f"{names.QUERY_GROUP}/{names.VERSION}"
+RESOURCES: Final = (
+    ("explanations", "Explanation", True, ("get", "list")),
+    ("offers", "Offer", True, ("list",)),
+    ("queuetrees", "QueueTree", False, ("list",)),
+    ("whatifs", "WhatIf", True, ("create",)),
+)
+"""(name, kind, namespaced, verbs)."""
+
+
+def discovery() -> Document:
+    """What the API has: the answer to `/apis/query.cotenant.dev/v1alpha1`."""
+    resources = [
+        {"name": name, "singularName": kind.lower(), "namespaced": namespaced, "kind": kind, "verbs": list(verbs)}
+        for name, kind, namespaced, verbs in RESOURCES
+    ]
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API_VERSION, "resources": resources}
+
+
+def failure(code: int, reason: str, message: str) -> Document:
+    return {
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "code": code, "reason": reason, "message": message,
+    }  # fmt: skip
+
+
+def answer(kind: str, name: str, namespace: str, status: Mapping[str, Any]) -> Document:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": dict(status)}
+
+
+def explanation_status(about: Explanation) -> Document:
+    """What is empty is left out."""
+    status: Document = {
+        "standing": about.standing.value,
+        "queue": about.queue,
+        "asks": about.asks,
+        "priority": about.priority,
+        "submittedAt": timestamp(about.submitted_at),
+        "reason": about.reason,
+        "message": about.message,
+        "evidence": shown_evidence(about.evidence),
+        "position": about.position,
+        "ahead": mentions(about.ahead),
+        "aheadMore": about.ahead_more,
+        "leaving": mentions(about.leaving),
+        "estimatedStart": timestamp(about.start_at),
+        "latestStart": timestamp(about.start_by),
+        "wouldStartIf": about.would_start_if,
+        "change": {path: json.loads(value) for path, value in about.change},
+    }
+    kept = {key: value for key, value in status.items() if value not in (None, "", {}, []) and value != 0}
+    return kept | {"priority": about.priority, "needsChange": about.needs_change}
+
+
+def explanation_list(found: Iterable[Explanation]) -> Document:
+    items = []
+    for about in found:
+        namespace, _, name = about.job.partition("/")
+        items.append(answer("Explanation", name, namespace, explanation_status(about)))
+    return {"apiVersion": API_VERSION, "kind": "ExplanationList", "metadata": {}, "items": items}
+
+
+def what_if_status(found: WhatIf) -> Document:
+    """What is empty is left out."""
+    status: Document = {
+        "outcome": found.outcome.value,
+        "queue": found.queue,
+        "asks": found.asks,
+        "nodes": dict(found.nodes),
+        "reason": found.reason,
+        "message": found.message,
+        "victims": mentions(found.victims),
+        "delayed": mentions(found.delayed),
+        "delayedMore": found.delayed_more,
+        "estimatedStart": timestamp(found.start_at),
+        "latestStart": timestamp(found.start_by),
+        "wouldStartIf": found.would_start_if,
+        "change": {path: json.loads(value) for path, value in found.change},
+    }
+    kept = {key: value for key, value in status.items() if value not in (None, "", {}, []) and value != 0}
+    return kept | {"needsChange": found.needs_change}
+
+
+def offer_list(namespace: str, found: Iterable[Offer]) -> Document:
+    """GPUs as numbers, shares as fractions of one."""
+    items = []
+    for offer in found:
+        classes = [
+            {
+                "class": one.gpu_class,
+                "guaranteed": one.guaranteed,
+                "borrowable": one.borrowable,
+                "largestGang": one.largest_gang,
+                "onOneNode": one.on_one_node,
+                "largestShare": format_gpus(one.share_milli),
+            }
+            for one in offer.classes
+        ]
+        status = {"classes": classes} | ({"message": offer.refusal} if offer.refusal else {})
+        items.append(answer("Offer", offer.queue, namespace, status))
+    return {"apiVersion": API_VERSION, "kind": "OfferList", "metadata": {}, "items": items}
+
+
+def queue_tree_list(found: Iterable[QueueLine]) -> Document:
+    """Queues below their parents; amounts in GPUs, shares in parts per million."""
+    items = []
+    for line in found:
+        share = line.share
+        terms = [
+            {
+                "class": one.scope, "borrowed": format_gpus(one.borrowed), "capacity": format_gpus(one.capacity),
+                "ppm": one.ppm,
+            }
+            for one in share.terms
+        ]  # fmt: skip
+        quotas = [
+            {
+                "class": one.gpu_class, "zone": one.zone, "guaranteed": format_gpus(one.guaranteed),
+                "effective": format_gpus(one.effective), "used": format_gpus(one.used),
+                "limit": None if one.limit is None else format_gpus(one.limit),
+            }
+            for one in line.quotas
+        ]  # fmt: skip
+        status = {
+            "parent": line.parent,
+            "depth": line.depth,
+            "guaranteed": format_gpus(line.guaranteed),
+            "used": format_gpus(line.used),
+            "borrowed": format_gpus(line.borrowed),
+            "waiting": line.waiting,
+            "holding": line.holding,
+            "quotas": quotas,
+            "share": {"terms": terms, "pastPpm": share.past_ppm, "weight": share.weight, "ppm": share.ppm},
+            "broken": line.broken,
+        }
+        items.append(answer("QueueTree", line.name, "", status))
+    return {"apiVersion": API_VERSION, "kind": "QueueTreeList", "metadata": {}, "items": items}
+
+
+def mentions(jobs: Iterable[JobMention]) -> list[Document]:
+    return [
+        {"job": one.job or ANONYMOUS, "asks": one.asks, "why": one.why} | ({"queue": one.queue} if one.queue else {})
+        for one in jobs
+    ]
+
+
+def timestamp(at: float | None) -> str | None:
+    """RFC 3339 in UTC, to the second."""
+    return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,114 @@
+"""Proposals as the core's jobs: a manifest that nobody has applied, or fields of a job that waits written otherwise."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from cotenant import names
+from cotenant.api.conversion.to_core import parse_job, to_job
+from cotenant.api.validation.errors import DocumentError
+from cotenant.controller.informers.cache import ObjectCache
+from cotenant.core.model.objects import Job
+from cotenant.decoding.bounded_json import Bounds, Malformed, parse
+
+BOUNDS: Final = Bounds(bytes_max=256 * 1024, depth_max=32, values_max=20_000)
+CHANGES_MAX: Final = 32
+_SEGMENT: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+
+class ProposalError(ValueError):
+    """The proposal makes no sense; a sentence that names the field."""
+
+
+class MissingJobError(ProposalError):
+    """The job that is to be changed is not there."""
+
+
+def spec_of(body: bytes) -> Mapping[str, Any]:
+    """The `spec` of a document of a caller. Raises ProposalError."""
+    document = parse(body, BOUNDS)
+    if isinstance(document, Malformed):
+        raise ProposalError(f"the question {document.reason}")
+    spec = document.get("spec") if isinstance(document, dict) else None
+    if not isinstance(spec, dict):
+        raise ProposalError("the question has no spec: give spec.manifest, or spec.job with spec.change")
+    return spec
+
+
+def proposed_job(
+    spec: Mapping[str, Any], namespace: str, *, user: str, cache: ObjectCache, reserve_mib: int, now: float
+) -> Job:
+    """The job that the question is about, as it would be in this namespace. `reserve_mib`: memory that the operator
+    adds to each worker's; `user`: who would submit it. Raises ProposalError."""
+    document = _changed(spec, namespace, cache) if "job" in spec else _manifest(spec, namespace, user, now)
+    try:
+        job = to_job(parse_job(document), priority_classes=dict(cache.priority_classes))
+    except DocumentError as error:
+        raise ProposalError("; ".join(str(one) for one in error.problems)) from error
+    return replace(job, memory_mib=job.memory_mib + reserve_mib)
+
+
+def _manifest(spec: Mapping[str, Any], namespace: str, user: str, now: float) -> dict[str, Any]:
+    manifest = spec.get("manifest")
+    if not isinstance(manifest, dict) or manifest.get("kind") != "TrainingJob":
+        raise ProposalError("spec.manifest is no TrainingJob")
+    given = manifest.get("metadata")
+    own = given if isinstance(given, dict) else {}
+    there = own.get("namespace")
+    if there not in (None, namespace):
+        raise ProposalError(f"spec.manifest is of namespace {there!r}, and is asked about in {namespace!r}")
+    name = own.get("name") or own.get("generateName") or "proposed"
+    created = datetime.fromtimestamp(now, UTC).isoformat()
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": namespace,
+        "uid": "proposed",
+        "creationTimestamp": created,
+        "generation": 1,
+    }
+    metadata["annotations"] = {names.ANNOTATION_USER: annotated_user(user)}
+    return {key: value for key, value in manifest.items() if key != "status"} | {"metadata": metadata}
+
+
+def annotated_user(user: str) -> str:
+    """As the chart's policy writes it on what a user submits: all ServiceAccounts of a namespace are one."""
+    parts = user.split(":")
+    return f"system:serviceaccount:{parts[2]}:*" if user.startswith("system:serviceaccount:") else user
+
+
+def _changed(spec: Mapping[str, Any], namespace: str, cache: ObjectCache) -> dict[str, Any]:
+    name, change = spec.get("job"), spec.get("change") or {}
+    record = cache.jobs.get(f"{namespace}/{name}")
+    if record is None:
+        raise MissingJobError(f'trainingjobs.{names.GROUP} "{name}" not found in namespace "{namespace}"')
+    if record.job is None:
+        raise ProposalError(record.problem or "its spec cannot be read")
+    if record.placement is not None:
+        raise ProposalError(f"{record.key} does not wait: it is {record.phase.value}")
+    if not isinstance(change, dict) or len(change) > CHANGES_MAX:
+        raise ProposalError(f"spec.change must be an object of at most {CHANGES_MAX} fields by their paths")
+    document = copy.deepcopy(record.job.to_document())
+    for path, value in change.items():
+        _write(document, str(path), value)
+    return {key: value for key, value in document.items() if key != "status"}
+
+
+def _write(document: dict[str, Any], path: str, value: object) -> None:
+    """`spec.gpu.count` → there; null: left out."""
+    parts = path.split(".")
+    if len(parts) < 2 or parts[0] != "spec" or not all(part and set(part) <= set(_SEGMENT) for part in parts):
+        raise ProposalError(f"{path!r} is no field of a job's spec, such as spec.gpu.count")
+    at = document
+    for part in parts[:-1]:
+        below = at.setdefault(part, {})
+        if not isinstance(below, dict):
+            raise ProposalError(f"{path}: {part} has no fields")
+        at = below
+    if value is None:
+        at.pop(parts[-1], None)
+    else:
+        at[parts[-1]] = value

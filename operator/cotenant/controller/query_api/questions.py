@@ -1,0 +1,82 @@
+"""Runs questions over the last plan, one at a time, in a thread: bounded in number and time.
+
+The plan and its snapshot are values that nobody writes, so a question needs no lock and a cycle none either; the two
+share the interpreter, so a cycle is at most slowed down while one question is worked on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, TypeVar
+
+from cotenant.core.model.objects import JobKey
+from cotenant.core.model.plan import Plan
+from cotenant.core.policy import Policy
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.query.explanation import Explanation, summarise
+from cotenant.query.line import WaitingLine
+from cotenant.query.situation import Situation
+
+T = TypeVar("T")
+WAITING_MAX: Final = 16
+QUESTION_S: Final = 10.0
+
+
+class NoSituationError(RuntimeError):
+    """This replica does not lead, or has not decided yet."""
+
+
+class TooManyQuestionsError(RuntimeError):
+    """So many wait that another one would not be answered in time."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What questions are about, with what several of them share."""
+
+    situation: Situation
+
+    @cached_property
+    def line(self) -> WaitingLine:
+        return WaitingLine(self.situation)
+
+    def summary(self, key: JobKey) -> Explanation | None:
+        """The explanation without who is ahead: for lists."""
+        return summarise(self.situation, key, self._places)
+
+    @cached_property
+    def _places(self) -> dict[JobKey, int]:
+        return {job.key: number for number, job in enumerate(self.line.jobs, start=1)}
+
+
+@dataclass(slots=True)
+class Questions:
+    policy: Policy
+    _subject: Subject | None = None
+    _waiting: int = 0
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "questions"))
+
+    def on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
+        self._subject = Subject(Situation(snapshot, plan, self.policy))
+
+    def forget(self) -> None:
+        """Another replica leads."""
+        self._subject = None
+
+    async def ask(self, question: Callable[[Subject], T]) -> T:
+        """The answer. Raises NoSituationError, TooManyQuestionsError, TimeoutError."""
+        subject = self._subject
+        if subject is None:
+            raise NoSituationError("no replica leads yet, or it has not decided yet; ask again in some seconds")
+        if self._waiting >= WAITING_MAX:
+            raise TooManyQuestionsError("too many questions at a time; ask again in some seconds")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(QUESTION_S):
+                return await asyncio.get_running_loop().run_in_executor(self._thread, question, subject)
+        finally:
+            self._waiting -= 1

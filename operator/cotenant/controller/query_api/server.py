@@ -1,0 +1,169 @@
+"""HTTPS server of the API of questions. Every replica listens; one that does not lead answers 503.
+
+Whoever does not show the aggregator's certificate is nobody here, whatever their headers say: 401. The API server has
+authorised the caller before it passes a request on; they are asked about once more, as an extension API server does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from cotenant import names
+from cotenant.controller.client.kube import CONFIG_MAPS, Kube, UnreachableError
+from cotenant.controller.query_api import documents
+from cotenant.controller.query_api.access import CallerAccess, UnknownAccessError
+from cotenant.controller.query_api.answers import Answers, NotFoundError
+from cotenant.controller.query_api.front_proxy import CONFIG_MAP, NAMESPACE, Caller, FrontProxy
+from cotenant.controller.query_api.proposals import MissingJobError, ProposalError
+from cotenant.controller.query_api.questions import NoSituationError, TooManyQuestionsError
+from cotenant.serving.certificate import ServingCertificate
+
+log = logging.getLogger(__name__)
+
+BODY_BYTES: Final = 256 * 1024
+LOOK_S: Final = 60.0
+"""Between two looks at who the aggregator is: authorities are renewed."""
+ROOT: Final = f"/apis/{documents.API_VERSION}"
+_Answer = Callable[[web.Request, Caller], Awaitable[documents.Document]]
+_FAILURES: Final[tuple[tuple[type[Exception], int, str], ...]] = (
+    (NotFoundError, 404, "NotFound"),
+    (MissingJobError, 404, "NotFound"),
+    (ProposalError, 422, "Invalid"),
+    (web.HTTPRequestEntityTooLarge, 413, "RequestEntityTooLarge"),
+    (TooManyQuestionsError, 429, "TooManyRequests"),
+    (NoSituationError, 503, "ServiceUnavailable"),
+    (UnknownAccessError, 503, "ServiceUnavailable"),
+    (TimeoutError, 504, "Timeout"),
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class QueryServer:
+    kube: Kube
+    """Writes without a fence, and writes nothing but reviews."""
+    answers: Answers
+    access: CallerAccess
+    address: tuple[str, int]
+    certificate: Path
+    _proxy: FrontProxy | None = None
+    _serving: ServingCertificate | None = None
+    _runner: web.AppRunner | None = None
+
+    async def run(self) -> None:
+        """Listen as long as the task lives, anew when another authority signs for the aggregator."""
+        try:
+            while True:
+                await self.look()
+                await asyncio.sleep(LOOK_S if self._runner is not None else 1.0)
+        finally:
+            await self.close()
+
+    async def look(self) -> None:
+        """Read who the aggregator is, and listen for it."""
+        try:
+            found = await self.kube.get(CONFIG_MAPS, CONFIG_MAP, NAMESPACE)
+        except UnreachableError as error:
+            log.warning("who passes questions on is not known yet: %s", error)
+            return
+        proxy = FrontProxy.of(found.document.get("data") or {}) if found.done else None
+        if proxy is None or proxy == self._proxy:
+            return
+        try:
+            context = self._context(proxy)
+        except (OSError, ssl.SSLError) as error:
+            log.warning("questions are not answered: the certificate in %s: %s", self.certificate, error)
+            return
+        await self.close()
+        self._proxy = proxy
+        self._runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, *self.address, ssl_context=context).start()
+
+    def _context(self, proxy: FrontProxy) -> ssl.SSLContext:
+        """A certificate is asked for and may be missing: who shows none gets a sentence."""
+        serving = ServingCertificate(self.certificate)
+        serving.context.verify_mode = ssl.CERT_OPTIONAL
+        serving.context.load_verify_locations(cadata=proxy.authority)
+        self._serving = serving
+        return serving.context
+
+    async def close(self) -> None:
+        """Answer no more."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def _application(self) -> web.Application:
+        app = web.Application(client_max_size=BODY_BYTES)
+        app.router.add_get(ROOT, self._respond(_discover))
+        own, answers = "/namespaces/{namespace}", self.answers
+        for method, path, verb, resource, answer in (
+            ("GET", own + "/explanations/{name}", "get", "explanations", answers.explanation),
+            ("GET", own + "/explanations", "list", "explanations", answers.explanations),
+            ("GET", "/explanations", "list", "explanations", answers.explanations),
+            ("GET", own + "/offers", "list", "offers", answers.offers),
+            ("GET", "/queuetrees", "list", "queuetrees", answers.queue_trees),
+            ("POST", own + "/whatifs", "create", "whatifs", answers.what_if),
+        ):
+            app.router.add_route(method, ROOT + path, self._respond(self._authorised(verb, resource, answer)))
+        app.router.add_route("*", "/{path:.*}", self._respond(_unknown))
+        return app
+
+    def _respond(self, answer: _Answer) -> Callable[[web.Request], Awaitable[web.Response]]:
+        """To whom the aggregator speaks for; every failure as a Status."""
+
+        async def respond(request: web.Request) -> web.Response:
+            if self._serving is not None:
+                self._serving.refresh()
+            certificate = request.transport.get_extra_info("peercert") if request.transport else None
+            caller = self._proxy.caller(certificate, request.headers) if self._proxy else None
+            if caller is None:
+                return _failed(401, "Unauthorized", "ask the API server: only its aggregator is answered here")
+            try:
+                return web.json_response(await answer(request, caller))
+            except _ForbiddenError as error:
+                return _failed(403, "Forbidden", str(error))
+            except tuple(kind for kind, _, _ in _FAILURES) as error:
+                code, reason = next((code, reason) for kind, code, reason in _FAILURES if isinstance(error, kind))
+                return _failed(code, reason, str(error) or "the answer took too long; ask again")
+            except Exception:
+                log.exception("a question was not answered: %s %s", request.method, request.path)
+                return _failed(500, "InternalError", "the question was not answered; the operator's log has the reason")
+
+        return respond
+
+    def _authorised(self, verb: str, resource: str, answer: _Answer) -> _Answer:
+        async def checked(request: web.Request, caller: Caller) -> documents.Document:
+            namespace = request.match_info.get("namespace", "")
+            if not await self.access.may(caller, verb, resource, namespace):
+                where = f' in the namespace "{namespace}"' if namespace else " at the cluster scope"
+                what = f'"{resource}" in API group "{names.QUERY_GROUP}"'
+                raise _ForbiddenError(f'User "{caller.user}" cannot {verb} resource {what}{where}')
+            return await answer(request, caller)
+
+        return checked
+
+
+class _ForbiddenError(RuntimeError):
+    """The caller may not ask this."""
+
+
+async def _discover(_: web.Request, __: Caller) -> documents.Document:
+    return documents.discovery()
+
+
+async def _unknown(request: web.Request, _: Caller) -> documents.Document:
+    raise NotFoundError(f"there is no question at {request.method} {request.path}")
+
+
+def _failed(code: int, reason: str, message: str) -> web.Response:
+    headers = {"Retry-After": "2"} if code in {429, 503} else None
+    return web.json_response(documents.failure(code, reason, message), status=code, headers=headers)

@@ -1,0 +1,155 @@
+"""Why a job waits: the reason, its place in the line and who is before it by which rule, when it starts, what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from cotenant.core.model.formatting import describe_request
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.query.line import WaitingLine
+from cotenant.query.redaction import JobMention, Sees, mentioned, redacted, size_of, uuids_of
+from cotenant.query.situation import Situation
+
+NAMED_AHEAD: Final = 20
+"""Jobs of the line that one answer describes; the others are counted."""
+
+
+class Standing(StrEnum):
+    """Where a job is, as a decision sees it."""
+
+    WAITING = "Waiting"
+    ADMITTED = "Admitted"
+    """Holds GPUs: it starts or runs."""
+    LEAVING = "Leaving"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    job: JobKey
+    standing: Standing
+    queue: str
+    asks: str
+    priority: int
+    submitted_at: float
+    """Unix seconds, as all times here."""
+    reason: str = ""
+    message: str = ""
+    needs_change: bool = False
+    """Waiting alone does not help."""
+    evidence: tuple[tuple[str, str | int], ...] = ()
+    position: int | None = None
+    """Place in the order in which waiting jobs are thought to start; 1 is the next."""
+    ahead: tuple[JobMention, ...] = ()
+    """The nearest first."""
+    ahead_more: int = 0
+    """How many more are ahead than are described."""
+    leaving: tuple[JobMention, ...] = ()
+    """Jobs on their way out of the place that it was promised."""
+    start_at: float | None = None
+    """As likely sooner as later."""
+    start_by: float | None = None
+    """Nine times out of ten by then."""
+    would_start_if: str = ""
+    change: tuple[tuple[str, str], ...] = ()
+    """The same as fields of its document: (path, value as JSON; null: left out)."""
+    namespaces: frozenset[str] = frozenset()
+    """Of jobs that are named in it."""
+
+    def as_seen(self, sees: Sees) -> Explanation:
+        """Without the names of jobs that the asker may not read."""
+
+        def shown(text: str) -> str:
+            return redacted(text, self.namespaces, sees)
+
+        return replace(
+            self,
+            message=shown(self.message),
+            would_start_if=shown(self.would_start_if),
+            evidence=tuple((name, shown(one) if isinstance(one, str) else one) for name, one in self.evidence),
+            ahead=tuple(one.as_seen(sees) for one in self.ahead),
+            leaving=tuple(one.as_seen(sees) for one in self.leaving),
+            namespaces=frozenset(),
+        )
+
+
+def explain(situation: Situation, key: JobKey, line: WaitingLine | None = None) -> Explanation | None:
+    """None for a job that neither waits nor holds GPUs. `line`: of this situation, if it is formed already."""
+    line = line or WaitingLine(situation)
+    before = line.before(key)
+    about = summarise(situation, key, {key: len(before) + 1})
+    job = situation.jobs.get(key)
+    if about is None or job is None or about.position is None:
+        return about
+    classes = classes_of(situation)
+    ahead = tuple(_mention(one, classes, line.why_before(one, job)) for one in before[: -NAMED_AHEAD - 1 : -1])
+    leaving = tuple(_mention(one, classes, "it was asked to leave") for one in _leaving(situation, job))
+    return replace(
+        about,
+        ahead=ahead,
+        ahead_more=len(before) - len(ahead),
+        leaving=leaving,
+        namespaces=about.namespaces | {one.namespace for one in (*ahead, *leaving)},
+    )
+
+
+def summarise(situation: Situation, key: JobKey, places: Mapping[JobKey, int]) -> Explanation | None:
+    """The same without who is ahead or leaves. `places`: of jobs in line, from 1."""
+    job = situation.jobs.get(key)
+    if job is None:
+        return None
+    about = Explanation(
+        job=key,
+        standing=_standing(job),
+        queue=job.queue,
+        asks=describe_request(job),
+        priority=job.priority,
+        submitted_at=job.submitted_at,
+    )
+    if about.standing is not Standing.WAITING:
+        return about
+    verdict = situation.verdicts.get(key)
+    if verdict is None:
+        return replace(about, message="It has come since the last decision; ask again in a moment.")
+    texts = [verdict.message, verdict.would_start_if, *(str(value) for _, value in verdict.evidence)]
+    return replace(
+        about,
+        reason=verdict.reason.value,
+        message=verdict.message,
+        needs_change=verdict.reason.needs_change,
+        evidence=verdict.evidence,
+        position=None if verdict.reason.needs_change else places.get(key),
+        start_at=verdict.estimated_start_at,
+        start_by=verdict.latest_start_at,
+        would_start_if=verdict.would_start_if,
+        change=verdict.change,
+        namespaces=frozenset(one for text in texts for one in mentioned(text, situation.namespaces)),
+    )
+
+
+def classes_of(situation: Situation) -> dict[str, str]:
+    """UUID → class of every GPU."""
+    return {gpu.uuid: gpu.gpu_class for node in situation.snapshot.nodes for gpu in node.gpus}
+
+
+def _mention(job: Job, classes: dict[str, str], why: str) -> JobMention:
+    return JobMention(job=job.key, namespace=job.namespace, queue=job.queue, asks=size_of(job, classes), why=why)
+
+
+def _leaving(situation: Situation, job: Job) -> list[Job]:
+    """Jobs that give back GPUs of the place which this one was promised."""
+    promised = dict(situation.snapshot.nominations).get(job.key)
+    if promised is None:
+        return []
+    wanted = uuids_of(promised)
+    going = [one for one in situation.snapshot.jobs if one.evicting and one.placement is not None]
+    found = [one for one in going if one.placement is not None and wanted & uuids_of(one.placement)]
+    return sorted(found, key=lambda one: one.key)
+
+
+def _standing(job: Job) -> Standing:
+    if job.placement is None:
+        return Standing.WAITING
+    return Standing.LEAVING if job.evicting else Standing.ADMITTED

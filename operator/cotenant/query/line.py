@@ -1,0 +1,99 @@
+"""The line of waiting jobs: who is thought to start before whom, and by which rule.
+
+The order is that of the estimated starts. Jobs without an estimate are placed behind those that have one, in the order
+in which they would have their turns if each left things as they are (`core.queueing.order`). The rule between two jobs
+is that of the turns: inside a queue priority and age, between queues the guarantee, then the dominant share, where
+their paths part. Who comes first against the rule has a place that the other has no use for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.model.objects import Job, JobKey
+from cotenant.core.model.plan import Refusal
+from cotenant.core.queueing.fair_share import DominantShares, past_shares, within_guarantee
+from cotenant.core.queueing.order import QueueOrder, order_in_queue
+from cotenant.query.situation import Situation
+
+
+@dataclass(frozen=True)
+class WaitingLine:
+    situation: Situation
+
+    @cached_property
+    def jobs(self) -> tuple[Job, ...]:
+        """Those that wait and may start as they are, the next one first."""
+        verdicts = self.situation.verdicts
+        estimated, others = [], []
+        for job in self.situation.snapshot.jobs:
+            verdict = verdicts.get(job.key)
+            if job.placement is not None or verdict is None or verdict.reason.needs_change:
+                continue
+            if verdict.position is None:
+                others.append(job)
+            else:
+                estimated.append((verdict.position, job.key, job))
+        return (*(job for _, _, job in sorted(estimated, key=lambda one: one[:2])), *self._in_turn(others))
+
+    def _in_turn(self, jobs: Iterable[Job]) -> Iterator[Job]:
+        accounting = self.situation.accounting
+        known = [job for job in jobs if job.queue in accounting.tree.index]
+        return iter(QueueOrder(accounting.tree, accounting.usage, self._shares, self._is_within, known))
+
+    def before(self, key: JobKey) -> Sequence[Job]:
+        """Jobs ahead of this one; all of them, where it is not in line."""
+        jobs = self.jobs
+        place = next((number for number, job in enumerate(jobs) if job.key == key), len(jobs))
+        return jobs[:place]
+
+    def why_before(self, other: Job, job: Job) -> str:
+        """The rule by which the other comes first, as a clause about it."""
+        if other.queue == job.queue:
+            return _in_queue(other, job)
+        tree = self.situation.accounting.tree
+        if other.queue not in tree.index or job.queue not in tree.index:
+            return "its queue comes first"
+        ours, theirs = self._parting(job, other)
+        if ours is None or theirs is None:
+            return _in_queue(other, job)
+        guaranteed = self._is_within(theirs, other), self._is_within(ours, job)
+        if guaranteed[0] != guaranteed[1]:
+            return "it is inside the guarantee of its queue" if guaranteed[0] else "it fits into a gap"
+        usage = self.situation.accounting.usage
+        shares = self._shares.share(usage, theirs), self._shares.share(usage, ours)
+        if shares[0] != shares[1]:
+            return "its queue borrows less" if shares[0] < shares[1] else "it fits into a gap"
+        return _in_queue(other, job)
+
+    def _parting(self, job: Job, other: Job) -> tuple[int | None, int | None]:
+        """The two queues that compete: the first below the last common one, each on its job's path. None where a path
+        ends in what is common."""
+        tree = self.situation.accounting.tree
+        ours, theirs = (list(reversed(tree.paths[tree.index[one.queue]])) for one in (job, other))
+        common = 0
+        while common < min(len(ours), len(theirs)) and ours[common] == theirs[common]:
+            common += 1
+        return (ours[common] if common < len(ours) else None), (theirs[common] if common < len(theirs) else None)
+
+    def _is_within(self, queue: int, job: Job) -> bool:
+        request = self._requests.resolve(job)
+        return not isinstance(request, Refusal) and within_guarantee(self.situation.accounting.usage, request, queue)
+
+    @cached_property
+    def _requests(self) -> RequestResolver:
+        return RequestResolver(self.situation.accounting.inventory, self.situation.accounting.tree)
+
+    @cached_property
+    def _shares(self) -> DominantShares:
+        past = past_shares(self.situation.snapshot, self.situation.policy)
+        return DominantShares(self.situation.accounting.tree, past)
+
+
+def _in_queue(other: Job, job: Job) -> str:
+    if other.priority != job.priority:
+        return "it has a higher priority" if other.priority > job.priority else "it fits into a gap"
+    return "it is older" if order_in_queue(other) < order_in_queue(job) else "it fits into a gap"

@@ -1,0 +1,142 @@
+"""What a queue could get now: guaranteed and borrowable by class, the largest share of a GPU, the largest gang.
+
+Each offer is found by asking for it: a request of that form is resolved like a job's, and the largest number of workers
+or the largest share for which the core's own search finds a place now, without evicting anybody, is what is offered.
+A gang only needs less room when it is smaller, and so does a share: both are found by bisection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from cotenant.core.allocation.occupancy import Occupancy
+from cotenant.core.cycle.gallop import first_true
+from cotenant.core.cycle.search import find
+from cotenant.core.explain.inadmissible import RequestResolver
+from cotenant.core.model.objects import WHOLE, GpuRequest, Job, TenantQueue
+from cotenant.core.model.plan import Refusal
+from cotenant.core.placement import BestFit
+from cotenant.core.queueing.priority_bounds import priority_bounds
+from cotenant.query.situation import Situation
+
+SHARE_STEP: Final = 10
+"""Milli-GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassOffer:
+    gpu_class: str
+    guaranteed: int
+    """Whole GPUs that jobs could hold now which nobody may take back: found as a gang that may not be evicted."""
+    borrowable: int
+    """Whole GPUs beyond those that are idle now and may be taken back later."""
+    largest_gang: int
+    """Whole GPUs of one gang with one GPU a worker."""
+    on_one_node: int
+    """Whole GPUs of one worker."""
+    share_milli: int
+    """The largest part of one GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    queue: str
+    namespace: str
+    classes: tuple[ClassOffer, ...]
+    refusal: str = ""
+    """Why nothing is offered at all."""
+
+
+def offers(situation: Situation, namespace: str) -> tuple[Offer, ...]:
+    """By each queue that serves the namespace, in order of their names."""
+    tree = situation.accounting.tree
+    serving = [queue for queue in tree.queues if namespace in queue.namespaces]
+    return tuple(_offer(situation, queue, namespace) for queue in serving)
+
+
+def _offer(situation: Situation, queue: TenantQueue, namespace: str) -> Offer:
+    accounting = situation.accounting
+    classes = sorted({gpu.gpu_class for node in situation.snapshot.nodes for gpu in node.gpus})
+    asker = _Asker(
+        Occupancy(accounting.ledger.copy(), accounting.usage.copy(), BestFit()),
+        RequestResolver(accounting.inventory, accounting.tree),
+        _probe(situation, queue, namespace),
+    )
+    found = tuple(one for one in (_of_class(asker, situation, name) for name in classes) if one is not None)
+    refusal = asker.resolver.resolve(asker.job(GpuRequest(), 1))
+    return Offer(
+        queue=queue.name,
+        namespace=namespace,
+        classes=found,
+        refusal=refusal.message if isinstance(refusal, Refusal) and not found else "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    occupancy: Occupancy
+    resolver: RequestResolver
+    job: Callable[..., Job]
+
+    def takes(self, gpu: GpuRequest, workers: int, *, preemptible: bool = True) -> bool:
+        request = self.resolver.resolve(self.job(gpu, workers, preemptible=preemptible))
+        return not isinstance(request, Refusal) and find(self.occupancy, request, workers) is not None
+
+
+def _of_class(asker: _Asker, situation: Situation, gpu_class: str) -> ClassOffer | None:
+    """None where the queue may never have a GPU of this class."""
+    of_nodes = [sum(gpu.gpu_class == gpu_class for gpu in node.gpus) for node in situation.snapshot.nodes]
+    one = GpuRequest(count=1, classes=(gpu_class,))
+    if isinstance(asker.resolver.resolve(asker.job(one, 1)), Refusal):
+        return None
+
+    def whole(count: int) -> GpuRequest:
+        return GpuRequest(count=count, classes=(gpu_class,))
+
+    def share(steps: int) -> GpuRequest:
+        return GpuRequest(memory_milli=steps * SHARE_STEP, classes=(gpu_class,))
+
+    gang = _most(sum(of_nodes), lambda workers: asker.takes(one, workers))
+    kept = _most(gang, lambda workers: asker.takes(one, workers, preemptible=False))
+    part = _most(WHOLE // SHARE_STEP - 1, lambda steps: asker.takes(share(steps), 1))
+    return ClassOffer(
+        gpu_class=gpu_class,
+        guaranteed=kept,
+        borrowable=gang - kept,
+        largest_gang=gang,
+        on_one_node=_most(max(of_nodes, default=0), lambda count: asker.takes(whole(count), 1)),
+        share_milli=WHOLE if gang else part * SHARE_STEP,
+    )
+
+
+def _most(limit: int, takes: Callable[[int], bool]) -> int:
+    """The largest number up to the limit that is taken; 0 where even one is not."""
+    if limit < 1 or not takes(1):
+        return 0
+    return limit if takes(limit) else first_true(1, limit, lambda number: not takes(number)) - 1
+
+
+def _probe(situation: Situation, queue: TenantQueue, namespace: str) -> Callable[..., Job]:
+    """A job that asks for GPUs and for nothing else, with a priority that the queue allows."""
+    tree, now = situation.accounting.tree, situation.snapshot.now
+    priority = 0
+    if queue.name not in tree.broken:
+        priority = priority_bounds(tree, tree.index[queue.name], of_class=False).nearest(0)
+
+    def made(gpu: GpuRequest, workers: int, *, preemptible: bool = True) -> Job:
+        return Job(
+            key=f"{namespace}/?",
+            uid="?",
+            namespace=namespace,
+            queue=queue.name,
+            priority=priority,
+            workers_min=workers,
+            workers_max=workers,
+            gpu=gpu,
+            submitted_at=now,
+            preemptible=preemptible,
+        )
+
+    return made

@@ -1,0 +1,82 @@
+"""What an answer shows of other tenants: a job whose namespace the asker may not read has a size and no name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from cotenant.core.model.formatting import format_gpus
+from cotenant.core.model.objects import WHOLE, Job, JobKey, Placement
+
+Sees: TypeAlias = Callable[[str], bool]
+"""Namespace → whether the asker may read TrainingJobs there."""
+
+ANONYMOUS: Final = "a job of another tenant"
+_KEY: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?/[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
+"""`namespace/name` in a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMention:
+    """A job in an answer about another one."""
+
+    job: JobKey
+    """Empty where the asker may not know it."""
+    namespace: str
+    queue: str
+    asks: str
+    """`4 GPUs of H100`."""
+    why: str = ""
+    """Its part in the answer: a clause without its name."""
+
+    def as_seen(self, sees: Sees) -> JobMention:
+        if sees(self.namespace):
+            return self
+        return JobMention(job="", namespace="", queue="", asks=self.asks, why=self.why)
+
+
+def size_of(job: Job, classes: Mapping[str, str]) -> str:
+    """What a job holds, or asks for: GPUs and classes. `classes`: UUID → class."""
+    if job.placement is not None:
+        held = sorted({classes.get(uuid, "") for uuid in uuids_of(job.placement)} - {""})
+        return _gpus(_held_milli(job.placement), held)
+    each = WHOLE * job.gpu.count
+    if job.gpu.is_share:
+        each = max(job.gpu.memory_milli or 0, job.gpu.compute_milli or 0)
+        if not each:
+            return f"{job.workers_min} × {job.gpu.memory_mib or 0} MiB of a GPU"
+    return _gpus(each * job.workers_min, job.gpu.classes)
+
+
+def uuids_of(placement: Placement) -> frozenset[str]:
+    return frozenset(grant.uuid for part in placement.nodes for rank in part.ranks for grant in rank.gpus)
+
+
+def redacted(text: str, namespaces: Collection[str], sees: Sees) -> str:
+    """The text with the names of jobs taken out whose namespace is one of these and is not seen."""
+
+    def shown(found: re.Match[str]) -> str:
+        namespace = found.group().partition("/")[0]
+        return ANONYMOUS if namespace in namespaces and not sees(namespace) else found.group()
+
+    return _KEY.sub(shown, text)
+
+
+def mentioned(text: str, namespaces: Collection[str]) -> set[str]:
+    """Those of the namespaces of which the text names a job."""
+    found = (match.group().partition("/")[0] for match in _KEY.finditer(text))
+    return {namespace for namespace in found if namespace in namespaces}
+
+
+def _held_milli(placement: Placement) -> int:
+    grants = (grant for part in placement.nodes for rank in part.ranks for grant in rank.gpus)
+    return sum(grant.compute_milli for grant in grants)
+
+
+def _gpus(milli: int, classes: Iterable[str]) -> str:
+    number = format_gpus(milli)
+    noun = "GPU" if milli <= WHOLE else "GPUs"
+    named = " or ".join(classes)
+    return f"{number} {noun} of {named}" if named else f"{number} {noun}"

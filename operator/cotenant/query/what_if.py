@@ -1,0 +1,180 @@
+"""What a change would do: the operator's own `schedule`, on the planned snapshot with and without it.
+
+What it says of a job, the next cycle does: `schedule` is a function of the snapshot, so a change that is applied while
+nothing else happens is decided on as it was here. A job that is said to start starts in the next cycle; one that is
+said to start once others have left is promised its place in that cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import inf
+from typing import Final
+
+from cotenant.core.model.formatting import describe_request
+from cotenant.core.model.objects import Job, JobKey, Placement
+from cotenant.core.model.plan import Admit, Evict, EvictionKind, Plan, Verdict
+from cotenant.core.outlook.estimates import Estimate, Outlook
+from cotenant.core.policy import Policy
+from cotenant.core.scheduling.scheduler import schedule
+from cotenant.core.snapshot.snapshot import Snapshot
+from cotenant.query.redaction import JobMention, Sees, mentioned, redacted, size_of
+from cotenant.query.situation import Situation
+
+MENTIONED: Final = 50
+"""Jobs of each kind that one answer describes; the others are counted."""
+WORTH_S: Final = 60.0
+"""A start that moves by less is not said to move: estimates are not that sure."""
+
+
+class ProposalOutcome(StrEnum):
+    STARTS = "Starts"
+    AFTER_EVICTIONS = "StartsAfterEvictions"
+    WAITS = "Waits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    job: JobKey
+    outcome: ProposalOutcome
+    queue: str
+    asks: str
+    nodes: tuple[tuple[str, int], ...] = ()
+    """Where it would run: (node, workers)."""
+    reason: str = ""
+    message: str = ""
+    needs_change: bool = False
+    would_start_if: str = ""
+    change: tuple[tuple[str, str], ...] = ()
+    victims: tuple[JobMention, ...] = ()
+    """Who would be asked to leave for it."""
+    delayed: tuple[JobMention, ...] = ()
+    """Who would start now, or sooner, without it."""
+    delayed_more: int = 0
+    start_at: float | None = None
+    start_by: float | None = None
+    namespaces: frozenset[str] = frozenset()
+
+    def as_seen(self, sees: Sees) -> WhatIf:
+        """Without the names of jobs that the asker may not read."""
+        return replace(
+            self,
+            message=redacted(self.message, self.namespaces, sees),
+            would_start_if=redacted(self.would_start_if, self.namespaces, sees),
+            victims=tuple(one.as_seen(sees) for one in self.victims),
+            delayed=tuple(one.as_seen(sees) for one in self.delayed),
+            namespaces=frozenset(),
+        )
+
+
+def what_if(situation: Situation, job: Job, goes_on: Callable[[], bool]) -> WhatIf:
+    """The job as it would be: a new one, or another spec of one that waits. `goes_on` is asked between steps of the
+    played future, which ends when it says no: then estimates are missing or rest on less."""
+    changed = with_job(situation.snapshot, job)
+    plan = schedule(changed, situation.policy)
+    classes = {gpu.uuid: gpu.gpu_class for node in changed.nodes for gpu in node.gpus}
+
+    def mention(other: Job, why: str) -> JobMention:
+        return JobMention(
+            job=other.key, namespace=other.namespace, queue=other.queue, asks=size_of(other, classes), why=why
+        )
+
+    victims = [
+        mention(situation.jobs[one.job], _why_leaves(one.kind))
+        for one in plan.actions
+        if isinstance(one, Evict) and one.in_favour_of == job.key
+    ]
+    without = schedule(situation.snapshot, situation.policy)
+    delayed = [mention(situation.jobs[key], "it would start now") for key in _displaced(without, plan, job.key)]
+    found = _of_plan(plan, job)
+    if found.outcome is ProposalOutcome.WAITS and not found.needs_change:
+        estimates = play(changed, situation.policy, goes_on)
+        before = play(situation.snapshot, situation.policy, goes_on)
+        found = _estimated(found, estimates.get(job.key))
+        known = {one.job for one in delayed}
+        later = [key for key in _later(before, estimates) if key not in known and key != job.key]
+        delayed += [mention(situation.jobs[key], "it would start sooner") for key in later]
+    known_namespaces = situation.namespaces | {job.namespace}
+    named = mentioned(found.message, known_namespaces) | mentioned(found.would_start_if, known_namespaces)
+    return replace(
+        found,
+        victims=tuple(victims),
+        delayed=tuple(delayed[:MENTIONED]),
+        delayed_more=max(0, len(delayed) - MENTIONED),
+        namespaces=frozenset(named | {one.namespace for one in (*victims, *delayed)}),
+    )
+
+
+def with_job(snapshot: Snapshot, job: Job) -> Snapshot:
+    """The snapshot in which this job stands in place of the one of its key, if there is one."""
+    others = tuple(one for one in snapshot.jobs if one.key != job.key)
+    kept = tuple(one for one in snapshot.nominations if one[0] != job.key)
+    return replace(snapshot, jobs=(*others, job), nominations=kept, accounting=None)
+
+
+def play(snapshot: Snapshot, policy: Policy, goes_on: Callable[[], bool]) -> Mapping[JobKey, Estimate]:
+    """Starts out of futures that are played from here on, as far as there is time."""
+    outlook = Outlook(policy)
+    outlook.observe(snapshot, {})
+    while goes_on() and outlook.step():
+        pass
+    return outlook.estimates()
+
+
+def _of_plan(plan: Plan, job: Job) -> WhatIf:
+    about = WhatIf(job=job.key, outcome=ProposalOutcome.WAITS, queue=job.queue, asks=describe_request(job))
+    admitted = next((one for one in plan.actions if isinstance(one, Admit) and one.job == job.key), None)
+    if admitted is not None:
+        return replace(about, outcome=ProposalOutcome.STARTS, nodes=_nodes(admitted.placement))
+    verdict = plan.verdicts.get(job.key)
+    if verdict is None:
+        return about
+    promised = plan.nominations.get(job.key)
+    told = _told(about, verdict)
+    return told if promised is None else replace(told, outcome=ProposalOutcome.AFTER_EVICTIONS, nodes=_nodes(promised))
+
+
+def _told(about: WhatIf, verdict: Verdict) -> WhatIf:
+    return replace(
+        about,
+        reason=verdict.reason.value,
+        message=verdict.message,
+        needs_change=verdict.reason.needs_change,
+        would_start_if=verdict.would_start_if,
+        change=verdict.change,
+    )
+
+
+def _nodes(placement: Placement) -> tuple[tuple[str, int], ...]:
+    return tuple((part.node, len(part.ranks)) for part in placement.nodes)
+
+
+def _displaced(without: Plan, plan: Plan, key: JobKey) -> list[JobKey]:
+    """Jobs that start, or are promised a place, without the change alone; in the order of their keys."""
+    started, starts = (
+        {one.job for one in each.actions if isinstance(one, Admit)} | set(each.nominations) for each in (without, plan)
+    )
+    return sorted(started - starts - {key})
+
+
+def _later(before: Mapping[JobKey, Estimate], after: Mapping[JobKey, Estimate]) -> list[JobKey]:
+    """Jobs whose estimated start moves back, those by most first."""
+    moved = {key: after[key].p50 - one.p50 for key, one in before.items() if key in after and after[key].p50 > one.p50}
+    return sorted((key for key, by in moved.items() if by >= WORTH_S), key=lambda key: (-moved[key], key))
+
+
+def _estimated(about: WhatIf, estimate: Estimate | None) -> WhatIf:
+    if estimate is None:
+        return about
+    return replace(about, start_at=estimate.p50, start_by=estimate.p90 if estimate.p90 < inf else None)
+
+
+def _why_leaves(kind: EvictionKind) -> str:
+    return {
+        EvictionKind.PREEMPTED: "it has a lower priority",
+        EvictionKind.RECLAIMED: "it runs on what its queue has borrowed",
+        EvictionKind.OVERRAN: "it runs longer than it was to",
+        EvictionKind.MOVED: "it would be moved",
+    }.get(kind, "its node is lost")

@@ -1,0 +1,74 @@
+"""What `cotenant why` prints for the operator's answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cotenant.cli.queries.why import sentences
+
+AHEAD: list[dict[str, Any]] = [
+    {"job": "a job of another tenant", "asks": "4 GPUs of H100", "why": "it is older"},
+    *({"job": f"red/j{number}", "asks": "1 GPU", "why": "it has a higher priority"} for number in range(6)),
+]
+WAITS: dict[str, Any] = {
+    "standing": "Waiting",
+    "queue": "team-a",
+    "asks": "4 GPUs",
+    "reason": "WaitingForGPUs",
+    "message": "Needs 4 GPUs. Queue team-a allows it, but it does not fit now.",
+    "needsChange": False,
+}
+
+
+def printed(*, wide: bool = False, **status: Any) -> list[str]:
+    return list(sentences({"metadata": {"name": "train", "namespace": "red"}, "status": status}, wide=wide))
+
+
+def test_a_job_that_waits_has_its_reason_its_line_its_start_and_what_helps() -> None:
+    lines = printed(
+        **WAITS,
+        position=10,
+        ahead=AHEAD,
+        aheadMore=2,
+        estimatedStart="2020-01-01T00:00:00Z",
+        latestStart="2020-01-01T00:00:00Z",
+        wouldStartIf="a worker asked for 2 GPUs",
+        change={"spec.gpu.count": 2, "spec.gpu.zones": None},
+    )
+    assert [line for line in lines if not line.startswith("Starts at about")] == [
+        "red/train waits in queue team-a for 4 GPUs: WaitingForGPUs",
+        "Needs 4 GPUs. Queue team-a allows it, but it does not fit now.",
+        "Place 10 in line. Before it:",
+        "  a job of another tenant, 4 GPUs of H100: it is older",
+        *(f"  red/j{number}, 1 GPU: it has a higher priority" for number in range(4)),
+        "  and 4 more",
+        "Would start now if a worker asked for 2 GPUs.",
+        "  spec.gpu.count: 2",
+        "  spec.gpu.zones: (left out)",
+    ]
+
+
+def test_wide_lists_all_that_the_answer_has() -> None:
+    lines = printed(**WAITS, position=8, ahead=AHEAD, wide=True)
+    assert (len([line for line in lines if line.startswith("  ")]), "more" in "".join(lines)) == (7, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "line"),
+    [
+        (WAITS | {"position": 1}, "It is the next to start."),
+        (WAITS | {"needsChange": True}, "Waiting alone does not help."),
+        (
+            WAITS | {"position": 1, "leaving": [{"job": "a job of another tenant", "asks": "2 GPUs"}]},
+            "  leaving for it: a job of another tenant, 2 GPUs",
+        ),
+        ({"standing": "Admitted"}, "red/train does not wait: it has GPUs, and starts or runs."),
+        ({"standing": "Leaving"}, "red/train does not wait: it was asked to give its GPUs back."),
+        ({"standing": "Succeeded"}, "red/train does not wait: it is Succeeded."),
+    ],
+    ids=["next", "needs a change", "somebody leaves", "admitted", "leaving", "ended"],
+)
+def test_every_standing_has_its_sentence(status: dict[str, Any], line: str) -> None:
+    assert line in printed(**status)

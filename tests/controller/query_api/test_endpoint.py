@@ -1,0 +1,75 @@
+"""Where the leader is, in the EndpointSlice of its family."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from cotenant.controller.client.fence import Fence
+from cotenant.controller.client.kube import ENDPOINT_SLICES
+from cotenant.controller.query_api.endpoint import LOOK_S, LeaderEndpoint
+from tests.support.fake_kube import FakeKube
+
+pytestmark = pytest.mark.looptime
+
+NAMESPACE = "cotenant-system"
+
+
+def cluster(endpoints: list[dict[str, Any]] | None = None) -> FakeKube:
+    kube = FakeKube()
+    for family in (4, 6):
+        metadata = {"name": f"cotenant-query-ipv{family}", "namespace": NAMESPACE}
+        kube.put(ENDPOINT_SLICES, {"metadata": metadata, "endpoints": endpoints or []})
+    return kube
+
+
+def addresses(kube: FakeKube, family: int = 4) -> list[str]:
+    found = kube.stored(ENDPOINT_SLICES, f"cotenant-query-ipv{family}", NAMESPACE) or {}
+    return [address for one in found["endpoints"] for address in one["addresses"]]
+
+
+def endpoint(kube: FakeKube, address: str, leads: list[bool]) -> LeaderEndpoint:
+    kube.before_write = Fence(lambda: leads[0]).check
+    return LeaderEndpoint(kube=kube, namespace=NAMESPACE, address=address, is_leader=lambda: leads[0])
+
+
+@pytest.mark.parametrize(("address", "family"), [("10.1.2.3", 4), ("fd00::7", 6)])
+async def test_the_leader_puts_itself_into_the_slice_of_its_family_alone(address: str, family: int) -> None:
+    kube = cluster()
+    await endpoint(kube, address, [True]).publish()
+    assert {one: addresses(kube, one) for one in (4, 6)} == {4: [], 6: []} | {family: [address]}
+
+
+async def test_what_stands_there_is_not_written_again() -> None:
+    kube = cluster()
+    for _ in range(3):
+        await endpoint(kube, "10.1.2.3", [True]).publish()
+    assert len([call for call in kube.calls if call.startswith("PATCH")]) == 1
+
+
+async def test_who_does_not_lead_writes_nothing_and_a_new_leader_replaces_the_last() -> None:
+    kube, leads = cluster([{"addresses": ["10.9.9.9"], "conditions": {"ready": True}}]), [False]
+    task = asyncio.create_task(endpoint(kube, "10.1.2.3", leads).run())
+    await asyncio.sleep(3 * LOOK_S)
+    assert (kube.calls, addresses(kube)) == ([], ["10.9.9.9"])
+    leads[0] = True
+    await asyncio.sleep(LOOK_S + 0.1)
+    assert addresses(kube) == ["10.1.2.3"]
+    task.cancel()
+
+
+async def test_a_slice_that_an_upgrade_has_emptied_is_filled_again() -> None:
+    kube = cluster()
+    task = asyncio.create_task(endpoint(kube, "10.1.2.3", [True]).run())
+    await asyncio.sleep(0.1)
+    await kube.patch(ENDPOINT_SLICES, "cotenant-query-ipv4", {"endpoints": []}, namespace=NAMESPACE)
+    await asyncio.sleep(LOOK_S)
+    assert addresses(kube) == ["10.1.2.3"]
+    task.cancel()
+
+
+async def test_without_a_slice_it_goes_on_looking(caplog: pytest.LogCaptureFixture) -> None:
+    await endpoint(FakeKube(), "10.1.2.3", [True]).publish()
+    assert "questions are not answered" in caplog.text

@@ -1,0 +1,125 @@
+"""Why a job waits, as a value: the whole answer compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.core.model.objects import Job
+from cotenant.core.model.plan import Plan
+from cotenant.query.explanation import NAMED_AHEAD, Explanation, Standing, explain
+from cotenant.query.redaction import JobMention
+from cotenant.query.situation import Situation
+from cotenant.testing import UNPROTECTED, ToyCluster, make_job, make_node, make_queue
+
+TEAMS = (
+    make_queue("all", guaranteed=4),
+    *(make_queue(name, parent="all", guaranteed=0) for name in ("red", "blue", "green")),
+)
+
+
+def situation(*jobs: Job) -> Situation:
+    """After the cycle in which the others came, when the first of them ran already."""
+    toy = ToyCluster([make_node("n1", gpus=4)], TEAMS, jobs[:1])
+    toy.cycle()
+    for job in jobs[1:]:
+        toy.observe(job)
+    planned = toy.snapshot()
+    return Situation(planned, toy.cycle(), UNPROTECTED)
+
+
+def sees_red(namespace: str) -> bool:
+    return namespace == "red"
+
+
+RUNS = make_job("runs", queue="green", gpus=4, at=1.0)
+
+
+def test_a_job_that_waits_has_its_reason_its_place_and_who_is_before_it() -> None:
+    about = explain(
+        situation(
+            RUNS,
+            make_job("older", gpus=2, at=2.0),
+            make_job("between", queue="blue", gpus=3, at=3.0),
+            make_job("asked", gpus=4, at=4.0),
+        ),
+        "red/asked",
+    )
+    assert about is not None
+    assert about.as_seen(sees_red) == Explanation(
+        job="red/asked",
+        standing=Standing.WAITING,
+        queue="red",
+        asks="4 GPUs",
+        priority=0,
+        submitted_at=4.0,
+        reason=about.reason,
+        message=about.message,
+        evidence=about.evidence,
+        position=3,
+        ahead=(
+            JobMention(job="", namespace="", queue="", asks="3 GPUs", why="it is older"),
+            JobMention(job="red/older", namespace="red", queue="red", asks="2 GPUs", why="it is older"),
+        ),
+        would_start_if=about.would_start_if,
+        change=about.change,
+    )
+    assert about.namespaces == {"red", "blue"}
+
+
+def test_a_job_that_holds_gpus_does_not_wait_and_nobody_is_before_it() -> None:
+    about = explain(situation(RUNS), "green/runs")
+    assert about == Explanation(
+        job="green/runs", standing=Standing.ADMITTED, queue="green", asks="4 GPUs", priority=0, submitted_at=1.0
+    )
+
+
+def test_a_job_that_can_never_start_is_in_no_line() -> None:
+    about = explain(situation(RUNS, make_job("older", at=2.0), make_job("huge", gpus=9, at=3.0)), "red/huge")
+    assert about is not None
+    assert (about.reason, about.needs_change, about.position, about.ahead) == ("ExceedsCluster", True, None, ())
+
+
+def test_a_job_that_is_not_there_has_no_explanation() -> None:
+    assert explain(situation(RUNS), "red/nobody") is None
+
+
+def test_a_job_without_a_verdict_is_asked_about_again() -> None:
+    now = situation(RUNS, make_job("asked", at=2.0))
+    about = explain(replace(now, plan=Plan()), "red/asked")
+    assert about is not None
+    assert (about.reason, about.message) == ("", "It has come since the last decision; ask again in a moment.")
+
+
+def test_who_leaves_for_it_is_named() -> None:
+    guaranteed = (make_queue("red", guaranteed=4), make_queue("green", guaranteed=0))
+    toy = ToyCluster([make_node("n1", gpus=4)], guaranteed, [RUNS])
+    toy.cycle()
+    toy.now += 1_000.0
+    toy.observe(make_job("owner", gpus=4, at=2.0))
+    planned = toy.snapshot()
+    about = explain(Situation(planned, toy.cycle(), UNPROTECTED), "red/owner")
+    assert about is not None
+    leaving = JobMention(
+        job="green/runs", namespace="green", queue="green", asks="4 GPUs of H100", why="it was asked to leave"
+    )
+    assert (about.reason, about.leaving) == ("WaitingForEviction", (leaving,))
+
+
+def test_of_a_long_line_the_nearest_are_described_and_the_others_counted() -> None:
+    jobs = [make_job(f"j{number:03}", gpus=4, at=float(number)) for number in range(2, 30)]
+    about = explain(situation(RUNS, *jobs), jobs[-1].key)
+    assert about is not None
+    assert (about.position, len(about.ahead), about.ahead_more) == (28, NAMED_AHEAD, 27 - NAMED_AHEAD)
+    assert about.ahead[0].job == jobs[-2].key
+
+
+def test_the_names_of_others_are_taken_out_of_its_sentences_too() -> None:
+    now = situation(RUNS, make_job("asked", gpus=4, at=2.0))
+    verdict = replace(
+        now.verdicts["red/asked"], message="places are kept for green/runs", evidence=(("of", "green/runs"),)
+    )
+    about = explain(replace(now, plan=replace(now.plan, verdicts={"red/asked": verdict})), "red/asked")
+    assert about is not None
+    seen = about.as_seen(sees_red)
+    assert seen.message == "places are kept for a job of another tenant"
+    assert seen.evidence == (("of", "a job of another tenant"),)

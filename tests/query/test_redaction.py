@@ -1,0 +1,52 @@
+"""What of other tenants' jobs an answer shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from cotenant.core.model.objects import GpuRequest, Job
+from cotenant.query.redaction import JobMention, mentioned, redacted, size_of
+from cotenant.testing import make_job, make_placement
+
+
+def sees_red(namespace: str) -> bool:
+    return namespace == "red"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("places are kept for blue/secret-name, which comes first", "places are kept for a job of another tenant, which"
+         " comes first"),
+        ("places are kept for red/own, blue/a.b, which", "places are kept for red/own, a job of another tenant, which"),
+        ("1/2 GPUs of nvidia.com/gpu", "1/2 GPUs of nvidia.com/gpu"),
+        ("blue is full", "blue is full"),
+    ],
+)  # fmt: skip
+def test_names_of_jobs_that_the_asker_may_not_read_are_taken_out(text: str, shown: str) -> None:
+    assert redacted(text, {"red", "blue"}, sees_red) == shown
+
+
+def test_the_namespaces_of_which_a_text_names_a_job() -> None:
+    assert mentioned("for red/a, blue/b and not/ours", {"red", "blue", "green"}) == {"red", "blue"}
+
+
+def test_a_mention_keeps_its_size_and_its_rule() -> None:
+    other = JobMention(job="blue/a", namespace="blue", queue="team-blue", asks="4 GPUs of H100", why="it is older")
+    hidden = JobMention(job="", namespace="", queue="", asks="4 GPUs of H100", why="it is older")
+    assert (other.as_seen(sees_red), other.as_seen(lambda _: True)) == (hidden, other)
+
+
+@pytest.mark.parametrize(
+    ("job", "size"),
+    [
+        (make_job("a", gpus=2, workers=4), "8 GPUs"),
+        (make_job("a", gpus=1, classes=("H100", "A100")), "1 GPU of H100 or A100"),
+        (make_job("a", milli=400, workers=2), "0.8 GPU"),
+        (make_job("a", gpu=GpuRequest(memory_mib=4096)), "1 × 4096 MiB of a GPU"),
+        (make_job("a", workers=2, placement=make_placement(("n1", [[0], [1]]))), "2 GPUs of H100"),
+    ],
+    ids=["a gang", "classes", "shares", "memory", "held"],
+)
+def test_a_size_is_what_is_held_or_asked_for(job: Job, size: str) -> None:
+    assert size_of(job, {"GPU-n1-0": "H100", "GPU-n1-1": "H100"}) == size
