@@ -7,7 +7,7 @@ with kind -1. Never written after it is built.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -64,6 +64,8 @@ class Inventory:
     host_mib: IntArray
     mixed: bool
     """Some node has GPUs of several kinds."""
+    _rows_of_classes: dict[tuple[tuple[str, ...], str], BoolArray] = field(default_factory=dict)
+    """Filled on demand; the same for the same frame."""
 
     @classmethod
     def of(cls, nodes: Iterable[Node]) -> Inventory:
@@ -112,11 +114,16 @@ class Inventory:
 
     def rows_of_classes(self, classes: tuple[str, ...], only_class: str) -> BoolArray:
         """[N] rows with a GPU of one of the classes, if there are any, and of the only class, if it is given."""
+        known = self._rows_of_classes.get((classes, only_class))
+        if known is not None:
+            return known
         serves = [
             (not classes or kind.gpu_class in classes) and only_class in ("", kind.gpu_class) for kind in self.kinds
         ]
         numbers = [number for number, serve in enumerate(serves) if serve]
         found: BoolArray = np.asarray(np.isin(self.kind, numbers).any(axis=1))
+        found.flags.writeable = False
+        self._rows_of_classes[classes, only_class] = found
         return found
 
     def has_frame_of(self, other: Inventory) -> bool:

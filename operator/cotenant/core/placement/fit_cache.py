@@ -11,7 +11,7 @@ Bounded: of questions beyond `_ROWS` rows together the one that was not asked fo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -152,7 +152,7 @@ class FitCache:
             known = self._judge(key, slice(None)), len(changes)
         mask, seen = known
         if seen < len(changes):
-            rows = _distinct_rows(changes[seen:])
+            rows = _ascending(set(changes[seen:]))
             mask[rows] = self._judge(key, rows)
         self._masks[key] = mask, len(changes)
         return mask
@@ -232,6 +232,10 @@ class ShapeFit:
         """[G] score of each GPU of the row."""
         if self._all_alike:
             return np.zeros(self._fits.shape[1], dtype=np.int64)
+        cache = self._cache
+        known = cache.book.answers(self._shape).known_gpus(int(cache.states()[row]), self._fits[row])
+        if known is not None:
+            return known
         _, gpu = self._answers(np.array([row]))
         return np.zeros(self._fits.shape[1], dtype=np.int64) if gpu is None else gpu[0]
 
@@ -243,11 +247,12 @@ class ShapeFit:
             self._node_scores = np.full(len(self.capacity), LOWEST, dtype=np.int64)
             self._score(self._node_scores, np.flatnonzero(self.capacity))
         elif self._scored < len(changes):
-            rows = changes[self._scored :]
-            if len(rows) > _FEW:
-                self._score(self._node_scores, _distinct_rows(rows))
-            else:
-                self._score_one_by_one(self._node_scores, set(rows))
+            changed = set(changes[self._scored :])
+            if len(changed) > _FEW:
+                self._score(self._node_scores, _ascending(changed))
+            elif unknown := self._recall_scores(self._node_scores, changed):
+                self._score(self._node_scores, _ascending(unknown))
+                self._note_scores(self._node_scores, unknown)
         self._scored = len(changes)
         return self._node_scores
 
@@ -256,45 +261,67 @@ class ShapeFit:
 
     def refresh(self) -> None:
         """Bring fits and capacity up to date."""
-        ledger = self._cache.ledger
-        changes = ledger.changed_rows
+        changes = self._cache.ledger.changed_rows
         if self.seen == len(changes):
             return
-        new = changes[max(0, self.seen) :]
-        if self.seen >= 0 and len(new) <= _FEW:
-            for row in set(new):
-                self._judgement(row)
-            self.seen = len(changes)
-            return
-        rows = slice(None) if self.seen < 0 else _distinct_rows(new)
-        fits = self._cache.fits(self._shape, self._tenancy, rows)
-        self._fits[rows] = fits
-        self.capacity[rows] = capacity(ledger, self._shape, rows, fits, distinct=self._distinct)
+        if self.seen < 0:
+            self._judge(slice(None))
+        else:
+            changed = set(changes[self.seen :])
+            if len(changed) > _FEW:
+                self._judge(_ascending(changed))
+            elif unknown := self._recall(changed):
+                self._judge(_ascending(unknown))
+                self._note(unknown)
         self.seen = len(changes)
 
-    def _judgement(self, row: int) -> _Judgement:
-        """What is known of the row's state, or found now; fits and capacity of the row follow it."""
-        cache = self._cache
-        state = int(cache.states()[row])
-        if self._generation != cache.book.generation or len(self._judged) > _JUDGED:
-            self._judged.clear()
-            self._generation = cache.book.generation
-        known = self._judged.get(state)
-        if known is None:
-            rows = np.array([row], dtype=np.int64)
-            fits = cache.fits(self._shape, self._tenancy, rows)
-            workers = capacity(cache.ledger, self._shape, rows, fits, distinct=self._distinct)
-            known = self._judged[state] = _Judgement(fits[0], int(workers[0]))
-        self._fits[row], self.capacity[row] = known.fits, known.capacity
-        return known
+    def _judge(self, rows: Rows) -> None:
+        fits = self._cache.fits(self._shape, self._tenancy, rows)
+        self._fits[rows] = fits
+        self.capacity[rows] = capacity(self._cache.ledger, self._shape, rows, fits, distinct=self._distinct)
 
-    def _score_one_by_one(self, scores: IntArray, rows: Collection[int]) -> None:
+    def _states(self) -> IntArray:
+        """[N] states of the rows; what is known of states is of these numbers."""
+        states = self._cache.states()
+        if self._generation != self._cache.book.generation:
+            self._judged.clear()
+            self._generation = self._cache.book.generation
+        return states
+
+    def _recall(self, rows: Iterable[int]) -> list[int]:
+        """Fits and capacity of rows whose states are known; returns the other rows."""
+        unknown, states = [], self._states()
         for row in rows:
-            known = self._judgement(row)
-            if known.score is None:
-                self._score(scores, np.array([row], dtype=np.int64))
+            if (known := self._judged.get(int(states[row]))) is None:
+                unknown.append(row)
+            else:
+                self._fits[row], self.capacity[row] = known.fits, known.capacity
+        return unknown
+
+    def _recall_scores(self, scores: IntArray, rows: Iterable[int]) -> list[int]:
+        """The same for scores, of rows that are up to date."""
+        unknown, states = [], self._states()
+        for row in rows:
+            known = self._judged.get(int(states[row]))
+            if known is None or known.score is None:
+                unknown.append(row)
+            else:
+                scores[row] = known.score
+        return unknown
+
+    def _note(self, rows: Iterable[int]) -> None:
+        """Remember what was just found of the rows."""
+        states = self._states()
+        for row in rows:
+            while len(self._judged) >= _JUDGED:
+                del self._judged[next(iter(self._judged))]
+            self._judged[int(states[row])] = _Judgement(self._fits[row].copy(), int(self.capacity[row]))
+
+    def _note_scores(self, scores: IntArray, rows: Iterable[int]) -> None:
+        states = self._states()
+        for row in rows:
+            if (known := self._judged.get(int(states[row]))) is not None:
                 known.score = int(scores[row])
-            scores[row] = known.score
 
     def _answers(self, rows: IntArray) -> tuple[IntArray | None, IntArray | None]:
         states = self._cache.states()[rows]
@@ -377,5 +404,5 @@ def _differing(one: Ledger, other: Ledger) -> list[int] | None:
     return found
 
 
-def _distinct_rows(changed: Sequence[int]) -> IntArray:
-    return np.array(changed if len(changed) == 1 else sorted(set(changed)), dtype=np.int64)
+def _ascending(rows: Collection[int]) -> IntArray:
+    return np.array(sorted(rows), dtype=np.int64)

@@ -98,6 +98,16 @@ class StateScores:
         node = None if self.scope is ScoreScope.GPU else self._node[slots]
         return node, None if self.scope is ScoreScope.NODE else self._gpu[slots]
 
+    def known_gpus(self, state: int, fits: BoolArray) -> IntArray | None:
+        """[G] scores of the GPUs of a row in this state; None where they were not asked for."""
+        if self.scope is ScoreScope.NODE:
+            return None
+        if self.scope is ScoreScope.FIT:
+            slot = self._slots_of_fits.get((state, bytes(np.packbits(fits))), _UNKNOWN)
+        else:
+            slot = int(self._slots[state]) if state < len(self._slots) else _UNKNOWN
+        return None if slot == _UNKNOWN else self._gpu[slot]
+
     def _slots_by_state(self, ledger: Ledger, rows: IntArray, states: IntArray) -> IntArray:
         most = int(states.max(initial=0))
         if most >= len(self._slots):
