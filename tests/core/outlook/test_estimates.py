@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.outlook.estimates import Calibration, Estimate, Outlook
 from cotenant.core.runtimes.history import RuntimeHistory
 from cotenant.core.snapshot.snapshot import Snapshot
-from cotenant.testing import make_job, make_node, make_placement, make_queue, make_snapshot
+from cotenant.core.state.facts import NodeObserved
+from cotenant.testing import ToyCluster, make_job, make_node, make_placement, make_queue, make_snapshot
 
 NOW = 1_000.0
 
@@ -92,6 +94,57 @@ def test_a_gang_keeps_its_place_and_those_who_end_in_time_go_before() -> None:
     found = starts(cluster(*running, gang, long, short, gpus=4))
 
     assert found == {"short": 0.0, "gang": 600.0, "long": 1_100.0}
+
+
+def test_what_has_started_in_the_first_play_is_estimated_before_that_play_is_over() -> None:
+    """By when it starts nine times out of ten is not known yet."""
+    waiting = [make_job(f"j{number}", at=float(number), expected_runtime_s=600) for number in range(3)]
+    outlook = Outlook()
+    outlook.observe(cluster(busy("first", 0, expected_runtime_s=600), *waiting), {})
+    seen: list[dict[str, tuple[float, float, int]]] = []
+    while len(seen) < 3 and outlook.step():
+        found = {key: (one.p50 - NOW, one.p90, one.position) for key, one in outlook.estimates().items()}
+        if found and (not seen or found != seen[-1]):
+            seen.append(found)
+
+    one, two = {"red/j0": (600.0, inf, 1)}, {"red/j0": (600.0, inf, 1), "red/j1": (1_200.0, inf, 2)}
+    assert seen[:2] == [one, two]
+
+
+def test_a_job_that_came_later_is_estimated_from_the_plays_that_know_it() -> None:
+    running, waits = busy("first", 0, expected_runtime_s=600), make_job("waits", expected_runtime_s=100)
+    outlook = Outlook()
+    outlook.observe(cluster(running, waits), {})
+    while outlook.step():
+        pass
+    outlook.observe(cluster(running, waits, make_job("came", at=1.0)), {})
+    while "red/came" not in (found := outlook.estimates()):
+        assert outlook.step()
+
+    assert {key: one.p50 - NOW for key, one in found.items()} == {"red/waits": 600.0, "red/came": 700.0}
+
+
+def test_a_play_that_goes_on_with_what_another_has_worked_out_tells_what_it_would_tell_alone() -> None:
+    """Between the two a node is down, and up again."""
+    jobs = [make_job(f"j{number}", at=float(number), expected_runtime_s=600) for number in range(5)]
+    up = ToyCluster([make_node("n1", gpus=2), make_node("n2", gpus=1)], [make_queue("red", guaranteed=3)], jobs)
+    outlook = Outlook()
+    for ready in (True, False, True):
+        up.state.observe(NodeObserved(make_node("n2", gpus=1, ready=ready)))
+        outlook.observe(up.snapshot(), {})
+        alone = Outlook()
+        alone.observe(up.snapshot(), {})
+        while outlook.step() | alone.step():
+            pass
+        assert outlook.estimates() == alone.estimates()
+
+
+@pytest.mark.parametrize("p90", [100.0, inf])
+def test_where_nothing_was_promised_nothing_is_learned(p90: float) -> None:
+    calibration = Calibration()
+    calibration.learn(Estimate(0.0, 50.0, p90, 1), 70.0)
+
+    assert (calibration.logs[0.9] == 0.0) is (p90 == inf)
 
 
 def test_factors_are_learned_until_half_and_nine_tenths_come_true() -> None:

@@ -12,7 +12,7 @@ before the first estimate and nine of ten before the second, whatever the worklo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from math import ceil, exp, inf
 from typing import Final
@@ -20,7 +20,7 @@ from zlib import crc32
 
 from cotenant.core.model.objects import Job, JobKey
 from cotenant.core.outlook.arrivals import PastArrivals
-from cotenant.core.outlook.play import Play
+from cotenant.core.outlook.play import Play, PlayedBefore
 from cotenant.core.outlook.remaining import RemainingTimes
 from cotenant.core.policy import DEFAULT, Policy
 from cotenant.core.snapshot.snapshot import Snapshot
@@ -44,6 +44,16 @@ class Estimate:
     """Place in the order of starts; 1 is the next."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Future:
+    """One play, over or on its way."""
+
+    play: Play
+    began: float
+    waiting: Set[JobKey]
+    """Jobs that waited when it began."""
+
+
 @dataclass(slots=True)
 class Calibration:
     """Factors on the waits of one queue that make its quantiles come true."""
@@ -56,6 +66,8 @@ class Calibration:
     def learn(self, estimate: Estimate, started_at: float) -> None:
         """A job started for which this was published."""
         for quantile, promised in ((0.5, estimate.p50), (0.9, estimate.p90)):
+            if promised == inf:
+                continue  # nothing was promised
             step = quantile if started_at > promised else quantile - 1
             moved = self.logs[quantile] + _RATES[quantile] * step
             self.logs[quantile] = min(_LIMIT, max(-_LIMIT, moved))
@@ -68,14 +80,16 @@ class Outlook:
         self._policy = policy
         self._snapshot: Snapshot | None = None
         self._remaining = RemainingTimes()
-        self._play: Play | None = None
+        self._current: _Future | None = None
         self._number = 0
-        self._played: dict[int, tuple[float, dict[JobKey, float]]] = {}
-        """Number of a play → when it began, and its starts."""
+        self._played: dict[int, _Future] = {}
+        """Number of a play → the last one."""
         self._queue_of: dict[JobKey, str] = {}
         self._calibrations: dict[str, Calibration] = {}
         self._rounds_left = 0
         self._arrivals = PastArrivals()
+        self._before: PlayedBefore | None = None
+        """Of the last play."""
 
     def observe(self, snapshot: Snapshot, ends: Mapping[JobKey, float]) -> None:
         """Plays that begin from now on begin here. `ends`: as in `RemainingTimes`."""
@@ -87,28 +101,24 @@ class Outlook:
 
     def step(self) -> bool:
         """One turn or ending further; false when every play has been played since the last snapshot."""
-        if self._play is None:
+        if self._current is None:
             if self._snapshot is None or not self._rounds_left or not self._queue_of:
                 return False
             self._begin(self._snapshot)
-        if self._play is not None and not self._play.step():
-            self._end(self._play)
+        if self._current is not None and not self._current.play.step():
+            self._end(self._current)
         return True
 
     def estimates(self) -> dict[JobKey, Estimate]:
-        """Of waiting jobs that start in more than half of the plays. A job that starts in fewer than nine of ten has an
-        infinite `p90`."""
-        waits: dict[JobKey, list[tuple[float, float]]] = {}
-        for began, starts in self._played.values():
-            for key, start in starts.items():
-                if key in self._queue_of:
-                    waits.setdefault(key, []).append((start, began))
-        made_at = max((began for began, _ in self._played.values()), default=0.0)
-        found = [(self._quantile(own, 0.5), self._quantile(own, 0.9), key) for key, own in waits.items()]
-        order = sorted((p50, key, p90) for p50, p90, key in found if p50 < inf)
+        """Of waiting jobs that start in more than half of the plays that they waited in. A job that starts in fewer
+        than nine of ten has an infinite `p90`, and so has one that no play knew yet but the one that is on its way: in
+        that one, what has started has started."""
+        made_at = max((future.began for future in self._played.values()), default=0.0)
+        found = [(*self._quantiles(key), key) for key in self._queue_of]
+        order = sorted((p50, key, p90, began) for p50, p90, began, key in found if p50 < inf)
         return {
-            key: self._corrected(key, made_at, p50, p90, position)
-            for position, (p50, key, p90) in enumerate(order, start=1)
+            key: self._corrected(key, max(made_at, began), p50, p90, position)
+            for position, (p50, key, p90, began) in enumerate(order, start=1)
         }
 
     def learn(self, queue: str, estimate: Estimate, started_at: float) -> None:
@@ -121,19 +131,25 @@ class Outlook:
         def draw(job: Job, ran_s: float) -> float | None:
             return remaining.draw(job, ran_s, snapshot.now, chance_of(job, number))
 
-        self._play = Play(snapshot, self._policy, draw, self._arrivals.again(snapshot.now, number / _PLAYS))
+        arrivals = self._arrivals.again(snapshot.now, number / _PLAYS)
+        play = Play(snapshot, self._policy, draw, arrivals, self._before)
+        self._current, self._before = _Future(play, snapshot.now, self._queue_of.keys()), None
 
-    def _end(self, play: Play) -> None:
-        assert self._snapshot is not None
-        self._played[self._number] = self._snapshot.now, play.starts
+    def _end(self, future: _Future) -> None:
+        self._played[self._number] = future
         self._number = (self._number + 1) % _PLAYS
         self._rounds_left -= 1
-        self._play = None
+        self._current, self._before = None, future.play.leave()
 
-    def _quantile(self, starts: list[tuple[float, float]], quantile: float) -> float:
-        """Nearest rank over all plays; in those in which the job does not start it starts never."""
-        rank = ceil(quantile * len(self._played))
-        return sorted(starts)[rank - 1][0] if rank <= len(starts) else inf
+    def _quantiles(self, key: JobKey) -> tuple[float, float, float]:
+        """(p50, p90, when a play on its way began, if that is all there is). Nearest rank over the plays in which the
+        job waited; in those in which it does not start it starts never."""
+        starts = sorted(one.play.starts.get(key, inf) for one in self._played.values() if key in one.waiting)
+        if starts:
+            p50, p90 = (starts[ceil(quantile * len(starts)) - 1] for quantile in (0.5, 0.9))
+            return p50, p90, 0.0
+        current = self._current
+        return (inf, inf, 0.0) if current is None else (current.play.starts.get(key, inf), inf, current.began)
 
     def _corrected(self, key: JobKey, made_at: float, p50: float, p90: float, position: int) -> Estimate:
         calibration = self._calibrations.setdefault(self._queue_of[key], Calibration())
