@@ -3,18 +3,24 @@
 SHELL := /bin/bash
 PY := .venv/bin/python
 
-.PHONY: help demo fuzz simulate-faults test test-plain test-oldest test-frameworks check format crds map lock clean setup bench
+.PHONY: help demo fuzz simulate-faults test test-plain test-oldest test-frameworks check format crds map package lock clean setup bench
 
 help: ## list the ways in
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 setup: ## build the environment (.venv); every other target does this by itself
-	@local/bootstrap.sh
+	@local/bootstrap.sh $(BOOTSTRAP)
+
+# The cluster's programs are compiled beside the environment, or come from a package: make demo PROGRAMS=PATH|URL SHA256=HEX
+demo test: BOOTSTRAP = $(if $(PROGRAMS),,--with-programs)
+programs = $(if $(PROGRAMS),@$(PY) -m cotenant_local.programs $(PROGRAMS) $(SHA256))
 
 demo: setup ## three jobs of two tenants share two GPUs on a real Kubernetes on this machine (KEEP=1 leaves it up)
+	$(programs)
 	@$(PY) -m cotenant demo $(if $(KEEP),--keep)
 
 test: check ## everything: lint, types, contracts, plain tests, tests on the local cluster
+	$(programs)
 	@$(PY) -m pytest -m "not frameworks and not gpu"
 
 test-plain: setup ## the tests that need no cluster: minutes
@@ -51,6 +57,9 @@ crds: setup ## generate crds/ and the chart's copy from the models
 
 map: setup ## draw docs/house.svg from the import graph
 	@$(PY) docs/design/draw_house.py
+
+package: setup ## for a release: the local cluster's programs of this platform with their checksum, in dist/
+	@$(PY) -m cotenant local build --package dist
 
 lock: setup ## resolve the requirement files again, with hashes
 	@local/lock.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds .venv from the locked requirements: uv, then everything, then torch (a CPU build where that is enough and can be had).
 # Safe to run again: does nothing when the requirement files have not changed. Prints one line per step.
+# With --with-programs the local cluster's Kubernetes is compiled meanwhile, which needs nothing of the environment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -33,6 +34,12 @@ if ! command -v uv >/dev/null; then
   fi
   PATH=$tool/bin:$PATH
 fi
+programs=
+trap '[ -z "$programs" ] || kill "$programs" 2>/dev/null || true' EXIT
+if [ "${1:-}" = --with-programs ]; then
+  PYTHONPATH=operator:local "$python" -m cotenant_local.programs &
+  programs=$!
+fi
 say "building the Python environment in $venv"
 # Compiled once here: pods run as a user who may not write it, and would compile torch at every start.
 export UV_COMPILE_BYTECODE=1
@@ -51,3 +58,6 @@ fi
 uv pip install -q --no-deps -e .
 echo "$want" > $stamp
 say "environment ready"
+if [ -n "$programs" ]; then
+  wait "$programs" && programs=
+fi

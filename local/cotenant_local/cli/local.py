@@ -69,7 +69,7 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     for option, kind, text in FAULTS:
         faults.add_argument(f"--{option}", type=kind, metavar=kind.__name__.upper(), help=text)
     faults.add_argument("--error-codes", metavar="CODES", help="of 409,429,500,503,504 (default: 409,429,500)")
-    action("build", _build, "build the programs now, without starting a cluster", named=False)
+    _build_arguments(action("build", _build, "build the programs now, without starting a cluster", named=False))
 
 
 def _up_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,6 +80,13 @@ def _up_arguments(parser: argparse.ArgumentParser) -> None:
     shape.add_argument("--gpu-memory", default="80Gi", metavar="SIZE", help="(default: %(default)s)")
     shape.add_argument("--config", type=Path, metavar="FILE", help="nodes of different kinds, from YAML")
     parser.add_argument("--state", type=Path, metavar="DIR", help="keep the cluster's state here, over down and up")
+
+
+def _build_arguments(parser: argparse.ArgumentParser) -> None:
+    packages = parser.add_mutually_exclusive_group()
+    packages.add_argument("--package", type=Path, metavar="DIR", help="pack them into DIR, for machines like this one")
+    packages.add_argument("--from", dest="source", metavar="PATH|URL", help="take them from such a package instead")
+    parser.add_argument("--sha256", metavar="HEX", help="of the package (default: what PATH|URL.sha256 says)")
 
 
 def _with_extra(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
@@ -178,8 +185,11 @@ def _faults(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from cotenant_local.programs import build
+    from cotenant_local.programs import build, package
 
-    print(build.programs())
+    if args.package:
+        print(package.write(args.package))
+    else:
+        print(package.read(args.source, args.sha256) if args.source else build.programs())
     build.stubs_path()
     return 0

@@ -4,7 +4,9 @@
 `forward` and `apifaults`; `oldest()` the one with `oldest`: the control plane of the oldest Kubernetes that Cotenant
 promises to run on, for tests. `stubs_path()` returns a folder for sys.path with two packages:
 `cotenant_cri.api_pb2`/`api_pb2_grpc` (CRI v1) and `cotenant_device_plugin.api_pb2`/`api_pb2_grpc` (device plugins
-v1beta1).
+v1beta1), each with the `api.proto` that it was made of.
+
+Standard library only, but for the compiler of the stubs: set-up builds the programs beside the Python environment.
 """
 
 import hashlib
@@ -23,41 +25,61 @@ from cotenant_local.host.progress import Progress
 from cotenant_local.programs import build_cache, go_toolchain
 
 PACKAGES = (".", "./forward", "./apifaults")
-HELM_VERSION: Final = "v4.1.4"
+HELM = ("-X helm.sh/helm/v4/internal/version.version=v4.1.4",)
+"""What the linker is told of Helm: its version, which `go.mod` has too."""
+PROGRAMS: Final = "programs"
+PROTO: Final = "api.proto"
 PROTOS = {
     "cotenant_cri": ("k8s.io/cri-api", "pkg/apis/runtime/v1/api.proto"),
     "cotenant_device_plugin": ("k8s.io/kubelet", "pkg/apis/deviceplugin/v1beta1/api.proto"),
 }
+INLINED = (
+    "std",
+    "golang.org/x",
+    "google.golang.org",
+    "go.etcd.io",
+    "github.com/gogo",
+    "github.com/google",
+    "k8s.io/apimachinery",
+    "k8s.io/apiserver",
+    "sigs.k8s.io/json",
+    "sigs.k8s.io/structured-merge-diff",
+)
+"""What every request runs through. Elsewhere, in code that is mostly generated, inlining is half of compiling."""
+COMPILER = (
+    ("all", "-dwarf=false -l"),  # debug tables, which the linker would throw away
+    *((path if path == "std" else f"{path}/...", "-dwarf=false") for path in INLINED),
+)
+"""Package pattern, flags; the last pattern that matches a package counts. No program does another thing for them, so
+they are in no key."""
+COLLECTOR = {"GOGC": "off", "GOMEMLIMIT": "512MiB"}
+"""Of the compiler's own memory: a process per package, most of which end long before there is anything to collect."""
 
 
 def programs() -> Path:
-    helm = f"-X helm.sh/helm/v4/internal/version.version={HELM_VERSION}"
-    return _go_programs("programs", folders.controlplane_source(), PACKAGES, what=", CoreDNS and Helm", flags=(helm,))
+    return build_cache.once(PROGRAMS, programs_key(), make_programs)
+
+
+def programs_key() -> str:
+    """The hash of everything that the programs are built from, and of this machine's architecture."""
+    return _key(folders.controlplane_source(), HELM)
+
+
+def make_programs(folder: Path, progress: Progress) -> None:
+    """Compiles them into `folder`."""
+    source = folders.controlplane_source()
+    toolchain = go_toolchain.find(folders.cache(), progress.log)
+    _go_build(toolchain, source, PACKAGES, folder, progress, what=", CoreDNS and Helm", flags=HELM)
 
 
 def oldest() -> Path:
-    return _go_programs("oldest", folders.oldest_source(), (".",), what="'s control plane")
-
-
-def _go_programs(kind: str, source: Path, packages: tuple[str, ...], *, what: str, flags: tuple[str, ...] = ()) -> Path:
-    files = sorted(f for f in source.rglob("*") if f.suffix in {".go", ".mod", ".sum"})
-    version = _kubernetes_version(source)
-    linker = [
-        "-s -w",  # no debug tables: a third smaller
-        # Tools parse the server's version, and the default is a template.
-        *(f"-X k8s.io/{p}/version.gitVersion={version}" for p in ("component-base", "client-go/pkg")),
-        *flags,
-    ]
-    contents = [part for f in files for part in (str(f.relative_to(source)).encode(), f.read_bytes())]
-    key = _digest(*contents, *(flag.encode() for flag in linker))
+    source = folders.oldest_source()
 
     def make(folder: Path, progress: Progress) -> None:
         toolchain = go_toolchain.find(folders.cache(), progress.log)
-        command = ["build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", " ".join(linker), "-o", f"{folder}/"]
-        progress.log(f"building Kubernetes {version}{what} with Go {toolchain.version} (once)")
-        _go_build(toolchain, command, packages, source, progress)
+        _go_build(toolchain, source, (".",), folder, progress, what="'s control plane")
 
-    return build_cache.once(kind, key, make)
+    return build_cache.once("oldest", _key(source), make)
 
 
 def stubs_path() -> Path:
@@ -67,21 +89,45 @@ def stubs_path() -> Path:
     def make(folder: Path, progress: Progress) -> None:
         from grpc_tools import protoc
 
-        toolchain = go_toolchain.find(folders.cache(), progress.log)
-        modules = sorted({module for module, _ in PROTOS.values()})
-        progress.log(f"compiling the interfaces of {' and '.join(modules)}")
-        found = _run([toolchain.program, "mod", "download", "-json", *modules], source, toolchain.environment)
-        where = {entry["Path"]: Path(entry["Dir"]) for entry in _json_stream(found)}
-        for package, (module, path) in PROTOS.items():
+        progress.log(f"compiling the interfaces of {' and '.join(module for module, _ in PROTOS.values())}")
+        for package, proto in _protos(source, progress).items():
             # Both files are called api.proto: a folder of their own keeps them apart in the descriptor pool.
             (folder / package).mkdir()
             (folder / package / "__init__.py").touch()
-            shutil.copyfile(where[module] / path, folder / package / "api.proto")
+            shutil.copyfile(proto, folder / package / PROTO)
             outputs = [f"--python_out={folder}", f"--grpc_python_out={folder}", f"--pyi_out={folder}"]
-            if protoc.main(["protoc", f"-I{folder}", *outputs, f"{package}/api.proto"]):
-                raise LocalError(f"grpc_tools could not compile {where[module] / path}.")
+            if protoc.main(["protoc", f"-I{folder}", *outputs, f"{package}/{PROTO}"]):
+                raise LocalError(f"grpc_tools could not compile {proto}.")
 
     return build_cache.once("stubs", key, make)
+
+
+def _protos(source: Path, progress: Progress) -> dict[str, Path]:
+    """The interfaces that came with packaged programs; else, by Go, those of the modules."""
+    packaged = {package: programs() / package / PROTO for package in PROTOS}
+    if all(path.is_file() for path in packaged.values()):
+        return packaged
+    toolchain = go_toolchain.find(folders.cache(), progress.log)
+    modules = sorted({module for module, _ in PROTOS.values()})
+    found = _run([toolchain.program, "mod", "download", "-json", *modules], source, toolchain.environment)
+    where = {entry["Path"]: Path(entry["Dir"]) for entry in _json_stream(found)}
+    return {package: where[module] / path for package, (module, path) in PROTOS.items()}
+
+
+def _key(source: Path, flags: tuple[str, ...] = ()) -> str:
+    files = sorted(f for f in source.rglob("*") if f.suffix in {".go", ".mod", ".sum"})
+    contents = [part for f in files for part in (str(f.relative_to(source)).encode(), f.read_bytes())]
+    return _digest(*contents, *(flag.encode() for flag in _linker(source, flags)))
+
+
+def _linker(source: Path, flags: tuple[str, ...]) -> list[str]:
+    version = _kubernetes_version(source)
+    return [
+        "-s -w",  # no debug tables: a third smaller
+        # Tools parse the server's version, and the default is a template.
+        *(f"-X k8s.io/{p}/version.gitVersion={version}" for p in ("component-base", "client-go/pkg")),
+        *flags,
+    ]
 
 
 def _digest(*parts: bytes) -> str:
@@ -103,14 +149,24 @@ def _kubernetes_version(source: Path) -> str:
 
 
 def _go_build(
-    toolchain: go_toolchain.GoToolchain, command: list[str], packages: tuple[str, ...], source: Path, progress: Progress
+    toolchain: go_toolchain.GoToolchain,
+    source: Path,
+    packages: tuple[str, ...],
+    folder: Path,
+    progress: Progress,
+    *,
+    what: str,
+    flags: tuple[str, ...] = (),
 ) -> None:
+    progress.log(f"building Kubernetes {_kubernetes_version(source)}{what} with Go {toolchain.version} (once)")
     listing = _run([toolchain.program, "list", "-deps", *packages], source, toolchain.environment)
     total = len(listing.split())
+    options = [f"-gcflags={pattern}={words}" for pattern, words in COMPILER]
+    options += ["-v", "-trimpath", "-buildvcs=false", "-ldflags", " ".join(_linker(source, flags)), "-o", f"{folder}/"]
     process = subprocess.Popen(
-        [toolchain.program, *command, *packages],
+        [toolchain.program, "build", *options, *packages],
         cwd=source,
-        env=toolchain.environment,
+        env={**toolchain.environment, **COLLECTOR},
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
