@@ -82,6 +82,7 @@ def _node(node: NodeSpec, index: int, disk: int) -> NodePlan:
         withheld_bytes=_withheld(node, disk),
         manifest={"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec},
         resources=node.resources,
+        memory_limits=node.gpus is not None and node.gpus.memory_limits,
     )
 
 

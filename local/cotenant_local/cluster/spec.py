@@ -29,6 +29,8 @@ class GpuSpec(StrictModel):
     count: int = Field(ge=1, le=16)
     gpu_class: str = Field(alias="class", min_length=1, max_length=63)
     memory: str = "80Gi"
+    memory_limits: bool = Field(default=False, alias="memoryLimits")
+    """The hook of NVIDIA's toolkit is played on a stand-in for the driver: the folder `gpu-driver` of the node."""
 
     @field_validator("memory")
     @classmethod

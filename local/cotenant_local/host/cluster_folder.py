@@ -65,6 +65,10 @@ class ClusterFolder:
     def node(self, name: str) -> Path:
         return self.path / "nodes" / name
 
+    def gpu_driver(self, node: str) -> Path:
+        """Where a node's stand-in for the GPU driver is: the same place inside the node and outside."""
+        return self.node(node) / "gpu-driver"
+
     def prepare(self) -> None:
         for folder in (self.path, self.pki, self.config, self.logs, self.etcd, self.volumes):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

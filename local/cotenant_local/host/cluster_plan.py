@@ -26,6 +26,8 @@ class NodePlan:
     manifest: dict[str, Any]
     """The Node object that is made before its kubelet starts: labels, taints, annotations, range of pod addresses."""
     resources: dict[str, int]
+    memory_limits: bool = False
+    """The runtime limits GPU memory on a stand-in for the driver."""
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,7 @@ class NodeInit:
             catalogue=self.plan.catalogue,
             mtu=network.MTU,
             cgroup_parent=f"{parent}/{self.own.name}" if parent else None,
+            gpu_driver=self.state.gpu_driver(self.own.name) if self.own.memory_limits else None,
             policy_kubeconfig=RUN / "network-policies.kubeconfig",
             dns_address=Addresses.CONTROL_PLANE,
         )

@@ -31,6 +31,24 @@ def test_a_node_carries_its_zone_inventory_and_taints_from_the_start(tmp_path: P
     }
 
 
+@pytest.mark.parametrize(
+    ("gpus", "limits"),
+    [
+        pytest.param({}, False, id="no GPUs"),
+        pytest.param({"gpus": {"count": 1, "class": "A100"}}, False, id="GPUs"),
+        pytest.param({"gpus": {"count": 1, "class": "A100", "memoryLimits": True}}, True, id="GPUs with limits"),
+    ],
+)
+def test_limits_of_gpu_memory_are_played_where_they_are_asked_for(
+    tmp_path: Path, gpus: dict[str, object], limits: bool
+) -> None:
+    wanted = spec.parse({"nodes": [{"name": "a", **gpus}]}, "this test")
+    plan, listeners = planner.plan("name", wanted, places(tmp_path))
+    for listener in listeners:
+        listener.close()
+    assert [node.memory_limits for node in plan.nodes] == [limits]
+
+
 def test_more_disk_than_there_is_is_refused(tmp_path: Path) -> None:
     asked = spec.parse({"nodes": [{"name": "a", "ephemeralStorage": "900Ti"}]}, "this test")
     with pytest.raises(LocalError, match=r"node a: ephemeralStorage 900Ti is more than the disk .* has"):

@@ -1,6 +1,7 @@
 """The first process of a node: what it writes for runtime and kubelet, and what it reports. Nothing is mounted here."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,14 @@ def test_the_runtime_is_configured_for_its_node(
         policy_kubeconfig=Path("/run/cotenant/network-policies.kubeconfig"),
         dns_address="10.89.0.1",
     )
+
+
+def test_a_node_with_limits_of_gpu_memory_has_a_stand_in_for_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = cluster_plan()
+    node, _ = made(tmp_path, replace(plan, nodes=(replace(plan.nodes[0], memory_limits=True),)), monkeypatch)
+    assert node.runtime_configuration().gpu_driver == tmp_path / "nodes/node-1/gpu-driver"
 
 
 def test_every_file_that_the_nodes_programs_name_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
