@@ -256,3 +256,11 @@ def test_a_published_holder_that_cannot_be_read_is_left_out(broken: Any) -> None
     whole = node_status.build(make_observer().observe(busy(), PODS, NOW))["holders"]
     entry = whole[0] | broken if isinstance(broken, dict) and broken else broken
     assert len(node_status.holders_in({"holders": [entry, *whole]})) == 1
+
+
+def test_live_use_is_what_the_driver_shows_of_memory_load_power_and_heat() -> None:
+    shown = GpuSample(uuid="GPU-a", used_mib=7, utilization_percent=3, power_milliwatts=412_600, temperature_c=61)
+    assert node_status.live_use(shown) == {
+        "memoryMiB": 7, "utilizationPercent": 3, "powerWatts": 413, "temperatureCelsius": 61,
+    }  # fmt: skip
+    assert node_status.live_use(GpuSample(uuid="GPU-a")) == node_status.live_use(None) == {"memoryMiB": 0}

@@ -15,7 +15,7 @@ from typing import Any, Final
 from cotenant_agent.enforcement import gpu_holders
 from cotenant_agent.enforcement.quota import PodQuota
 from cotenant_agent.gpus import gpu_resets, health
-from cotenant_agent.gpus.readings import Gpu
+from cotenant_agent.gpus.readings import Gpu, GpuSample
 from cotenant_agent.reports import published_limits, reset_turns
 from cotenant_agent.reports.node_view import NodeView
 
@@ -173,9 +173,6 @@ def unhealthy_reason(view: NodeView, gpu: Gpu) -> str:
 
 def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:
     sample = view.samples.get(gpu.uuid)
-    used = {"memoryMiB": (sample.used_mib or 0) if sample else 0}
-    if sample is not None and sample.utilization_percent is not None:
-        used["utilizationPercent"] = sample.utilization_percent
     reason, reset = unhealthy_reason(view, gpu), view.resets.results.get(gpu.uuid)
     known = {} if reset is None else {"reset": reset_turns.entry(reset, format_time(reset.at))}
     return known | {
@@ -190,9 +187,22 @@ def gpu_entry(view: NodeView, gpu: Gpu) -> dict[str, Any]:
         "mig": gpu.mig,
         "parent": gpu.parent,
         "pciBusId": gpu.pci_bus_id,
-        "used": used,
+        "used": live_use(sample),
         "processes": [{"podUID": use.pod_uid, "memoryMiB": use.memory_mib} for use in view.uses.get(gpu.uuid, ())],
     }
+
+
+def live_use(sample: GpuSample | None) -> dict[str, int]:
+    """What the driver shows of one GPU; what it does not is left out."""
+    if sample is None:
+        return {"memoryMiB": 0}
+    watts = None if sample.power_milliwatts is None else round(sample.power_milliwatts / 1000)
+    shown = {
+        "utilizationPercent": sample.utilization_percent,
+        "powerWatts": watts,
+        "temperatureCelsius": sample.temperature_c,
+    }
+    return {"memoryMiB": sample.used_mib or 0} | {name: value for name, value in shown.items() if value is not None}
 
 
 def without_usage(document: Mapping[str, Any]) -> dict[str, Any]:

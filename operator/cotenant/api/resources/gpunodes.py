@@ -58,6 +58,8 @@ class Capabilities(StatusModel):
 class GpuUse(StatusModel):
     memory_mib: int = Field(default=0, alias="memoryMiB")
     utilization_percent: int | None = None
+    power_watts: int | None = None
+    temperature_celsius: int | None = None
 
 
 class GpuProcess(StatusModel):

@@ -13,6 +13,7 @@ from cotenant.controller.client.kube import QUEUES, FencedError, Kube, Outcome, 
 from cotenant.controller.client.merge_patch import merge_patch
 from cotenant.controller.cluster.budgets import Budgets
 from cotenant.controller.informers.cache import ObjectCache
+from cotenant.controller.reports.live_use import set_live_gauges
 from cotenant.controller.reports.queue_gauges import set_gauges
 from cotenant.controller.reports.queue_status import QueueAccounts, status_of, unreadable_conditions, worth_a_write
 from cotenant.controller.telemetry.logs import shorten
@@ -67,6 +68,8 @@ class QueueStatusWriter:
             held = account.held()
             self._budgets.charge(self._cache.queues, held, now)
             set_gauges(self._metrics, snapshot, account, verdicts, self._cache.jobs.values())
+            agents = (one.status for one in self._cache.nodes.gpu_nodes.values())
+            set_live_gauges(self._metrics, agents, self._cache.jobs.values())
             try:
                 await self._write(snapshot, account, now)
             except FencedError:

@@ -48,6 +48,16 @@ class Metrics:
         )
         self.gpus = gauge("cotenant_gpus_held", "GPUs held; a share counts as its part.", ["queue", "gpu_class"])
         self.capacity = gauge("cotenant_gpus_ready", "GPUs that take work, on ready nodes.", ["gpu_class"])
+        self.memory_used = gauge(
+            "cotenant_queue_gpu_memory_used_bytes",
+            "GPU memory that pods of a queue use, as the agents see it.",
+            ["queue"],
+        )
+        self.utilization = gauge(
+            "cotenant_queue_gpu_utilization_ratio",
+            "Mean share of time in which a kernel ran, of the GPUs that a queue holds.",
+            ["queue"],
+        )
         self.events_dropped = counter("cotenant_events_dropped", "Kubernetes Events not written (rate limit).")
         self.polls = counter("cotenant_progress_polls", "Progress polls of rank 0, by outcome.", ["outcome"])
 
