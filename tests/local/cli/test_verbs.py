@@ -11,15 +11,37 @@ from cotenant_local.cli import extra
 @pytest.mark.parametrize(
     ("program", "verbs"),
     [
-        ("cotenant", ["agent", "crds", "demo", "local", "operator", "simulate", "validate"]),
-        ("kubectl cotenant", ["simulate", "validate"]),
+        (
+            "cotenant",
+            [
+                "agent",
+                "crds",
+                "demo",
+                "gpus",
+                "local",
+                "logs",
+                "operator",
+                "offer",
+                "ps",
+                "queues",
+                "whatif",
+                "why",
+                "simulate",
+                "validate",
+            ],
+        ),
+        (
+            "kubectl cotenant",
+            ["gpus", "logs", "offer", "ps", "queues", "whatif", "why", "simulate", "validate"],
+        ),
     ],
 )
 def test_the_verbs_are_listed_in_order_and_kubectl_offers_those_of_a_clusters_users(
     program: str, verbs: list[str]
 ) -> None:
     lines = build_parser(program).format_help().splitlines()
-    assert [line.split()[0] for line in lines[lines.index("verbs:") + 2 :]] == verbs
+    of_verbs = [line for line in lines[lines.index("verbs:") + 2 :] if line[4] != " "]  # what is longer goes on below
+    assert [line.split()[0] for line in of_verbs] == verbs
 
 
 @pytest.mark.parametrize("arguments", [["local", "status"], ["local", "up"], ["demo"]], ids=" ".join)
