@@ -59,7 +59,11 @@ OPERATED = (
     "secrets",
     "services",
 )
-OPERATOR_POLICIES = {"cotenant-reserved-names", *(f"cotenant-operator-{what}" for what in OPERATED)}
+OPERATOR_POLICIES = {
+    "cotenant-localqueues",
+    "cotenant-reserved-names",
+    *(f"cotenant-operator-{what}" for what in OPERATED),
+}
 QUESTIONS: set[str | tuple[str, str]] = {
     "v1alpha1.query.cotenant.dev",
     "cotenant-query",
