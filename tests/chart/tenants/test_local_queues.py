@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 OPERATOR = "system:serviceaccount:cotenant-system:cotenant-operator"
 PATH = "localqueues/red"
 ONLY_THE_OPERATOR = "the operator writes LocalQueues"
-STATUS = {"status": {"guaranteed": "8", "used": "2500m", "free": "1", "pending": 1}}
+STATUS = {"status": {"guaranteed": "8", "used": "2.5", "free": "1", "pending": 1}}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def operator(account: Callable[..., Account], tenant: Account) -> Iterator[Accou
 
 def test_a_tenant_reads_it_with_the_ordinary_role(operator: Account, tenant: Account) -> None:
     found = tenant.read(PATH)
-    assert (found["metadata"]["name"], found["status"]["used"]) == ("red", "2500m")
+    assert (found["metadata"]["name"], found["status"]["used"]) == ("red", "2.5")
     assert [one["metadata"]["name"] for one in tenant.read("localqueues")["items"]] == ["red"]
 
 
