@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from cotenant import names
 from cotenant.controller.client.kube import EVENTS, GPU_NODES
 from cotenant.controller.reports.gpu_node_conditions import GpuNodeConditionReporter
+from cotenant.controller.reports.gpu_node_event import NOTE_CHARS_MAX, gpu_node_event
 from cotenant.controller.telemetry.metrics import Metrics
 from tests.controller.builders import new_cluster
 from tests.support.api_faults import Fault
@@ -78,3 +80,10 @@ async def test_the_answer_to_a_reset_is_an_event_once(state: str, kind: str) -> 
     gpus = [{"uuid": "GPU-a", "index": 0, "class": "H100", "memoryMiB": 81920, "reset": reset}]
     for _ in range(2):
         assert await world.after(gpus=gpus) == [(f"GPUReset{state}", kind, "reset of GPU GPU-a: as it came")]
+
+
+def test_an_event_names_the_node_and_is_as_long_as_may_be() -> None:
+    found = gpu_node_event("n1", "GPUReset", "x" * 5000, datetime(2026, 1, 1, tzinfo=UTC), warning=False)
+    assert found["involvedObject"] == {"apiVersion": "cotenant.dev/v1alpha1", "kind": "GPUNode", "name": "n1"}
+    assert (found["type"], found["reason"], found["firstTimestamp"]) == ("Normal", "GPUReset", "2026-01-01T00:00:00Z")
+    assert len(found["message"]) == NOTE_CHARS_MAX
