@@ -47,7 +47,7 @@ def workload(seed: int, declared: float | None, *, queues: int, levels: tuple[in
     return Scenario(1_000.0, (make_node("n1", gpus=4), make_node("n2", gpus=4)), made, tuple(arrivals))
 
 
-def played(snapshot: Snapshot, scenario: Scenario) -> dict[JobKey, float]:
+def played(snapshot: Snapshot, scenario: Scenario, policy: Policy = POLICY) -> dict[JobKey, float]:
     true = {arrival.job.key: arrival.train_s for arrival in scenario.arrivals}
 
     def draw(job: Job, ran_s: float) -> float:
@@ -55,20 +55,20 @@ def played(snapshot: Snapshot, scenario: Scenario) -> dict[JobKey, float]:
 
     known = {job.key for job in snapshot.jobs}
     coming = [one.job for one in scenario.arrivals if one.at > snapshot.now and one.job.key not in known]
-    play = Play(snapshot, POLICY, draw, iter(coming))
+    play = Play(snapshot, policy, draw, iter(coming))
     while play.step():
         pass
     return play.starts
 
 
-def moments(scenario: Scenario, number: int) -> tuple[list[Snapshot], dict[JobKey, float]]:
+def moments(scenario: Scenario, number: int, policy: Policy = POLICY) -> tuple[list[Snapshot], dict[JobKey, float]]:
     """Snapshots at which much waited, and when every job started."""
     seen: list[Snapshot] = []
 
     def decide(snapshot: Snapshot) -> Plan:
         if sum(job.placement is None for job in snapshot.jobs) >= 5:
             seen.append(snapshot)
-        return schedule(snapshot, POLICY)
+        return schedule(snapshot, policy)
 
     result = simulate(scenario, decide, costs=Costs(start_s=0.0, checkpoint_s=0.001))
     starts = {key: run.first_start for key, run in result.runs.items() if run.first_start is not None}
@@ -86,6 +86,20 @@ def test_a_play_of_known_arrivals_and_run_times_is_what_happens(seed: int, decla
         found = played(snapshot, scenario)
         assert found == {key: starts[key] for key in found}
         assert found.keys() == {job.key for job in snapshot.jobs if job.placement is None} & starts.keys()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_so_it_is_where_gpus_are_collected_for_who_has_waited_too_long(seed: int) -> None:
+    """With a maxRuntime for all: what is learned meanwhile a play does not know."""
+    collects = replace(POLICY, collect_after_s=1_200)
+    drawn = workload(seed, 1.0, queues=1 + seed % 2)
+    arrivals = [replace(one, job=replace(one.job, max_runtime_s=int(one.train_s) + 1)) for one in drawn.arrivals]
+    scenario = replace(drawn, arrivals=tuple(arrivals))
+    snapshots, starts = moments(scenario, 3, collects)
+
+    found = [(one, played(one, scenario, collects)) for one in snapshots]
+    assert [plays for _, plays in found] == [{key: starts[key] for key in plays} for _, plays in found]
+    assert any(plays != played(one, scenario) for one, plays in found), "collecting would not matter"
 
 
 def test_where_queues_take_back_what_they_lent_the_median_start_is_off_by_a_tenth_of_the_wait_at_most() -> None:

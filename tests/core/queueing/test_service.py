@@ -24,9 +24,13 @@ HOUR = 3_600
 PLACED = make_placement(("n1", [[0]]))
 
 
-def service(order: TimeOrder, *, learned: LearnedRuntimes = NOTHING_LEARNED, restart_s: int = 60) -> ServiceOrder:
+def service(
+    order: TimeOrder, *, learned: LearnedRuntimes = NOTHING_LEARNED, restart_s: int = 60, moment: Moment | None = None
+) -> ServiceOrder:
     queues = [make_queue("red", order=order), make_queue("team", parent="red"), make_queue("blue")]
-    return ServiceOrder(QueueTree.of(queues, Inventory.of([make_node("n1", gpus=8)])), learned, Moment(NOW), restart_s)
+    return ServiceOrder(
+        QueueTree.of(queues, Inventory.of([make_node("n1", gpus=8)])), learned, moment or Moment(NOW), restart_s
+    )
 
 
 def waiting(name: str, *, ran_s: int = 0, waited_s: float = 0.0, queue: str = "red", gpus: int = 1, **more: Any) -> Job:
@@ -122,6 +126,13 @@ def test_who_yields_has_had_more_has_run_for_long_and_loses_little(job: Job, yie
     turns = service(TimeOrder.LEAST_SERVICE)
     assert turns.may_yield(job, 0) is yields
     assert not turns.may_yield(job, len(LEVELS))
+
+
+def test_that_a_job_does_not_yet_yield_holds_until_it_has_run_for_long() -> None:
+    moment = Moment(NOW)
+    turns = service(TimeOrder.LEAST_SERVICE, moment=moment)
+    assert not turns.may_yield(running("young", LEAST_RUN_S - 100, ran_s=99 * HOUR, saved_s=300), 0)
+    assert moment.until == NOW + 100
 
 
 def test_who_starves_goes_to_the_front_and_is_left_alone() -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Final
 
 from cotenant.core.actions.tenure import Tenures
 from cotenant.core.allocation.allocation import Allocation
@@ -18,6 +19,9 @@ from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.running_jobs import RunningJobs
 from cotenant.core.cycle.search import fits
 from cotenant.core.model.objects import Job, JobKey
+
+_FEW: Final = 256
+"""Running jobs without a maxRuntime that are asked one by one; where there are more, one is taken to be in the way."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,8 +117,27 @@ class LongestHolds:
             for (queue, name), number in self._times.waiting.items():
                 if queue in unknown_queues:
                     unknown[name] += number
-        leaving = self._without_those_who_leave(request, longest_s)
+        if not any(unknown[name] > 1 for name in request.classes) and len(self._times.running) <= _FEW:
+            leaving = self._without_those_who_leave(request, longest_s)
+        else:  # too many to ask each: as if one of them stayed in the way
+            leaving = None
+            if len(self._times.running) > _FEW and longest_s != tenures.longest_s and self._may_stay(request):
+                unknown.update(dict.fromkeys(request.classes, 2))
         return _Holds(longest_s, is_learned, unknown, frozenset(unknown_queues), leaving)
+
+    def _may_stay(self, request: Request) -> bool:
+        """Some queue whose jobs count against the request has an oldest one that may run without end."""
+        tenures, tree = self._tenures, self._occupancy.tree
+        oldest: dict[str, float] = {}
+        for job in self._times.running:
+            begun = tenures.moment.unnoted if job.admitted_at is None else job.admitted_at
+            if begun < oldest.get(job.queue, inf):
+                oldest[job.queue] = begun
+        return any(
+            tenures.moment.has_come(begun + tenures.learned_s(queue)) or tenures.learned_s(queue) == inf
+            for queue, begun in oldest.items()
+            if not tenures.never_covers(request, tree.index[queue])
+        )
 
     def _without_those_who_leave(self, request: Request, longest_s: float) -> Occupancy | None:
         moment, tenures = self._tenures.moment, self._tenures

@@ -28,13 +28,14 @@ from cotenant.core.queueing.fair_share import DominantShares, past_shares
 from cotenant.core.queueing.order import order_in_queue
 from cotenant.core.queueing.service import ServiceOrder
 from cotenant.core.queueing.usage_history import HALF_LIFE_S, UsageHistory
+from cotenant.core.runtimes.learned import LearnedRuntimes
 from cotenant.core.snapshot.snapshot import Snapshot
 
 Draw: TypeAlias = Callable[[Job, float], float | None]
 """(job, seconds that its present attempt has run) → seconds that it runs on; None: unknown."""
 Resolve: TypeAlias = Callable[[Job], Request | Refusal]
 
-_LEAVING_S: Final = 30.0
+LEAVING_S: Final = 30.0
 """A job whose eviction is under way is gone after this time."""
 
 
@@ -85,6 +86,10 @@ class PlayedCluster:
         """As they are now; later changes do not reach it."""
         return RunningJobs(dict(self._jobs), dict(self._allocations), self.tree)
 
+    @property
+    def runtimes(self) -> LearnedRuntimes:
+        return self._snapshot.runtimes
+
     def shares(self) -> DominantShares:
         past = replace(self._snapshot, now=self.now, usage_history=self._history.borrowing())
         return DominantShares(self.tree, past_shares(past, self.policy))
@@ -126,7 +131,7 @@ class PlayedCluster:
     def hold(self, job: Job, allocation: Allocation, since: float) -> None:
         """The job runs, and holds what is allocated already."""
         leaves = job.evicting
-        seconds = _LEAVING_S if leaves else self._draw(job, max(0.0, self.now - since))
+        seconds = LEAVING_S if leaves else self._draw(job, max(0.0, self.now - since))
         self._jobs[job.key], self._allocations[job.key] = job, allocation
         self._ends[job.key] = at = inf if seconds is None else self.now + seconds
         if at < inf:
@@ -163,7 +168,7 @@ class PlayedCluster:
         allocation = allocation_of(job, placement, self.inventory, self.tree)
         self._remove(job, request)
         self.occupancy.allocate(allocation)
-        self._note_start(job, self.now + _LEAVING_S)
+        self._note_start(job, self.now + LEAVING_S)
         self.hold(replace(job, placement=placement, admitted_at=self.now), allocation, self.now)
 
     def end_next(self) -> None:

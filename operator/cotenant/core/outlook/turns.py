@@ -7,21 +7,25 @@ jobs only the first takes a turn, because where it finds no place the others fin
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Final
 
 from cotenant.core.actions.backfill import Backfill, Reservations
 from cotenant.core.actions.evict import departures, find_victims
 from cotenant.core.actions.eviction_rules import EvictionRules
+from cotenant.core.actions.start_bounds import waiting_order
 from cotenant.core.actions.victims import CandidateFinder
+from cotenant.core.allocation.eviction_candidate import CandidateList
 from cotenant.core.allocation.request import Request
 from cotenant.core.cycle.outcome import CycleOutcome
 from cotenant.core.cycle.search import PlacementResult, find, headroom
 from cotenant.core.explain.forecast import Forecast
 from cotenant.core.model.objects import Job, JobKey, TimeOrder
 from cotenant.core.model.plan import Reason, Refusal
+from cotenant.core.outlook.collecting import Collecting
 from cotenant.core.outlook.played_cluster import PlayedCluster
 from cotenant.core.queueing.fair_share import within_guarantee
 from cotenant.core.queueing.order import QueueOrder, order_in_queue
@@ -44,6 +48,10 @@ class Turns:
         self._candidates: CandidateFinder | None = None
         self._usage = cluster.occupancy.usage.copy()
         """As the order sees it: who is asked to leave in a cycle counts until its end."""
+        self._rules = EvictionRules(cluster.tree, cluster.policy, cluster.moment, frozenset(cluster.evicted))
+        self._collecting = Collecting(cluster, self._rules)
+        self._next_overdue = inf
+        """When somebody will have waited too long who has not yet."""
         self._kept_for: dict[JobKey, Job] = {}
         self._too_long: dict[Request, float] = {}
         """Declared run time with which one of equal jobs was not backfilled."""
@@ -61,7 +69,9 @@ class Turns:
     def of_all(self) -> Iterator[bool]:
         """Turns until nobody starts any more, one at a time."""
         cluster, usage = self._cluster, self._usage
-        heads = [(self._first(jobs), request) for request, jobs in cluster.waiting.items()]
+        borrowers = self._collect_for_overdue()
+        has_overdue = bool(borrowers or self._collecting)
+        heads = self._heads()
         asked = {job.key: request for job, request in heads}
 
         def is_within(queue: int, job: Job) -> bool:
@@ -71,7 +81,11 @@ class Turns:
         order = QueueOrder(cluster.tree, usage, cluster.shares(), is_within, jobs, turn=self._service.turn)
         for job in order:
             request = asked[job.key]
-            self._take(job, request)
+            if borrowers and not is_within(cluster.tree.index[job.queue], job):
+                self._collect_in_turn(borrowers)
+                borrowers = []
+            if not has_overdue or self._still_waits(job, request):
+                self._take(job, request)
             if (following := self._following(job, request)) is not None:
                 asked[following.key] = request
                 order.insert(following)
@@ -80,7 +94,12 @@ class Turns:
     def of_one(self, job: Job, request: Request) -> bool:
         """The turn of a job that has just come; false where all need a turn again."""
         cluster = self._cluster
-        if self._may_evict_later or cluster.has_overrun() or cluster.has_outlived():
+        if (
+            self._next_overdue <= cluster.now
+            or self._may_evict_later
+            or cluster.has_overrun()
+            or cluster.has_outlived()
+        ):
             return False
         if any(not self._is_behind(job, other) for other in self._kept_for.values()):
             return False
@@ -89,8 +108,66 @@ class Turns:
 
     def close(self) -> None:
         for kept in self._reservations.all():
-            self._cluster.occupancy.release(kept.allocation)
+            if not kept.is_collected:
+                self._cluster.occupancy.release(kept.allocation)
         self._reservations.clear()
+        self._collecting.close()
+
+    def _heads(self) -> list[tuple[Job, Request]]:
+        """Of each kind of request the job that is next, without those for which places are collected."""
+        collecting = self._collecting
+        found = []
+        for request, jobs in self._cluster.waiting.items():
+            others = [job for job in jobs if job not in collecting] if collecting else jobs
+            if others:
+                found.append((self._first(others), request))
+        return found
+
+    def _still_waits(self, job: Job, request: Request) -> bool:
+        """The job has not been given a place meanwhile, and none is kept for it."""
+        waiting = self._cluster.waiting.get(request, ())
+        return job not in self._collecting and any(other is job for other in waiting)
+
+    def _collect_for_overdue(self) -> list[Request]:
+        """Turns of entitled jobs that have waited too long; returns the requests of those that have to borrow."""
+        heads = [(jobs[0], request) for request, jobs in self._cluster.waiting.items()]
+        since = (self._collecting.overdue_since(job) for job, _ in heads)
+        self._next_overdue = min((at for at in since if at > self._cluster.now), default=inf)
+        entitled, borrowers = self._collecting.overdue(heads)
+        self._collect_in_turn(entitled)
+        return borrowers
+
+    def _collect_in_turn(self, requests: Iterable[Request]) -> None:
+        """Turns of jobs that have waited too long, one after the other, who has waited longest first."""
+        waiting = self._cluster.waiting
+        heap = [(waiting_order(waiting[one][0]), number, one) for number, one in enumerate(requests) if one in waiting]
+        heapq.heapify(heap)
+        while heap:
+            _, number, request = heapq.heappop(heap)
+            if self._collect_for(request) and (jobs := waiting.get(request)):
+                heapq.heappush(heap, (waiting_order(jobs[0]), number, request))
+
+    def _collect_for(self, request: Request) -> bool:
+        """The turn of the oldest job of this kind, if it is overdue: it starts, or a place is kept for it. True if it
+        starts, and the next one has its turn."""
+        cluster, job = self._cluster, self._cluster.waiting[request][0]
+        if self._collecting.overdue_since(job) > cluster.now:
+            return False
+        if request in self._refused or self._reservations.is_claimed(request):
+            return False
+        place = find(cluster.occupancy, request, request.workers) or self._evict_for(job, request)
+        if place is None and (candidates := self._collecting.candidates(request)).jobs:
+            place = self._make_leave(job, request, candidates)
+        if place is not None:
+            cluster.start(job, request, place, None)
+            self._usage.add(place.allocation.charge, 1)
+            return True
+        lacks_quota = not self._waits_for_space(request)
+        within = within_guarantee(cluster.occupancy.usage, request, request.queue)
+        if self._collecting.keep_place(job, request, self._reservations, for_quota=lacks_quota):
+            self._guarantee_waits |= within
+            self._refused.add(request)
+        return False
 
     def _first(self, jobs: list[Job]) -> Job:
         """The one of equal jobs that is next."""
@@ -131,7 +208,7 @@ class Turns:
     def _backfill(self, job: Job, request: Request) -> Backfill | None:
         """Where it finds no place, no equal job finds one that runs for longer."""
         runtime_s = job.max_runtime_s or job.expected_runtime_s
-        if runtime_s is None or not self._kept_for:
+        if runtime_s is None or not (self._kept_for or self._collecting):
             return None
         found = self._reservations.backfill(job, request, self._cluster.occupancy)
         if found is None:
@@ -146,11 +223,14 @@ class Turns:
         if not within and above is None and not cluster.has_lower(job) and not cluster.has_overrun():
             return None
         if self._candidates is None:
-            rules = EvictionRules(cluster.tree, cluster.policy, cluster.moment, frozenset(cluster.evicted))
-            self._candidates = CandidateFinder(self._running, cluster.inventory, rules, self._service)
+            self._candidates = CandidateFinder(self._running, cluster.inventory, self._rules, self._service)
         candidates = self._candidates.candidates(
             request, usage, self._outcome, guarantee_waits=self._guarantee_waits, above=above
         )
+        return self._make_leave(job, request, candidates)
+
+    def _make_leave(self, job: Job, request: Request, candidates: CandidateList) -> PlacementResult | None:
+        cluster = self._cluster
         found = find_victims(cluster.occupancy, request, candidates, self._outcome, cluster.moment)
         if found is None or not all(victim.is_job for victim in found.victims):
             self._may_evict_later = True

@@ -70,12 +70,14 @@ class ServiceOrder:
 
     def may_yield(self, job: Job, level: int) -> bool:
         """The running job is above the level, and its eviction is worth what it costs."""
-        if job.admitted_at is None or self.level(job) <= level:
+        if job.admitted_at is None or not self._moment.has_come(job.admitted_at + LEAST_RUN_S):
+            return False  # asked first: until then nothing here depends on the moment
+        if self.level(job) <= level:
             return False
         now = self._moment.now
         attempt_s = now - job.admitted_at
         unsaved_s = now - max(job.admitted_at, job.last_checkpoint_at or 0.0)
-        return attempt_s >= max(LEAST_RUN_S, WORTH * (unsaved_s + self._restart_s))
+        return attempt_s >= WORTH * (unsaved_s + self._restart_s)
 
     def _order_of(self, job: Job) -> TimeOrder:
         queue = self._tree.index.get(job.queue)
