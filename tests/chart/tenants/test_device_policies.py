@@ -37,7 +37,11 @@ def objects(api_server: Cluster, request: pytest.FixtureRequest) -> Iterator[Any
     if request.config.getoption("--oldest"):
         pytest.skip("Kubernetes 1.32 has no resource.k8s.io/v1")
     nowhere = {"nodeSelector": {"kubernetes.io/os": "none"}}
-    values = {"operator": {"replicas": 1} | nowhere, "agent": {"simulate": True, "dra": {"enabled": True}} | nowhere}
+    values = {
+        "operator": {"replicas": 1} | nowhere,
+        "agent": {"simulate": True, "dra": {"enabled": True}} | nowhere,
+        "query": {"enabled": False},  # without an operator its API keeps namespaces from ending
+    }
     with Installed(api_server, values, wait=False):
         wait_until_in_force(api_server)
         api_server.kubectl("create", "namespace", TEAM)
