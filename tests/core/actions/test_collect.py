@@ -72,11 +72,11 @@ TENURE = replace(POLICY, tenure_s=8_000)
     ("holder", "policy", "starts_by", "likely_at", "basis"),
     [
         pytest.param(ENDS, POLICY, 10_600.0, 10_600.0, "", id="its maxRuntime ends it"),
-        pytest.param(busy(max_runtime_s=90_000), POLICY, 99_000.0, 11_000.0, "", id="however late"),
-        pytest.param(busy(max_runtime_s=90_000), TENURE, 17_000.0, 11_000.0, "", id="unless a tenure does"),
-        pytest.param(busy(), TENURE, 17_000.0, 11_000.0, "", id="for whoever may run without end as well"),
-        pytest.param(busy(preemptible=False), TENURE, None, 11_000.0, NOTHING, id="not where it cannot be evicted"),
-        pytest.param(busy(), POLICY, None, 11_000.0, NOTHING, id="nothing does"),
+        pytest.param(busy(max_runtime_s=90_000), POLICY, 99_000.0, 11_040.0, "", id="however late"),
+        pytest.param(busy(max_runtime_s=90_000), TENURE, 17_000.0, 11_040.0, "", id="unless a tenure does"),
+        pytest.param(busy(), TENURE, 17_000.0, 11_040.0, "", id="for whoever may run without end as well"),
+        pytest.param(busy(preemptible=False), TENURE, None, 11_040.0, NOTHING, id="not where it cannot be evicted"),
+        pytest.param(busy(), POLICY, None, 11_040.0, NOTHING, id="nothing does"),
         pytest.param(busy(expected_runtime_s=7_000), POLICY, None, 16_000.0, NOTHING, id="hope does not"),
     ],
 )

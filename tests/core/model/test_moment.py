@@ -38,6 +38,14 @@ def test_what_is_worked_out_from_the_time_itself_holds_for_no_later_moment(read:
     assert Moment(100.0).unnoted == 100.0
 
 
+@pytest.mark.parametrize(
+    ("at", "rounded"), [pytest.param(100.0, 120.0, id="between"), pytest.param(120.0, 120.0, id="a multiple itself")]
+)
+def test_a_rounded_number_is_the_same_until_it_has_come(at: float, rounded: float) -> None:
+    moment = Moment(at)
+    assert (moment.rounded_up(60), moment.until) == (rounded, rounded)
+
+
 INSTANTS = st.lists(st.tuples(st.integers(0, 20), st.booleans()))
 
 

@@ -43,6 +43,10 @@ from cotenant.core.runtimes.learned import LearnedRuntimes
 
 _UNKNOWN: Final = 4
 """Times the patience: what a job that is counted without end is taken to run all the same, again and again."""
+STEP_S: Final = 60
+"""Time goes on in such steps for whoever outlives what is counted, or is looked at by how long it has run: a decision
+that collects is the same in between.
+"""
 _LEAST_S: Final = 600
 """What a job of which nothing is known is likely to run on at least."""
 
@@ -91,10 +95,11 @@ COUNTS_ON_LEARNED: Final = (
 )
 
 
-def holder(tenures: Tenures, request: Request, job: Job, allocation: Allocation, now: float) -> Holder:
+def holder(tenures: Tenures, request: Request, job: Job, allocation: Allocation) -> Holder:
     """A job that runs, or starts now."""
-    begun = now if job.admitted_at is None else min(job.admitted_at, now)
-    return Holder(job, allocation, begun, max(now, tenures.counted_until(request, job)))
+    moment, ends = tenures.moment, tenures.counted_until(request, job)
+    begun = moment.now if job.admitted_at is None else min(job.admitted_at, moment.unnoted)
+    return Holder(job, allocation, begun, moment.rounded_up(STEP_S) if moment.has_come(ends) else ends)
 
 
 def collect(
@@ -105,16 +110,17 @@ def collect(
 
     `occupancy`: after the evictions that are under way; it is left as it was. `of_quota`: quota alone is kept.
     """
-    now = tenures.moment.now
+    now = tenures.moment.rounded_up(STEP_S)
     known = [_ending(one, one.ends) for one in holders if one.ends < inf]
-    start = Forecast(occupancy, _in_order(known), now).start_of(request)
+    moment = tenures.moment.unnoted  # all endings are later
+    start = Forecast(occupancy, _in_order(known), moment).start_of(request)
     starts_by = None if start is None else start.at
     endless: Sequence[Holder] = ()
     if start is None:
         endless = [one for one in holders if one.ends == inf]
         assumed_s = _UNKNOWN * tenures.patience_s
         taken = known + [_ending(one, _assumed_end(one, now, assumed_s)) for one in endless]
-        start = Forecast(occupancy, _in_order(taken), now).start_of(request)
+        start = Forecast(occupancy, _in_order(taken), moment).start_of(request)
         if start is None:
             return None
     place = start.result.allocation

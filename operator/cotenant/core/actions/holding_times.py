@@ -83,6 +83,7 @@ class LongestHolds:
         self._times, self._tenures, self._held, self._occupancy = times, tenures, held, occupancy
         self._holds: dict[tuple[int, bool], _Holds] = {}
         self._fits: dict[Request, bool] = {}
+        self._oldest: dict[str, float] | None = None
 
     def longest_s(self, job: Job, request: Request) -> tuple[float, bool]:
         """(h, is it enforced, and not only learned?)"""
@@ -128,16 +129,21 @@ class LongestHolds:
     def _may_stay(self, request: Request) -> bool:
         """Some queue whose jobs count against the request has an oldest one that may run without end."""
         tenures, tree = self._tenures, self._occupancy.tree
-        oldest: dict[str, float] = {}
-        for job in self._times.running:
-            begun = tenures.moment.unnoted if job.admitted_at is None else job.admitted_at
-            if begun < oldest.get(job.queue, inf):
-                oldest[job.queue] = begun
         return any(
             tenures.moment.has_come(begun + tenures.learned_s(queue)) or tenures.learned_s(queue) == inf
-            for queue, begun in oldest.items()
+            for queue, begun in self._oldest_by_queue().items()
             if not tenures.never_covers(request, tree.index[queue])
         )
+
+    def _oldest_by_queue(self) -> dict[str, float]:
+        """Queue → when the first of its open-ended jobs began."""
+        if self._oldest is None:
+            self._oldest = {}
+            for job in self._times.running:
+                begun = self._tenures.moment.unnoted if job.admitted_at is None else job.admitted_at
+                if begun < self._oldest.get(job.queue, inf):
+                    self._oldest[job.queue] = begun
+        return self._oldest
 
     def _without_those_who_leave(self, request: Request, longest_s: float) -> Occupancy | None:
         moment, tenures = self._tenures.moment, self._tenures

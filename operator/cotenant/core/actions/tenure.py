@@ -44,7 +44,7 @@ LEARNED_PERCENT: Final = 90
 class Tenures:
     """Tenures of one cycle."""
 
-    __slots__ = ("_entitled", "_guaranteed", "_learned", "_nothing_held", "_rules", "_tree", "runtimes")
+    __slots__ = ("_covers", "_entitled", "_guaranteed", "_learned", "_nothing_held", "_rules", "_tree", "runtimes")
 
     def __init__(self, rules: EvictionRules, runtimes: LearnedRuntimes) -> None:
         self._tree, self._rules, self.runtimes = rules.tree, rules, runtimes
@@ -52,6 +52,8 @@ class Tenures:
         self._guaranteed: dict[Request, bool] = {}
         self._entitled: dict[Request, bool] = {}
         self._learned: dict[str, float] = {}
+        self._covers: dict[tuple[int, int], bool] = {}
+        """(queue of a request, queue of a job) → something is guaranteed where the two compete."""
 
     @property
     def moment(self) -> Moment:
@@ -161,7 +163,11 @@ class Tenures:
         """Whatever else leaves, jobs of the queue borrow from the guarantee of the request."""
         if not self.is_guaranteed(request):
             return False
-        return not any(line.guaranteed for line in self._tree.quotas_of[self._fork(request, queue)])
+        covers = self._covers.get((request.queue, queue))
+        if covers is None:
+            lines = self._tree.quotas_of[self._fork(request, queue)]
+            covers = self._covers[request.queue, queue] = any(line.guaranteed for line in lines)
+        return not covers
 
     def _never_covered(self, request: Request, job: Job) -> bool:
         return self.never_covers(request, self._tree.index[job.queue])

@@ -44,6 +44,12 @@ class Moment:
         self.until = min(self.until, at)
         return False
 
+    def rounded_up(self, step_s: int) -> float:
+        """The next whole multiple of `step_s`, for what needs a number and not an exact one."""
+        at = float(-(-self._at // step_s) * step_s)
+        self.until = min(self.until, at)
+        return at
+
     def pin(self) -> None:
         """The decision depends on how much time has passed: it holds for this moment alone."""
         self.until = self._at

@@ -72,4 +72,4 @@ class Collecting:
             if job.evicting:
                 yield Holder(job, running.allocations[key], now, now + LEAVING_S)
             else:
-                yield holder(self._tenures, request, job, running.allocations[key], now)
+                yield holder(self._tenures, request, job, running.allocations[key])

@@ -42,6 +42,7 @@ class Admission:
         "collections",
         "gave",
         "tenures",
+        "usage",
     )
 
     def __init__(self, cycle: Cycle) -> None:
@@ -59,6 +60,8 @@ class Admission:
         """A job inside its guarantee found no place in this cycle."""
         self.gave = False
         """Some turn took or was promised a place, so usage is not what it was before the turns."""
+        self.usage = cycle.accounts.current.usage
+        """As the turns began, with what is collected for jobs that go before them."""
 
     def try_admit(self, entry: Entry, request: Request) -> None:
         """One turn. Changes the cycle: what the entry takes is taken, who leaves for it leaves."""
@@ -78,15 +81,16 @@ class Admission:
         turn in the usual order, because GPUs of its class are being collected for another job."""
         if request in self._refusals or self._reservations.is_claimed(request):
             return False
-        self.gave = True  # also where it is refused: what is collected counts in usage
         if (result := self._fit_now(request)) is not None:
             self._cycle.admit(entry, result)
+            self.gave = True
             return True
         result = self._fit_after_evictions(entry.job, request)
         if result is None and (candidates := self.tenures.candidates(request, self._cycle.running)):
             result = self._evict(entry.job, request, CandidateList((), candidates, 0))
         if result is not None:
             self._cycle.nominate(entry, result, waiting_for_eviction(result.placement))
+            self.gave = True
             return True
         return self._collect(entry, request)
 
@@ -182,12 +186,12 @@ class Admission:
 
     def _holders(self, request: Request) -> Iterator[Holder]:
         """Jobs that run and are not leaving anyway; that start in this cycle, or as soon as others have left."""
-        cycle, now = self._cycle, self._cycle.moment.now
+        cycle = self._cycle
         for job in cycle.running.by_key.values():
             if not (job.evicting or job.resizing_from is not None or cycle.outcome.touches(job.key)):
-                yield holder(self.tenures, request, job, cycle.running.allocations[job.key], now)
+                yield holder(self.tenures, request, job, cycle.running.allocations[job.key])
         for job, allocation in (*cycle.started, *cycle.nominated):
-            yield holder(self.tenures, request, job, allocation, now)
+            yield holder(self.tenures, request, job, allocation)
 
     def _refuse(self, entry: Entry, request: Request) -> None:
         """Equal requests share one reason, worked out for the first of them; its coming place may be kept for it."""

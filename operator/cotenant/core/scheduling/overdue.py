@@ -32,11 +32,12 @@ def give_turns(cycle: Cycle, admission: Admission, feasible: Turns, ordered: Tur
     for entry, request in entitled:
         admission.collect_for(entry, request)
     usage = cycle.accounts.current.usage
+    admission.usage = usage.copy() if admission.collections else usage  # what is collected is given back
     for entry, request in ordered:
         if borrowers and not within_guarantee(usage, request, request.queue):
             for other, wanted in borrowers:
-                if other.outcome is EntryOutcome.UNDECIDED:
-                    admission.collect_for(other, wanted)
+                if other.outcome is EntryOutcome.UNDECIDED and admission.collect_for(other, wanted):
+                    admission.gave = True  # and so turns after it look at other shares
             borrowers = []
         if entry.outcome is EntryOutcome.UNDECIDED:
             admission.try_admit(entry, request)

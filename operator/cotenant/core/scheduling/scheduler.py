@@ -84,9 +84,9 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT, last: Decision | None =
     advise(cycle, requests, lines, waiting, reservations)
 
     # 8. Note what the decision follows from.
-    plan, usage = cycle.plan(), cycle.accounts.current.usage
+    plan, jobs = cycle.plan(), (entry.job for entry, _ in feasible)
     is_quiet = not plan.actions and not admission.gave
-    standings = Standings.of(shares, usage, (entry.job for entry, _ in feasible)) if is_quiet else None
+    standings = Standings.of(shares, admission.usage, jobs) if is_quiet else None
     return cycle_decision(cycle, plan, requests, standings)
 
 
