@@ -1,11 +1,14 @@
-"""Questions to the installed operator through the real API server: who is answered, who is refused."""
+"""Questions to the installed operator through the real API server: who asks, who is shown, who is refused."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +27,7 @@ VALUES = {
         {"name": "asks", "spec": {"quotas": [{"guaranteed": 8}]}},
         *(
             {"name": name, "spec": {"parent": "asks", "namespaces": [name], "quotas": [{"guaranteed": 0}]}}
-            for name in (RED, BLUE)
+            for name in (RED, BLUE, GREEN)
         ),
     ],
 }
@@ -107,15 +110,34 @@ def raw(cluster: Cluster, path: str, who: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
 
 
+def explanation(cluster: Cluster, namespace: str, name: str, who: str) -> dict[str, Any]:
+    """As soon as the job waits and everybody in line is placed."""
+    deadline = time.monotonic() + 90.0
+    while True:
+        found: dict[str, Any] = json.loads(answered(lambda: raw(cluster, path_of(namespace, name), who)))
+        if found["status"].get("position") == 3:
+            return found
+        assert time.monotonic() < deadline, json.dumps(found)
+        time.sleep(0.5)
+
+
+def test_a_tenant_sees_their_own_jobs_by_name_and_those_of_others_by_size(cluster: Cluster) -> None:
+    about = explanation(cluster, RED, "asked", RED)["status"]
+    assert (about["standing"], about["position"]) == ("Waiting", 3)
+    shown = {one["job"]: one["asks"] for one in about["ahead"]}
+    assert shown == {f"{RED}/older": "2 GPUs", "a job of another tenant": "3 GPUs"}
+    assert BLUE not in json.dumps(about)
+
+
+def test_who_may_read_all_jobs_sees_all_names(cluster: Cluster) -> None:
+    explanation(cluster, RED, "asked", RED)
+    about = json.loads(cluster.kubectl("get", "--raw", path_of(RED, "asked")))["status"]
+    assert sorted(one["job"] for one in about["ahead"]) == [f"{BLUE}/between", f"{RED}/older"]
+
+
 def test_an_outsider_is_refused(cluster: Cluster) -> None:
     done = raw(cluster, path_of(RED, "asked"), BLUE)
     assert (done.returncode, "Forbidden" in done.stderr) == (1, True)
-
-
-def test_a_tenant_is_answered_about_their_own_job(cluster: Cluster) -> None:
-    about = json.loads(answered(lambda: raw(cluster, path_of(RED, "asked"), RED)))
-    assert (about["kind"], about["metadata"]) == ("Explanation", {"name": "asked", "namespace": RED})
-    assert (about["status"]["queue"], about["status"]["asks"]) == (RED, "4 GPUs")
 
 
 def test_a_job_that_is_not_there_is_not_found(cluster: Cluster) -> None:
@@ -131,3 +153,55 @@ def test_headers_without_the_certificate_of_the_api_server_count_for_nothing(clu
         command = ["exec", "-n", SYSTEM, pod["metadata"]["name"], "--", "python", "-c", FORGED]
         answer = cluster.kubectl(*command, pod["status"]["podIP"], path_of(RED, "asked"))
         assert answer.startswith("401 "), answer
+
+
+def test_the_command_explains_with_the_token_of_a_tenant(cluster: Cluster, tmp_path: Path) -> None:
+    explanation(cluster, RED, "asked", RED)
+    config = yaml.safe_load(Path(cluster.kubeconfig).read_text())
+    token = cluster.kubectl("create", "token", "asker", "-n", RED).strip()
+    config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
+    mine = tmp_path / "kubeconfig"
+    mine.write_text(yaml.safe_dump(config))
+
+    def cotenant(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "cotenant", *words]
+        environment = os.environ | {"KUBECONFIG": str(mine)}
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+
+    told, refused = cotenant("why", "asked", "-n", RED), cotenant("why", f"{BLUE}/between")
+    assert f"{RED}/asked waits in queue {RED} for 4 GPUs: WaitingFor" in told.stdout, told
+    assert "Place 3 in line. Before it:\n  a job of another tenant, 3 GPUs: " in told.stdout
+    assert (refused.returncode, "cannot get resource" in refused.stderr) == (4, True)
+    smaller = cotenant("whatif", f"{RED}/asked", "--set", "gpu.count=9")
+    assert f"{RED}/asked would wait for 9 GPUs: ExceedsCluster" in smaller.stdout, smaller
+    manifest = tmp_path / "job.yaml"
+    manifest.write_text(yaml.safe_dump(job(RED, "new", 1)))
+    new = cotenant("whatif", "-f", str(manifest))
+    assert f"{RED}/new would wait for 1 GPU: WaitingForGPUs" in new.stdout, new
+    assert f"{RED} " in (offered := cotenant("offer", "-n", RED)).stdout, offered
+    listed = cotenant("ps", "-n", RED)
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["NAME", "older", "asked"], listed
+    assert cotenant("queues").returncode == 4, "no viewer of queues"
+    tree = json.loads(cluster.kubectl("get", "--raw", "/apis/query.cotenant.dev/v1alpha1/queuetrees"))["items"]
+    used = [one for one in tree if one["metadata"]["name"] in {"asks", GREEN}]
+    assert [(one["metadata"]["name"], one["status"]["used"]) for one in used] == [("asks", "8"), (GREEN, "8")]
+
+
+def test_another_leader_goes_on_answering(cluster: Cluster) -> None:
+    def holder() -> str:
+        lease = json.loads(cluster.kubectl("get", "lease", "cotenant-operator", "-n", SYSTEM, "-o", "json"))
+        return str(lease["spec"].get("holderIdentity") or "").rpartition("_")[0]
+
+    def addresses() -> list[str]:
+        found = json.loads(cluster.kubectl("get", "endpointslice", "cotenant-query-ipv4", "-n", SYSTEM, "-o", "json"))
+        return [address for one in found["endpoints"] or [] for address in one["addresses"]]
+
+    explanation(cluster, RED, "asked", RED)
+    before, led = addresses(), holder()
+    cluster.kubectl("delete", "pod", led, "-n", SYSTEM)
+    deadline = time.monotonic() + 90.0
+    while addresses() == before:
+        assert time.monotonic() < deadline, "the new leader does not publish its address"
+        time.sleep(0.5)
+    assert explanation(cluster, RED, "asked", RED)["status"]["position"] == 3
+    assert holder() != led
