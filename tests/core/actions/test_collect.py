@@ -64,6 +64,21 @@ def test_beside_a_collection_starts(jobs: list[Job], policy: Policy, want: list[
     assert admitted(plan(ENDS, *jobs, policy=policy)) == want
 
 
+@pytest.mark.parametrize("waited_since", [1_000.0, 9_000.0], ids=["too long", "not too long"])
+@pytest.mark.parametrize("learned", [(), (3_000,) * 9], ids=["nothing learned", "learned"])
+@pytest.mark.parametrize("max_runtime_s", [1_600, None], ids=["ends", "without end"])
+@pytest.mark.parametrize("policy", [POLICY, replace(POLICY, tenure_s=8_000)], ids=["", "tenure"])
+def test_who_holds_gpus_of_no_queue_is_counted_as_well(
+    policy: Policy, max_runtime_s: int | None, learned: tuple[int, ...], waited_since: float
+) -> None:
+    """Its queue was deleted while it ran, or it is a claim that somebody else made."""
+    gang = replace(GANG, submitted_at=waited_since)
+    runtimes = LearnedRuntimes({"queue|gone": learned} if learned else {})
+    found = plan(busy(queue="gone", max_runtime_s=max_runtime_s), gang, policy=policy, runtimes=runtimes)
+    assert found.actions == ()
+    assert (found.verdicts["red/gang"].starts_by is not None) == (max_runtime_s is not None or bool(learned))
+
+
 RUNS = LearnedRuntimes({"queue|red": (3_000,) * 9 + (7_000,), "queue|blue": (3_000,) * 10})
 TENURE = replace(POLICY, tenure_s=8_000)
 

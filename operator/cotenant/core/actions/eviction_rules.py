@@ -47,9 +47,10 @@ class EvictionRules:
     def protected_s(self, job: Job) -> int:
         """Seconds for which the job is left in peace from its start on."""
         least = self.policy.protected_runtime_s
-        if self.has_overrun(job):
+        queue = self.tree.index.get(job.queue)
+        if queue is None or self.has_overrun(job):  # a claim of somebody else's, a queue that is gone
             return least
-        return max(least, self.tree.queues[self.tree.index[job.queue]].protected_runtime_s)
+        return max(least, self.tree.queues[queue].protected_runtime_s)
 
     def has_overrun(self, job: Job) -> bool:
         """The job started on GPUs that were kept for another, and has not ended when it said that it would have."""

@@ -106,9 +106,12 @@ class LongestHolds:
         unknown_queues: set[int] = set()
         if longest_s == inf:
             longest_s = max(self._times.declared_s, tenures.protected_s)
-            queues = {queue for queue, _ in self._times.waiting} | {
-                tree.index[one.queue] for one in self._times.running
-            }
+            queues = {queue for queue, _ in self._times.waiting}
+            for name in {job.queue for job in self._times.running}:
+                if name in tree.index:
+                    queues.add(tree.index[name])
+                elif (learned_s := tenures.learned_s(name)) < inf:  # of a queue that is gone
+                    longest_s, is_learned = max(longest_s, learned_s), True
             for queue in queues:
                 learned_s = 0.0 if tenures.never_covers(request, queue) else tenures.learned_s(tree.queues[queue].name)
                 if learned_s == inf:
@@ -132,7 +135,7 @@ class LongestHolds:
         return any(
             tenures.moment.has_come(begun + tenures.learned_s(queue)) or tenures.learned_s(queue) == inf
             for queue, begun in self._oldest_by_queue().items()
-            if not tenures.never_covers(request, tree.index[queue])
+            if queue not in tree.index or not tenures.never_covers(request, tree.index[queue])
         )
 
     def _oldest_by_queue(self) -> dict[str, float]:

@@ -104,7 +104,7 @@ class Tenures:
     def counted_s(self, request: Request, job: Job) -> float:
         """Seconds from its start for which a job is counted to keep its GPUs from the request, or infinity."""
         seconds = self.learned_s(job.queue) if job.max_runtime_s is None else job.max_runtime_s
-        if not job.preemptible:
+        if not job.preemptible or job.queue not in self._tree.index:  # nobody asks who is in no queue to leave
             return seconds
         if self.is_entitled(request):
             seconds = min(seconds, self.longest_s)
@@ -149,7 +149,7 @@ class Tenures:
         return sorted(found, key=lambda candidate: candidate.order)
 
     def _may_leave_after(self, request: Request, job: Job, *, lent: bool) -> float:
-        if not job.preemptible:
+        if not job.preemptible or job.queue not in self._tree.index:
             return inf
         seconds = self.longest_s if self.is_entitled(request) else inf
         if lent and self.is_guaranteed(request):
@@ -170,7 +170,8 @@ class Tenures:
         return not covers
 
     def _never_covered(self, request: Request, job: Job) -> bool:
-        return self.never_covers(request, self._tree.index[job.queue])
+        queue = self._tree.index.get(job.queue)  # none: a claim of somebody else's, or a queue that is gone
+        return queue is not None and self.never_covers(request, queue)
 
     def _fork(self, request: Request, queue: int) -> int:
         """The queue, or its ancestor below the common one, whose guarantee counts against the request."""
