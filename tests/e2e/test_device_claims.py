@@ -215,7 +215,10 @@ def test_a_sick_gpu_takes_nothing_new(offered: Tenancy) -> None:
     offered.cluster.kubectl("annotate", "node", NODE, "--overwrite", f"cotenant.dev/simulated-gpus={json.dumps(gpus)}")
     offered.wait(lambda: devices(offered)[0].get("taints"), what="the sick GPU is tainted")
     (sick, well) = devices(offered)
-    assert [(taint["key"], taint["effect"]) for taint in sick["taints"]] == [("cotenant.dev/unhealthy", "NoSchedule")]
+    assert [(taint["key"], taint["effect"]) for taint in sick["taints"]] == [
+        ("cotenant.dev/unhealthy", "NoSchedule"),
+        ("cotenant.dev/drain", "NoExecute"),  # it computes no longer, so who is on it has to leave
+    ]
     assert "taints" not in well
     offered.apply(claim("patient", request(sick["attributes"]["uuid"]["string"], "1Gi")), guest("patient"))
     offered.wait(lambda: unschedulable(pod(offered, "patient")), what="nothing new comes to the sick GPU")
