@@ -115,6 +115,7 @@ def test_every_outcome_of_a_proposal_has_its_sentences(status: dict[str, Any], l
 @pytest.mark.parametrize(
     ("text", "change"),
     [
+        ("gpu.memoryFraction=0.1", ("spec.gpu.memoryFraction", "0.1")),
         ("gpu.count=2", ("spec.gpu.count", 2)),
         ("spec.gpu.memory=16Gi", ("spec.gpu.memory", "16Gi")),
         ("gpu.zones=null", ("spec.gpu.zones", None)),

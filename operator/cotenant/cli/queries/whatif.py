@@ -58,7 +58,7 @@ def _change(text: str) -> tuple[str, object]:
     if not field or not given:
         raise UserError(f"--set {text}: give FIELD=VALUE, such as gpu.count=2", 2)
     try:
-        parsed: object = json.loads(value)
+        parsed: object = json.loads(value, parse_float=str)  # fractions are texts in every manifest
     except ValueError:
         parsed = value
     return (field if field.startswith("spec.") else f"spec.{field}"), parsed
