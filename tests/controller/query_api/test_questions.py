@@ -9,6 +9,7 @@ import pytest
 
 from cotenant.controller.query_api.questions import (
     WAITING_MAX,
+    WAITING_OF_ONE_MAX,
     NoSituationError,
     Questions,
     TooManyQuestionsError,
@@ -26,21 +27,21 @@ def planned() -> Questions:
 
 async def test_a_question_is_about_the_last_plan() -> None:
     questions = planned()
-    assert await questions.ask(lambda subject: sorted(subject.situation.jobs)) == ["red/a"]
+    assert await questions.ask("user", lambda subject: sorted(subject.situation.jobs)) == ["red/a"]
     questions.on_plan(make_snapshot(nodes=[], queues=[], jobs=[make_job("b")]), Plan())
-    assert await questions.ask(lambda subject: sorted(subject.situation.jobs)) == ["red/b"]
+    assert await questions.ask("user", lambda subject: sorted(subject.situation.jobs)) == ["red/b"]
 
 
 async def test_who_does_not_lead_answers_nothing() -> None:
     questions = planned()
     questions.forget()
     with pytest.raises(NoSituationError, match="ask again"):
-        await questions.ask(lambda _: 1)
+        await questions.ask("user", lambda _: 1)
 
 
 async def test_what_shares_a_plan_shares_what_was_worked_out_of_it() -> None:
     questions = planned()
-    lines = [await questions.ask(lambda subject: subject.line) for _ in range(2)]
+    lines = [await questions.ask("user", lambda subject: subject.line) for _ in range(2)]
     assert lines[0] is lines[1]
 
 
@@ -52,10 +53,26 @@ async def test_one_runs_at_a_time_and_more_than_so_many_are_turned_away() -> Non
         open_gate.wait(10.0)
         return len(running)
 
-    asked = [asyncio.create_task(questions.ask(wait)) for _ in range(WAITING_MAX)]
+    asked = [asyncio.create_task(questions.ask(f"user-{number}", wait)) for number in range(WAITING_MAX)]
     await asyncio.sleep(0)
     with pytest.raises(TooManyQuestionsError):
-        await questions.ask(wait)
+        await questions.ask("another", wait)
     assert len(running) <= 1
     open_gate.set()
     assert await asyncio.gather(*asked) == list(range(1, WAITING_MAX + 1))
+
+
+async def test_whoever_asks_in_a_loop_leaves_places_for_others() -> None:
+    questions, open_gate = planned(), threading.Event()
+    asked = [
+        asyncio.create_task(questions.ask("loop", lambda _: open_gate.wait(10.0))) for _ in range(WAITING_OF_ONE_MAX)
+    ]
+    await asyncio.sleep(0)
+    with pytest.raises(TooManyQuestionsError):
+        await questions.ask("loop", lambda _: True)
+    other = asyncio.create_task(questions.ask("other", lambda _: True))
+    await asyncio.sleep(0)
+    open_gate.set()
+    assert await other
+    assert await asyncio.gather(*asked) == [True] * WAITING_OF_ONE_MAX
+    assert await questions.ask("loop", lambda _: True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -217,3 +218,18 @@ async def test_a_finished_job_is_answered_by_its_phase(tmp_path: Path) -> None:
         replica.observe()
         code, document = await served_.ask(f"{ROOT}/namespaces/red/explanations/ended")
     assert (code, document["status"]["standing"]) == (200, "Succeeded")
+
+
+async def test_a_port_that_is_taken_is_said_and_tried_again_and_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = Served(tmp_path)
+    with socket.create_server(("127.0.0.1", found.port)):
+        await found.server.look()
+    assert "questions are not answered" in caplog.text
+    await found.server.look()
+    try:
+        code, _ = await found.ask(ROOT)
+    finally:
+        await found.server.close()
+    assert code == 200

@@ -14,7 +14,7 @@ from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.query_api import documents
 from cotenant.controller.query_api.access import CallerAccess
 from cotenant.controller.query_api.front_proxy import Caller
-from cotenant.controller.query_api.proposals import proposed_job, spec_of
+from cotenant.controller.query_api.proposals import annotated_user, proposed_job, spec_of
 from cotenant.controller.query_api.questions import NoSituationError, Questions, Subject
 from cotenant.query.explanation import Explanation, explain
 from cotenant.query.offer import offers
@@ -45,7 +45,9 @@ class Answers:
         self._require_leader()
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         key = f"{namespace}/{name}"
-        about = await self.questions.ask(lambda subject: explain(subject.situation, key, subject.line))
+        about = await self.questions.ask(
+            annotated_user(caller.user), lambda subject: explain(subject.situation, key, subject.line)
+        )
         if about is not None:
             seen = about.as_seen(await self.access.sees(caller, about.namespaces))
             return documents.answer("Explanation", name, namespace, documents.explanation_status(seen))
@@ -71,7 +73,7 @@ class Answers:
             keys = [key for key in keys if key in self.cache.jobs][:LISTED_MAX]
             return [one for key in keys if (one := subject.summary(key)) is not None]
 
-        found = await self.questions.ask(listed)
+        found = await self.questions.ask(annotated_user(caller.user), listed)
         sees = await self.access.sees(caller, {one for about in found for one in about.namespaces})
         return documents.explanation_list([one.as_seen(sees) for one in found])
 
@@ -88,21 +90,25 @@ class Answers:
             ends = time.thread_time() + PLAY_S
             return what_if(subject.situation, job, lambda: time.thread_time() < ends)
 
-        found = await self.questions.ask(asked)
+        found = await self.questions.ask(annotated_user(caller.user), asked)
         seen = found.as_seen(await self.access.sees(caller, found.namespaces))
         return documents.answer("WhatIf", job.key.partition("/")[2], namespace, documents.what_if_status(seen))
 
-    async def offers(self, request: web.Request, _: Caller) -> documents.Document:
+    async def offers(self, request: web.Request, caller: Caller) -> documents.Document:
         """What jobs of a namespace could get now."""
         self._require_leader()
         namespace = request.match_info["namespace"]
-        found = await self.questions.ask(lambda subject: offers(subject.situation, namespace))
+        found = await self.questions.ask(
+            annotated_user(caller.user), lambda subject: offers(subject.situation, namespace)
+        )
         return documents.offer_list(namespace, found)
 
-    async def queue_trees(self, _: web.Request, __: Caller) -> documents.Document:
+    async def queue_trees(self, _: web.Request, caller: Caller) -> documents.Document:
         """All queues with what they hold."""
         self._require_leader()
-        return documents.queue_tree_list(await self.questions.ask(lambda subject: queue_tree(subject.situation)))
+        return documents.queue_tree_list(
+            await self.questions.ask(annotated_user(caller.user), lambda subject: queue_tree(subject.situation))
+        )
 
     def _require_leader(self) -> None:
         if not self.is_leader():

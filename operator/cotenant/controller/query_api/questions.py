@@ -7,6 +7,7 @@ share the interpreter, so a cycle is at most slowed down while one question is w
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from cotenant.query.situation import Situation
 
 T = TypeVar("T")
 WAITING_MAX: Final = 16
+WAITING_OF_ONE_MAX: Final = 4
+"""Whoever asks in a loop leaves places for others."""
 QUESTION_S: Final = 10.0
 
 
@@ -57,7 +60,8 @@ class Subject:
 class Questions:
     policy: Policy
     _subject: Subject | None = None
-    _waiting: int = 0
+    _waiting: Counter[str] = field(default_factory=Counter)
+    """Who asks → questions under way."""
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "questions"))
 
     def on_plan(self, snapshot: Snapshot, plan: Plan) -> None:
@@ -67,16 +71,17 @@ class Questions:
         """Another replica leads."""
         self._subject = None
 
-    async def ask(self, question: Callable[[Subject], T]) -> T:
-        """The answer. Raises NoSituationError, TooManyQuestionsError, TimeoutError."""
+    async def ask(self, by: str, question: Callable[[Subject], T]) -> T:
+        """The answer. `by`: who asks. Raises NoSituationError, TooManyQuestionsError, TimeoutError."""
         subject = self._subject
         if subject is None:
             raise NoSituationError("no replica leads yet, or it has not decided yet; ask again in some seconds")
-        if self._waiting >= WAITING_MAX:
+        if self._waiting.total() >= WAITING_MAX or self._waiting[by] >= WAITING_OF_ONE_MAX:
             raise TooManyQuestionsError("too many questions at a time; ask again in some seconds")
-        self._waiting += 1
+        self._waiting[by] += 1
         try:
             async with asyncio.timeout(QUESTION_S):
                 return await asyncio.get_running_loop().run_in_executor(self._thread, question, subject)
         finally:
-            self._waiting -= 1
+            self._waiting[by] -= 1
+            self._waiting += Counter()  # without those who ask nothing any more

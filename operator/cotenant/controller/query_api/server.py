@@ -82,10 +82,15 @@ class QueryServer:
             log.warning("questions are not answered: the certificate in %s: %s", self.certificate, error)
             return
         await self.close()
-        self._proxy = proxy
-        self._runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, *self.address, ssl_context=context).start()
+        runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        self._proxy, self._runner = proxy, runner
+        try:
+            await web.TCPSite(runner, *self.address, ssl_context=context).start()
+        except OSError as error:  # it ends nothing of what decides
+            log.warning("questions are not answered: %s", error)
+            await self.close()
+            self._proxy = None
 
     def _context(self, proxy: FrontProxy) -> ssl.SSLContext:
         """A certificate is asked for and may be missing: who shows none gets a sentence."""
