@@ -114,7 +114,9 @@ class Operator:
         self.queue_status_writer = QueueStatusWriter(
             kube=self.kube, cache=self.cache, budgets=budgets, metrics=metrics, every_s=settings.queue_s, clock=clock
         )
-        self.local_queue_writer = LocalQueueWriter(self.kube, self.cache, every_s=settings.queue_s, clock=clock)
+        self.local_queue_writer = LocalQueueWriter(
+            self.kube, self.cache, metrics, every_s=settings.queue_s, clock=clock
+        )
         self.base_network_policies = BaseNetworkPolicies(
             self.kube, self.cache, settings, is_leader=is_leader, clock=clock
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,6 +70,10 @@ def test_by_class_it_shows_what_is_guaranteed_used_and_free() -> None:
             [TenantQueue(name="top", quotas=(Quota(limit=2_000),)),
              TenantQueue(name="red", parent="top", namespaces=frozenset({"red"}), quotas=(Quota(),))],
             [], "2", id="a limit above it",
+        ),
+        pytest.param(
+            [replace(queue("red", Quota(guaranteed=1_000)), parent="nowhere")], [], "0",
+             id="a parent that does not exist: nothing starts",
         ),
     ],
 )  # fmt: skip

@@ -110,6 +110,8 @@ def free_milli(accounts: LocalAccounts, queue: int, counts: Callable[[Bucket], b
     other: what is given of one is taken off what limits leave for the next.
     """
     tree, usage, idle = accounts.tree, accounts.usage.copy(), dict(accounts.idle)
+    if tree.queues[queue].name in tree.broken:
+        return 0
     total = 0
     for bucket in sorted(filter(counts, accounts.idle)):
         lines = tree.path_quotas(queue, bucket)

@@ -20,6 +20,7 @@ from cotenant.controller.client.merge_patch import merge_patch
 from cotenant.controller.informers.cache import ObjectCache
 from cotenant.controller.reports.local_queue_status import local_statuses
 from cotenant.controller.telemetry.logs import shorten
+from cotenant.controller.telemetry.metrics import Metrics
 from cotenant.core.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -31,15 +32,24 @@ REFUSED_S: Final = 60.0
 UNREACHABLE_S: Final = 30.0
 """Pause where they cannot be listed: the CustomResourceDefinition of a release before has not come yet, say."""
 
+STAGE: Final = "LocalQueues"
+"""Of `failures_contained`."""
+
 Place: TypeAlias = tuple[str, str]
 """(namespace, queue): the object has the queue's name."""
 
 
 class LocalQueueWriter:
     def __init__(
-        self, kube: Kube, cache: ObjectCache, *, every_s: float, clock: Callable[[], float] = time.time
+        self,
+        kube: Kube,
+        cache: ObjectCache,
+        metrics: Metrics,
+        *,
+        every_s: float,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._kube, self._cache, self._every_s = kube, cache, every_s
+        self._kube, self._cache, self._metrics, self._every_s = kube, cache, metrics, every_s
         self._clock = clock
         """Unix seconds."""
         self._snapshot: Snapshot | None = None
@@ -72,6 +82,9 @@ class LocalQueueWriter:
                 self._listed_at = None  # what became of a write without an answer is seen in the next list
                 log.warning("LocalQueues wait: %s", error)
                 await asyncio.sleep(UNREACHABLE_S)
+            except Exception:  # it tells, and ends nothing of what decides
+                self._metrics.failures_contained.labels(STAGE).inc()
+                log.exception("LocalQueues were not written")
 
     async def write(self, snapshot: Snapshot) -> None:
         """One round. Raises UnreachableError."""
