@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import UTC, datetime
 
-from cotenant.controller.client.kube import EVENTS, FencedError, Kube, UnreachableError
+from cotenant.controller.client.kube import Kube
 from cotenant.controller.cluster.nodes import ClusterNodes
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.reports.gpu_node_event import gpu_node_event
+from cotenant.controller.reports.gpu_node_event import News, NewsOnce
 from cotenant.controller.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -23,8 +22,8 @@ EVERY_S = 10.0
 
 class GpuDisputeReporter:
     def __init__(self, kube: Kube, cache: ObjectCache, nodes: ClusterNodes, metrics: Metrics) -> None:
-        self._kube, self._cache, self._nodes, self._metrics = kube, cache, nodes, metrics
-        self._named: set[tuple[str, str]] = set()
+        self._cache, self._nodes, self._metrics = cache, nodes, metrics
+        self._news = NewsOnce[tuple[str, str]](kube)
 
     async def run(self) -> None:
         while True:
@@ -44,15 +43,7 @@ class GpuDisputeReporter:
         for pod in ungranted:
             text = f"pod {pod.namespace}/{pod.name} carries a contract that no decision gave it; it holds no GPU"
             disputes.add((pod.node, text))
-        for node, text in sorted(disputes - self._named):
-            if node not in self._cache.nodes.gpu_nodes:
-                continue
-            try:
-                await self._kube.create(EVENTS, gpu_node_event(node, "GPUDisputed", text, datetime.now(UTC)), "default")
-            except FencedError:
-                return  # the replica that leads names them
-            except UnreachableError as error:
-                log.warning("a dispute about GPUs was not named: %s", error)
-                return
-            self._named.add((node, text))
-        self._named &= disputes
+        there = self._cache.nodes.gpu_nodes
+        await self._news.write(
+            {(node, text): News(node, "GPUDisputed", text) for node, text in disputes if node in there}
+        )

@@ -10,15 +10,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from cotenant.api.conversion.to_core import unix_seconds
 from cotenant.api.resources.gpunodes import GPUNodeStatus, ResetState
 from cotenant.api.scalars.fields import Timestamp
-from cotenant.controller.client.kube import EVENTS, FencedError, Kube, UnreachableError
+from cotenant.controller.client.kube import Kube
 from cotenant.controller.informers.cache import ObjectCache
-from cotenant.controller.reports.gpu_node_event import gpu_node_event
+from cotenant.controller.reports.gpu_node_event import News, NewsOnce
 from cotenant.controller.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -33,8 +32,8 @@ class GpuNodeConditionReporter:
     def __init__(
         self, kube: Kube, cache: ObjectCache, metrics: Metrics, *, clock: Callable[[], float] = time.time
     ) -> None:
-        self._kube, self._cache, self._metrics, self._clock = kube, cache, metrics, clock
-        self._named: set[Key] = set()
+        self._cache, self._metrics, self._clock = cache, metrics, clock
+        self._news = NewsOnce[Key](kube)
 
     async def run(self) -> None:
         while True:
@@ -48,22 +47,11 @@ class GpuNodeConditionReporter:
     async def report(self) -> None:
         """Write an Event for each change that was not there the last time."""
         now = self._clock()
-        there: dict[Key, tuple[str, str, bool]] = {}
-        for name, node in self._cache.nodes.gpu_nodes.items():
-            there |= {(name, *key): found for key, found in changes(node.status, now)}
-        for key in sorted(there.keys() - self._named):
-            reason, text, warning = there[key]
-            try:
-                await self._kube.create(
-                    EVENTS, gpu_node_event(key[0], reason, text, datetime.now(UTC), warning=warning), "default"
-                )
-            except FencedError:
-                return  # the replica that leads names them
-            except UnreachableError as error:
-                log.warning("a condition of a GPUNode was not named: %s", error)
-                return
-            self._named.add(key)
-        self._named &= there.keys()
+        nodes = self._cache.nodes.gpu_nodes
+        found = {
+            (name, *key): News(name, *news) for name, node in nodes.items() for key, news in changes(node.status, now)
+        }
+        await self._news.write(found)
 
 
 def changes(status: GPUNodeStatus, now: float) -> Iterator[tuple[tuple[str, str, str], tuple[str, str, bool]]]:

@@ -1,13 +1,17 @@
-"""A Kubernetes Event about a GPUNode, for the administrator."""
+"""Kubernetes Events about GPUNodes, for the administrator."""
 
 from __future__ import annotations
 
+import logging
 import uuid
-from datetime import datetime
-from typing import Final
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from cotenant import names
-from cotenant.controller.client.kube import Document
+from cotenant.controller.client.kube import EVENTS, Document, FencedError, Kube, UnreachableError
+
+log = logging.getLogger(__name__)
 
 NOTE_CHARS_MAX: Final = 1024
 COMPONENT: Final = f"{names.GROUP}/operator"
@@ -33,3 +37,36 @@ def gpu_node_event(node: str, reason: str, text: str, now: datetime, *, warning:
         "message": text[:NOTE_CHARS_MAX],
         "type": "Warning" if warning else "Normal",
     }
+
+
+KeyT = TypeVar("KeyT", bound=tuple[str, ...])
+
+
+class News(NamedTuple):
+    node: str
+    reason: str
+    text: str
+    warning: bool = True
+
+
+class NewsOnce(Generic[KeyT]):
+    """Writes an Event for whatever was not there the last time."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._named: set[KeyT] = set()
+
+    async def write(self, there: Mapping[KeyT, News]) -> None:
+        """All that is there now. What cannot be written yet is new the next time too."""
+        for key in sorted(there.keys() - self._named):
+            node, reason, text, warning = there[key]
+            event = gpu_node_event(node, reason, text, datetime.now(UTC), warning=warning)
+            try:
+                await self._kube.create(EVENTS, event, "default")
+            except FencedError:
+                return  # the replica that leads names them
+            except UnreachableError as error:
+                log.warning("GPUNode %s: an event was not written: %s", node, error)
+                return
+            self._named.add(key)
+        self._named &= there.keys()
